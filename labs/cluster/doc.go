@@ -1,0 +1,24 @@
+// Package cluster gives tests, labs and the demo a Kubernetes control plane to run controllers on.
+//
+// [Start] runs the embedded lab cluster (bin/labcluster: etcd, kube-apiserver, kube-scheduler, and kwok for the nodes)
+// attached to the calling process, in a directory of its own. [Running] and [Attach] use one that is already up, such as
+// the one that `make cluster` left running.
+//
+// What is guaranteed:
+//   - When Start returns, the nodes are Ready, and a pod that is created is scheduled and, about a second later, Ready.
+//   - TLS and RBAC are on. Controllers get the same permissions as in a cluster that kubeadm made.
+//   - The cluster ends when Close is called, when the context given to Start ends, and when the calling process ends in
+//     whatever way, SIGKILL included. It leaves no process behind and, after Close, no file.
+//   - Any number of clusters run side by side; all they listen on are free loopback ports.
+//
+// What is not:
+//   - No controller manager runs. Namespaces stay Terminating, pods need a ServiceAccount that somebody created, and
+//     nobody but kwok touches nodes, until the caller starts kcm or the original ([Cluster.Reference]).
+//   - No container runs: kwok plays the kubelet. There are no logs, no exec, no network between pods. What a pod does is
+//     told by its annotations, see labs/controlplane/README.md.
+//   - Nothing is durable. etcd does not sync to disk: a cluster survives the kill of any component, but not a power cut.
+//
+// Two controller managers on one cluster fight over the same objects, so a test of a loop never uses a cluster that
+// somebody else may be using: Start always makes a new one, and only Running and Attach, which say so in their names,
+// share one.
+package cluster

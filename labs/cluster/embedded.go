@@ -1,0 +1,283 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// ErrNotRunning is returned, wrapped, by Running and Attach when no cluster runs in the directory.
+var ErrNotRunning = errors.New("no lab cluster is running")
+
+// How long the processes of a cluster get to end after Close before they are killed.
+const closeTimeout = 15 * time.Second
+
+// Start starts an embedded cluster that lives until Close is called, ctx ends or this process ends. It builds
+// bin/labcluster first if that is missing or older than its sources.
+func Start(ctx context.Context, opts ...Option) (Cluster, error) {
+	o := options{nodes: 3, progress: io.Discard}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	binary, err := Binary(ctx, buildProgress(o.progress))
+	if err != nil {
+		return nil, err
+	}
+	temporary := ""
+	if o.dir == "" {
+		if temporary, err = os.MkdirTemp("", "labcluster-"); err != nil {
+			return nil, err
+		}
+		o.dir = temporary
+	}
+	c, err := start(ctx, binary, o)
+	if err != nil && temporary != "" {
+		os.Remove(temporary) // labcluster has emptied it
+	}
+	return c, err
+}
+
+// buildProgress is where a build is announced: a user who waits minutes for it must see why, progress or not.
+func buildProgress(progress io.Writer) io.Writer {
+	if progress == io.Discard {
+		return os.Stderr
+	}
+	return progress
+}
+
+// embedded is a cluster of bin/labcluster.
+type embedded struct {
+	binary string
+	state  state
+
+	// The attached labcluster process: closing stdin ends it. Nil for a cluster that was up before.
+	stdin  io.Closer
+	exited chan struct{}
+	cmd    *exec.Cmd
+
+	configs map[User]*rest.Config
+	close   func() error
+}
+
+// state is what `labcluster up --attach` prints and what it keeps in the state directory.
+type state struct {
+	Dir                   string            `json:"dir"`
+	Server                string            `json:"server"`
+	Kubeconfigs           map[string]string `json:"kubeconfigs"`
+	RootCA                string            `json:"rootCA"`
+	ServiceAccountKey     string            `json:"serviceAccountKey"`
+	NextServiceAccountKey string            `json:"nextServiceAccountKey"`
+	AuditLog              string            `json:"auditLog"`
+}
+
+func start(ctx context.Context, binary string, o options) (*embedded, error) {
+	cmd := exec.CommandContext(ctx, binary, "up", "--attach", "--dir", o.dir, "--nodes", fmt.Sprint(o.nodes))
+	// A process group of its own: Ctrl-C in a terminal is for the test or lab, which then closes the cluster in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = closeTimeout
+	var said bytes.Buffer
+	cmd.Stderr = io.MultiWriter(o.progress, &said)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+
+	line, readErr := bufio.NewReader(stdout).ReadBytes('\n')
+	c := &embedded{binary: binary, stdin: stdin, cmd: cmd, exited: make(chan struct{})}
+	go func() {
+		defer close(c.exited)
+		cmd.Wait() // how it ended is told by what it did to its clients
+	}()
+	c.close = sync.OnceValue(c.end)
+	if readErr != nil {
+		stdin.Close()
+		<-c.exited
+		return nil, fmt.Errorf("start lab cluster: %s", lastMessage(said.String()))
+	}
+	if err := c.load(line); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Running returns the cluster that `make cluster` left running in the repository, or ErrNotRunning. It is shared with
+// whoever started it and with whatever controller manager runs on it: fit for labs and demos, not for tests of loops.
+// Close leaves it running.
+func Running() (Cluster, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	return Attach(filepath.Join(root, ".labcluster"))
+}
+
+// Attach returns the cluster that `labcluster up --dir dir` left running, or ErrNotRunning. It is shared, as with
+// Running. Close leaves it running.
+func Attach(dir string) (Cluster, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w in %s: run 'make cluster'", ErrNotRunning, dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attach to lab cluster: %w", err)
+	}
+	c := &embedded{binary: filepath.Join(root, "bin", "labcluster"), close: func() error { return nil }}
+	if err := c.load(content); err != nil {
+		return nil, err
+	}
+	err = c.run(context.Background(), "status")
+	if command := (*commandError)(nil); errors.As(err, &command) && command.exitCode == exitIncomplete {
+		return nil, fmt.Errorf("the lab cluster in %s is damaged: %w: use 'labcluster restart' or start anew", dir, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
+	}
+	return c, nil
+}
+
+// exitIncomplete is the exit code of `labcluster status` when a component of a running cluster does not run.
+const exitIncomplete = 3
+
+// commandError is what a labcluster command has said when it failed.
+type commandError struct {
+	exitCode int
+	message  string
+}
+
+func (e *commandError) Error() string { return e.message }
+
+// lastMessage returns the last thing that labcluster said, which may have several lines.
+func lastMessage(text string) string {
+	const prefix = "labcluster: "
+	text = strings.TrimSpace(text)
+	if i := strings.LastIndex("\n"+text, "\n"+prefix); i >= 0 {
+		return text[i+len(prefix):]
+	}
+	return text
+}
+
+// load takes the state as labcluster wrote it.
+func (c *embedded) load(content []byte) error {
+	if err := json.Unmarshal(content, &c.state); err != nil {
+		return fmt.Errorf("read the state of the lab cluster: %w", err)
+	}
+	c.configs = map[User]*rest.Config{}
+	for user, path := range c.state.Kubeconfigs {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			return fmt.Errorf("read kubeconfig of %s: %w", user, err)
+		}
+		config.QPS = -1
+		c.configs[User(user)] = config
+	}
+	return nil
+}
+
+func (c *embedded) Dir() string                       { return c.state.Dir }
+func (c *embedded) Server() string                    { return c.state.Server }
+func (c *embedded) Kubeconfig(user User) string       { return c.state.Kubeconfigs[string(user)] }
+func (c *embedded) RESTConfig(user User) *rest.Config { return rest.CopyConfig(c.configs[user]) }
+func (c *embedded) RootCAFile() string                { return c.state.RootCA }
+func (c *embedded) ServiceAccountKeyFile() string     { return c.state.ServiceAccountKey }
+func (c *embedded) NextServiceAccountKeyFile() string { return c.state.NextServiceAccountKey }
+func (c *embedded) AuditLog() string                  { return c.state.AuditLog }
+
+func (c *embedded) AuditEvents(keep func(AuditEvent) bool) ([]AuditEvent, error) {
+	return ReadAuditLog(c.state.AuditLog, keep)
+}
+
+func (c *embedded) Kill(ctx context.Context, component Component) error {
+	return c.run(ctx, "kill", string(component))
+}
+
+func (c *embedded) Stop(ctx context.Context, component Component) error {
+	return c.run(ctx, "stop", string(component))
+}
+
+func (c *embedded) Continue(ctx context.Context, component Component) error {
+	return c.run(ctx, "cont", string(component))
+}
+
+func (c *embedded) Restart(ctx context.Context, component Component) error {
+	return c.run(ctx, "restart", string(component))
+}
+
+// run runs a labcluster command on this cluster.
+func (c *embedded) run(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, c.binary, append(args, "--dir", c.state.Dir)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	if err != nil && cmd.ProcessState == nil {
+		return fmt.Errorf("run labcluster: %w", err)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("labcluster %s: %w", args[0], context.Cause(ctx))
+	}
+	if err != nil {
+		return &commandError{exitCode: cmd.ProcessState.ExitCode(), message: lastMessage(stderr.String())}
+	}
+	return nil
+}
+
+func (c *embedded) Reference(ctx context.Context, flags ...string) *exec.Cmd {
+	kubeconfig := c.Kubeconfig(Reference)
+	args := append([]string{
+		"kube-controller-manager",
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--service-account-private-key-file=" + c.ServiceAccountKeyFile(),
+		"--root-ca-file=" + c.RootCAFile(),
+		// The user itself may do little: each loop works as a service account, as with kubeadm.
+		"--use-service-account-credentials=true",
+		"--bind-address=127.0.0.1",
+		"--secure-port=0",
+	}, flags...)
+	cmd := exec.CommandContext(ctx, c.binary, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = closeTimeout
+	return cmd
+}
+
+func (c *embedded) Close() error { return c.close() }
+
+// end tells the attached process to end the cluster and waits for it.
+func (c *embedded) end() error {
+	c.stdin.Close()
+	select {
+	case <-c.exited:
+		return nil
+	case <-time.After(closeTimeout):
+		c.cmd.Process.Kill() // its children die with it
+		<-c.exited
+		return fmt.Errorf("the lab cluster in %s did not end within %v of being asked and was killed", c.state.Dir, closeTimeout)
+	}
+}

@@ -1,0 +1,333 @@
+package cluster_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
+)
+
+func clientOf(t *testing.T, c cluster.Cluster) kubernetes.Interface {
+	t.Helper()
+	config := c.RESTConfig(cluster.Admin)
+	// A server that is stopped accepts connections and never answers.
+	config.Timeout = 2 * time.Second
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	return client
+}
+
+// TestFaults breaks one component after the other of a cluster of its own.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	c := start(t, cluster.WithNodes(1))
+	client := clientOf(t, c)
+	namespaces := func() error {
+		_, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		return err
+	}
+	status := func() (string, int) { return labcluster(t, "status", "--dir", c.Dir()) }
+
+	t.Run("a killed API server is dead until it is restarted", func(t *testing.T) {
+		require.NoError(t, c.Kill(t.Context(), cluster.APIServer))
+		require.Error(t, namespaces())
+		output, code := status()
+		require.Equal(t, 3, code)
+		require.Contains(t, output, "was ended by signal 9 (killed) as asked")
+		require.ErrorContains(t, c.Kill(t.Context(), cluster.APIServer), "does not run")
+
+		require.NoError(t, c.Restart(t.Context(), cluster.APIServer))
+		require.NoError(t, namespaces())
+		_, code = status()
+		require.Zero(t, code)
+	})
+	t.Run("data survive the restart of etcd", func(t *testing.T) {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}
+		_, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.NoError(t, c.Kill(t.Context(), cluster.Etcd))
+		require.NoError(t, c.Restart(t.Context(), cluster.Etcd))
+		clustertest.Eventually(t, "the namespace is still there", func(ctx context.Context) (bool, string, error) {
+			_, err := client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
+			return err == nil, fmt.Sprint(err), nil
+		})
+	})
+	t.Run("a stopped API server hangs and then goes on", func(t *testing.T) {
+		require.NoError(t, c.Stop(t.Context(), cluster.APIServer))
+		require.Error(t, namespaces())
+		output, code := status()
+		require.Equal(t, 3, code)
+		require.Contains(t, output, "stopped (SIGSTOP)")
+		require.NoError(t, c.Continue(t.Context(), cluster.APIServer))
+		clustertest.Eventually(t, "the server answers again", func(context.Context) (bool, string, error) {
+			err := namespaces()
+			return err == nil, fmt.Sprint(err), nil
+		})
+	})
+	t.Run("a restarted kwok has the nodes again at once", func(t *testing.T) {
+		begin := time.Now()
+		require.NoError(t, c.Restart(t.Context(), cluster.Kwok))
+		require.Less(t, time.Since(begin), 30*time.Second, "the Leases of the one before run for 40 s")
+	})
+	t.Run("a restarted scheduler is ready", func(t *testing.T) {
+		require.NoError(t, c.Restart(t.Context(), cluster.Scheduler))
+	})
+	t.Run("a component that crashes is reported with the last words of its log", func(t *testing.T) {
+		pid := pidOf(t, c, cluster.Etcd)
+		require.NoError(t, syscall.Kill(pid, syscall.SIGABRT))
+		clustertest.Eventually(t, "etcd is reported", func(context.Context) (bool, string, error) {
+			output, code := status()
+			return code == 3 && strings.Contains(output, "the last words of etcd"), output, nil
+		})
+	})
+	t.Run("an unknown component is refused", func(t *testing.T) {
+		output, code := labcluster(t, "kill", "kubelet", "--dir", c.Dir())
+		require.Equal(t, 1, code)
+		oneLine(t, output, `no component "kubelet": it is one of etcd, kube-apiserver, kube-scheduler, kwok`)
+	})
+}
+
+// pids reads the process ids that the supervisor has noted.
+func pids(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	require.NoError(t, err)
+	var state struct{ Pids map[string]int }
+	require.NoError(t, json.Unmarshal(content, &state))
+	return state.Pids
+}
+
+func pidOf(t *testing.T, c cluster.Cluster, component cluster.Component) int {
+	return pids(t, c.Dir())[string(component)]
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func TestAClusterEndsWithTheProcessThatStartedIt(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"="+dir)
+	output, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	line, err := bufio.NewReader(output).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "started\n", line)
+	processes := pids(t, dir)
+
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	clustertest.Eventually(t, "all processes and files are gone", func(context.Context) (bool, string, error) {
+		for name, pid := range processes {
+			if alive(pid) {
+				return false, name + " is alive", nil
+			}
+		}
+		return !exists(dir), "the directory is there", nil
+	})
+}
+
+func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills the children of a dead process")
+	}
+	dir := filepath.Join(t.TempDir(), "cluster")
+	output, code := labcluster(t, "up", "--dir", dir, "--nodes", "1")
+	require.Zero(t, code, output)
+	t.Cleanup(func() { labcluster(t, "down", "--dir", dir) })
+	require.Contains(t, output, "export KUBECONFIG="+filepath.Join(dir, "kubeconfig", "admin.kubeconfig"))
+
+	t.Run("a second cluster in the directory is refused", func(t *testing.T) {
+		output, code := labcluster(t, "up", "--dir", dir)
+		require.Equal(t, 1, code)
+		oneLine(t, output, "a cluster already runs in "+dir)
+	})
+	t.Run("another process can attach to it", func(t *testing.T) {
+		c, err := cluster.Attach(dir)
+		require.NoError(t, err)
+		_, err = clientOf(t, c).CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		_, code := labcluster(t, "status", "--dir", dir)
+		require.Zero(t, code, "closing leaves it running")
+	})
+	t.Run("kubectl is the admin's", func(t *testing.T) {
+		output, code := labcluster(t, "kubectl", "--dir", dir, "auth", "can-i", "*", "*")
+		require.Zero(t, code)
+		require.Contains(t, output, "yes")
+	})
+
+	processes := pids(t, dir)
+	require.NoError(t, syscall.Kill(processes["supervisor"], syscall.SIGKILL))
+	clustertest.Eventually(t, "the components are gone", func(context.Context) (bool, string, error) {
+		for name, pid := range processes {
+			if alive(pid) && !zombie(pid) {
+				return false, name + " is alive", nil
+			}
+		}
+		return true, "", nil
+	})
+	for _, args := range [][]string{{"status"}, {"up"}, {"kill", "etcd"}} {
+		output, code = labcluster(t, append(args, "--dir", dir)...)
+		require.Equal(t, 1, code)
+		oneLine(t, output, "no longer runs: remove it with 'labcluster down --dir "+dir+"'")
+	}
+	_, err := cluster.Attach(dir)
+	require.ErrorIs(t, err, cluster.ErrNotRunning)
+
+	// A process that has got the id of a component meanwhile is not to be harmed.
+	bystander := exec.Command("sleep", "60")
+	require.NoError(t, bystander.Start())
+	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
+	replacePid(t, dir, "etcd", bystander.Process.Pid)
+	output, code = labcluster(t, "down", "--dir", dir)
+	require.Zero(t, code, output)
+	oneLine(t, output, "what was left of it is gone")
+	require.False(t, exists(dir))
+	require.True(t, alive(bystander.Process.Pid) && !zombie(bystander.Process.Pid))
+}
+
+func zombie(pid int) bool {
+	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && strings.Contains(string(content), ") Z ")
+}
+
+func replacePid(t *testing.T, dir, component string, pid int) {
+	t.Helper()
+	path := filepath.Join(dir, "cluster.json")
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var state map[string]any
+	require.NoError(t, json.Unmarshal(content, &state))
+	state["pids"].(map[string]any)[component] = pid
+	content, err = json.Marshal(state)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+}
+
+func TestAnInterruptedStartLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	binary, err := cluster.Binary(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	up := exec.Command(binary, "up", "--dir", dir)
+	stderr, err := up.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, up.Start())
+	_, err = bufio.NewReader(stderr).ReadString('\n') // it has begun
+	require.NoError(t, err)
+	require.NoError(t, up.Process.Signal(syscall.SIGINT))
+	require.Error(t, up.Wait())
+	require.Equal(t, 130, up.ProcessState.ExitCode())
+	require.False(t, exists(dir))
+}
+
+func TestACrashDuringTheStartIsItsError(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	go killWhenItStarts(ctx, dir, "kube-apiserver")
+	_, err := cluster.Start(t.Context(), cluster.WithDir(dir))
+	require.ErrorContains(t, err, "kube-apiserver was ended by signal 9 (killed)")
+	require.False(t, exists(dir))
+}
+
+// killWhenItStarts kills a component as soon as the supervisor has noted its id.
+func killWhenItStarts(ctx context.Context, dir, component string) {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		content, _ := os.ReadFile(filepath.Join(dir, "cluster.json"))
+		var state struct{ Pids map[string]int }
+		if json.Unmarshal(content, &state) == nil && state.Pids[component] != 0 {
+			_ = syscall.Kill(state.Pids[component], syscall.SIGKILL)
+			return
+		}
+	}
+}
+
+func TestDirectoriesThatAreNotOursAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	foreign := t.TempDir()
+	write(t, foreign, "thesis.txt", "years of work")
+	for _, args := range [][]string{{"up"}, {"down"}, {"status"}, {"kubectl"}} {
+		output, code := labcluster(t, args[0], "--dir", foreign)
+		require.Equal(t, 1, code)
+		oneLine(t, output, "not a lab cluster's directory", "choose another with --dir")
+		require.True(t, exists(filepath.Join(foreign, "thesis.txt")))
+	}
+
+	file := filepath.Join(foreign, "thesis.txt")
+	output, code := labcluster(t, "up", "--dir", filepath.Join(file, "cluster"))
+	require.Equal(t, 1, code)
+	oneLine(t, output, "cannot create the cluster's directory", "choose another with --dir")
+
+	half := t.TempDir()
+	write(t, half, "cluster.json", `{"dir": "`+half+`"}`)
+	write(t, half, "thesis.txt", "years of work")
+	output, code = labcluster(t, "down", "--dir", half)
+	require.Equal(t, 1, code)
+	oneLine(t, output, "holds files that are not labcluster's: thesis.txt")
+	require.True(t, exists(filepath.Join(half, "thesis.txt")))
+
+	damaged := t.TempDir()
+	write(t, damaged, "cluster.json", `{"di`)
+	output, code = labcluster(t, "down", "--dir", damaged)
+	require.Equal(t, 1, code)
+	oneLine(t, output, "is damaged", "by hand")
+}
+
+func TestWhereNoClusterIsIsSaid(t *testing.T) {
+	t.Parallel()
+	none := filepath.Join(t.TempDir(), "none")
+	output, code := labcluster(t, "down", "--dir", none)
+	require.Zero(t, code, "there is nothing to do")
+	oneLine(t, output, "no cluster in "+none)
+	output, code = labcluster(t, "status", "--dir", none)
+	require.Equal(t, 1, code)
+	oneLine(t, output, "no cluster in "+none, "labcluster up")
+	_, err := cluster.Attach(none)
+	require.ErrorIs(t, err, cluster.ErrNotRunning)
+}
+
+func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	c, err := cluster.Start(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
+	require.NoError(t, err)
+	defer c.Close()
+	processes := pids(t, dir)
+	// To the supervisor, moved away and removed are the same; a removal could fail because it still writes there.
+	require.NoError(t, os.Rename(dir, dir+"-moved"))
+	clustertest.Eventually(t, "its processes are gone", func(context.Context) (bool, string, error) {
+		return !alive(processes["kube-apiserver"]), "the API server is alive", nil
+	})
+	_, err = http.Get(c.Server())
+	require.Error(t, err)
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names of the processes of a cluster.
+const (
+	supervisorName = "supervisor"
+	etcdName       = "etcd"
+	apiserverName  = "kube-apiserver"
+	schedulerName  = "kube-scheduler"
+	kwokName       = "kwok"
+)
+
+// componentNames are the processes that the supervisor runs, in the order in which they need each other.
+var componentNames = []string{etcdName, apiserverName, schedulerName, kwokName}
+
+const (
+	// serviceIP is the address of the Service kubernetes, the first of the range.
+	serviceIP    = "10.96.0.1"
+	serviceCIDR  = "10.96.0.0/16"
+	podCIDR      = "10.244.0.0/16"
+	kwokUser     = "kwok"
+	nodeIPFormat = "172.18.0.%d"
+	// externalIP is what the endpoints of the Service kubernetes say. Loopback, where the API server really is, is not
+	// allowed there; this one is reserved for documentation, and nothing connects to it.
+	externalIP = "192.0.2.1"
+)
+
+// ports are where a cluster's processes listen, all on 127.0.0.1.
+type ports struct{ etcd, etcdPeer, apiserver, scheduler int }
+
+func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port) }
+
+// arguments are the command lines of the components.
+func (c *cluster) arguments(p ports) map[string][]string {
+	return map[string][]string{
+		etcdName: {
+			"--data-dir=" + c.path("etcd", "data"),
+			"--listen-client-url=" + loopback(p.etcd),
+			"--listen-peer-url=" + loopback(p.etcdPeer),
+			"--trusted-ca-file=" + c.pki("etcd-ca.crt"),
+			"--cert-file=" + c.pki("etcd.crt"),
+			"--key-file=" + c.pki("etcd.key"),
+		},
+		apiserverName: c.apiserverArguments(p),
+		schedulerName: {
+			"--config=" + c.path("config", "scheduler.yaml"),
+			"--authentication-kubeconfig=" + c.Kubeconfigs["scheduler"],
+			"--authorization-kubeconfig=" + c.Kubeconfigs["scheduler"],
+			"--bind-address=127.0.0.1",
+			fmt.Sprintf("--secure-port=%d", p.scheduler),
+			"--tls-cert-file=" + c.pki("scheduler.crt"),
+			"--tls-private-key-file=" + c.pki("scheduler.key"),
+		},
+		kwokName: {
+			"--kubeconfig=" + c.Kubeconfigs["kwok"],
+			"--config=" + c.path("config", "kwok.yaml"),
+			"--manage-all-nodes",
+			"--cidr=" + podCIDR,
+			"--node-ip=" + fmt.Sprintf(nodeIPFormat, 2),
+		},
+	}
+}
+
+func (c *cluster) apiserverArguments(p ports) []string {
+	return []string{
+		"--etcd-servers=" + loopback(p.etcd),
+		"--etcd-cafile=" + c.pki("etcd-ca.crt"),
+		"--etcd-certfile=" + c.pki("apiserver-etcd-client.crt"),
+		"--etcd-keyfile=" + c.pki("apiserver-etcd-client.key"),
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", p.apiserver),
+		"--advertise-address=" + externalIP,
+		"--tls-cert-file=" + c.pki("apiserver.crt"),
+		"--tls-private-key-file=" + c.pki("apiserver.key"),
+		"--client-ca-file=" + c.pki("ca.crt"),
+		"--authorization-mode=Node,RBAC",
+		"--allow-privileged=true",
+		"--service-cluster-ip-range=" + serviceCIDR,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-signing-key-file=" + c.ServiceAccountKey,
+		"--service-account-key-file=" + c.pki("service-account.pub"),
+		"--service-account-key-file=" + c.pki("service-account-next.pub"),
+		// The aggregation layer. With it, the ConfigMap extension-apiserver-authentication says what a controller
+		// manager needs to know to authenticate its own clients.
+		"--requestheader-client-ca-file=" + c.pki("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + c.pki("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + c.pki("front-proxy-client.key"),
+		"--audit-policy-file=" + c.path("config", "audit-policy.yaml"),
+		"--audit-log-path=" + c.AuditLog,
+		// Each event is in the file before the client has its answer.
+		"--audit-log-mode=blocking",
+	}
+}
+
+// environment is what a component gets besides the supervisor's own environment. kwok would read a configuration from the
+// user's home directory too.
+func (c *cluster) environment() []string {
+	return []string{"HOME=" + c.path("config")}
+}
+
+// auditPolicy leaves out what says nothing about a controller: probes, discovery, watches (their lists are there), the
+// API server's requests to itself and the nodes' heartbeats.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: None
+  nonResourceURLs: ["/healthz*", "/livez*", "/readyz*", "/version*", "/metrics*", "/openapi*", "/api", "/api/*", "/apis", "/apis/*"]
+- level: None
+  users: ["system:apiserver"]
+- level: None
+  verbs: ["watch"]
+- level: None
+  users: ["` + kwokUser + `"]
+  resources:
+  - group: coordination.k8s.io
+    resources: ["leases"]
+- level: Metadata
+`
+
+// schedulerConfig is for a scheduler that is alone and may be quick.
+func (c *cluster) schedulerConfig() string {
+	return strings.Join([]string{
+		"apiVersion: kubescheduler.config.k8s.io/v1",
+		"kind: KubeSchedulerConfiguration",
+		"leaderElection:",
+		"  leaderElect: false",
+		"clientConnection:",
+		"  kubeconfig: " + c.Kubeconfigs["scheduler"],
+		"  qps: 1000",
+		"  burst: 2000",
+		"",
+	}, "\n")
+}

@@ -1,0 +1,50 @@
+# What the stages ask of a pod. A stage's expression that begins with  include "lab";  gets these definitions.
+
+def annotation($name): (.metadata.annotations // {})["lab.kcm-book.io/" + $name] // "";
+
+# "3s", "500ms", "2m", "1h" or "3" as seconds; null for anything else.
+def seconds: [capture("^(?<n>[0-9]+([.][0-9]+)?)(?<unit>ms|s|m|h)?$") | (.n | tonumber) * {ms: 0.001, s: 1, m: 60, h: 3600}[.unit // "s"]][0];
+
+# A moment, in seconds of Unix time, as the delay until then.
+def until_then: ([. - now, 0] | max * 1000 | floor | tostring) + "ms";
+
+def terminating: .metadata.deletionTimestamp != null;
+def phase: .status.phase // "Pending";
+def terminal: phase == "Succeeded" or phase == "Failed";
+def condition($type): [.status.conditions[]? | select(.type == $type) | .status][0] // "False";
+
+# An image with tag broken cannot be pulled.
+def broken: any(.spec.containers[], .spec.initContainers[]?; .image | endswith(":broken"));
+
+# What waiting containers wait for.
+def waits_for($reason): any(.status.containerStatuses[]?.state.waiting.reason; . == $reason);
+def containers_run: [.status.containerStatuses[]?.state.running] | length > 0 and all(. != null);
+def init_runs: any(.status.initContainerStatuses[]?.state.running; . != null);
+
+# When the containers were started. A startTime has only whole seconds, so the containers' IDs say it in milliseconds.
+def started: [.status.containerStatuses[]?.containerID // "" | capture("^lab://(?<ms>[0-9]+)") | (.ms | tonumber) / 1000][0] // now;
+
+def init_for: (annotation("init-for") | seconds) // 0.5;
+def never_ready: annotation("ready-after") == "never";
+def ready_after: (annotation("ready-after") | seconds) // 1;
+def gates_open: . as $pod | all(.spec.readinessGates[]?.conditionType; . as $type | $pod | condition($type) == "True");
+
+# What the first container's command asks for. A loop never ends.
+def command: [.spec.containers[0] | (.command // [])[], (.args // [])[]] | join(" ") | select(test("\\b(while|until|for)\\b") | not);
+def asked_sleep: [command | capture("\\bsleep +(?<n>[0-9]+([.][0-9]+)?(ms|s|m|h)?)\\b") | .n | seconds][0];
+def asked_exit: [command | capture("\\bexit +(?<n>[0-9]+)\\b") | .n | tonumber][0];
+
+def exit_code: [annotation("exit-code") | select(test("^[0-9]+$")) | tonumber][0] // asked_exit;
+# How long the containers run; null if they run until the pod is deleted.
+def run_for: (annotation("run-for") | seconds) // asked_sleep // (if exit_code == null then null else 0 end);
+def ends_before_ready: run_for != null and (never_ready or run_for <= ready_after);
+def exits_next: phase == "Running" and containers_run and run_for != null
+  and (ends_before_ready or (condition("ContainersReady") == "True" and (condition("Ready") == "True") == gates_open));
+def stays_ended: .spec.restartPolicy == "Never" or (.spec.restartPolicy == "OnFailure" and (exit_code // 0) == 0);
+
+# A kubelet restarts at once the first time, then after 10 s, 20 s, 40 s, … at most 5 minutes.
+def restart_after: ([.status.containerStatuses[].restartCount] | max) as $n | if $n == 0 then 0 else [10 * pow(2; $n - 1), 300] | min end;
+
+# When a deleted pod's containers have ended: they are quick about it, but have no more than the grace period.
+def stop_after: (annotation("stop-after") | seconds) // 0.5;
+def stopped: [now + stop_after, (.metadata.deletionTimestamp | fromdateiso8601)] | min;
