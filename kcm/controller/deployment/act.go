@@ -1,0 +1,161 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// act carries out a plan. The status tells what was seen, so it is written
+// also when a step before it fails.
+func (c *Controller) act(ctx context.Context, seen observed, p plan) error {
+	d := seen.deployment
+	if p.create != nil {
+		return c.create(ctx, seen, p.create)
+	}
+	if p.recheckAfter > 0 {
+		c.loop.AddAfter(cache.MetaObjectToName(d), p.recheckAfter)
+	}
+	err := errors.Join(
+		c.changeReplicaSets(ctx, d, p.change),
+		c.removeReplicaSets(ctx, p.remove),
+		c.updateSpec(ctx, p.spec),
+		c.updateStatus(ctx, p.status),
+	)
+	if err == nil && p.event != nil {
+		c.events.Event(d, p.event.kind, p.event.reason, p.event.message)
+	}
+	return err
+}
+
+// create creates the new ReplicaSet and writes into the status how it went.
+func (c *Controller) create(ctx context.Context, seen observed, rs *appsv1.ReplicaSet) error {
+	d := seen.deployment
+	_, err := c.client.AppsV1().ReplicaSets(rs.Namespace).Create(ctx, rs, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return c.settleCollision(ctx, d, rs.Name)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return fmt.Errorf("create new ReplicaSet for %s: %w", klog.KObj(d), err)
+	case err != nil:
+		message := fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err)
+		c.events.Event(d, corev1.EventTypeWarning, reasonCreateFailed, message)
+		return errors.Join(
+			fmt.Errorf("create new ReplicaSet for %s: %w", klog.KObj(d), err),
+			c.updateStatus(ctx, afterFailure(d, message, seen.now)),
+		)
+	}
+	if size(rs) > 0 {
+		c.recordScaling(d, rs.Name, 0, size(rs))
+	}
+	return c.updateStatus(ctx, afterCreation(d, rs, seen.now))
+}
+
+// afterCreation returns the deployment with the revision of its new ReplicaSet
+// and the time from which the progress of the rollout is measured, or nil if
+// there is nothing to write.
+func afterCreation(d *appsv1.Deployment, rs *appsv1.ReplicaSet, now time.Time) *appsv1.Deployment {
+	status := *d.Status.DeepCopy()
+	if hasProgressDeadline(d) {
+		setCondition(&status, newCondition(now, appsv1.DeploymentProgressing, corev1.ConditionTrue,
+			reasonNewReplicaSet, fmt.Sprintf("Created new replica set %q", rs.Name)))
+	}
+	return rewritten(d, status, rs.Annotations[revisionAnnotation])
+}
+
+// afterFailure returns the deployment with a condition that says why its new
+// ReplicaSet could not be created, or nil if there is nothing to write.
+func afterFailure(d *appsv1.Deployment, message string, now time.Time) *appsv1.Deployment {
+	status := *d.Status.DeepCopy()
+	if hasProgressDeadline(d) {
+		setCondition(&status, newCondition(now, appsv1.DeploymentProgressing, corev1.ConditionFalse,
+			reasonCreateFailed, message))
+	}
+	return rewritten(d, status, d.Annotations[revisionAnnotation])
+}
+
+// settleCollision deals with a name that is taken. Either this loop created
+// the ReplicaSet a moment ago and the cache did not show it yet; its arrival
+// there brings the next round. Or it is another's, or has another template
+// with the same hash: then the next try gets another name.
+func (c *Controller) settleCollision(ctx context.Context, d *appsv1.Deployment, name string) error {
+	rs, err := c.replicaSets.ReplicaSets(d.Namespace).Get(name)
+	if err != nil {
+		return fmt.Errorf("look up ReplicaSet %s, which %s finds to exist: %w", name, klog.KObj(d), err)
+	}
+	if metav1.IsControlledBy(rs, d) && sameTemplate(d.Spec.Template, rs.Spec.Template) {
+		return nil
+	}
+	klog.FromContext(ctx).V(2).Info("Template hash collides", "deployment", klog.KObj(d), "replicaSet", klog.KObj(rs))
+	return c.updateStatus(ctx, afterCollision(d))
+}
+
+// afterCollision returns the deployment with one more collision counted.
+func afterCollision(d *appsv1.Deployment) *appsv1.Deployment {
+	d = d.DeepCopy()
+	if d.Status.CollisionCount == nil {
+		d.Status.CollisionCount = new(int32)
+	}
+	*d.Status.CollisionCount++
+	return d
+}
+
+func (c *Controller) changeReplicaSets(ctx context.Context, d *appsv1.Deployment, changes []change) error {
+	for _, change := range changes {
+		to := change.to
+		if _, err := c.client.AppsV1().ReplicaSets(to.Namespace).Update(ctx, to, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("update ReplicaSet %s of %s: %w", to.Name, klog.KObj(d), err)
+		}
+		if size(to) != size(change.from) {
+			c.recordScaling(d, to.Name, size(change.from), size(to))
+		}
+	}
+	return nil
+}
+
+func (c *Controller) recordScaling(d *appsv1.Deployment, replicaSet string, from, to int32) {
+	direction := "up"
+	if to < from {
+		direction = "down"
+	}
+	c.events.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet",
+		"Scaled %s replica set %s from %d to %d", direction, replicaSet, from, to)
+}
+
+func (c *Controller) removeReplicaSets(ctx context.Context, replicaSets []*appsv1.ReplicaSet) error {
+	for _, rs := range replicaSets {
+		err := c.client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete ReplicaSet %s: %w", klog.KObj(rs), err)
+		}
+	}
+	return nil
+}
+
+func (c *Controller) updateSpec(ctx context.Context, d *appsv1.Deployment) error {
+	if d == nil {
+		return nil
+	}
+	if _, err := c.client.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("roll back deployment %s: %w", klog.KObj(d), err)
+	}
+	return nil
+}
+
+func (c *Controller) updateStatus(ctx context.Context, d *appsv1.Deployment) error {
+	if d == nil {
+		return nil
+	}
+	if _, err := c.client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("update status of deployment %s: %w", klog.KObj(d), err)
+	}
+	return nil
+}

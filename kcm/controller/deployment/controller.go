@@ -1,0 +1,88 @@
+package deployment
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// maxRetries is how often a failing deployment is tried again. With the delays
+// of the queue's rate limiter, which double from 5 ms on, the last try is
+// nearly three minutes after the first.
+const maxRetries = 15
+
+// kind is what the controller references of this loop's ReplicaSets name.
+var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+
+// Controller brings the ReplicaSets of each Deployment, their sizes and the
+// Deployment's status to what its spec asks for.
+type Controller struct {
+	client kubernetes.Interface
+	events *controller.Events
+	loop   *controller.Loop[cache.ObjectName]
+
+	deployments appslisters.DeploymentLister
+	replicaSets appslisters.ReplicaSetLister
+	pods        controller.PodIndex
+	synced      []cache.InformerSynced
+}
+
+// NewDeploymentController returns a controller that hears of everything that
+// the informers see. It starts to work when Run is called.
+func NewDeploymentController(
+	ctx context.Context,
+	dInformer appsinformers.DeploymentInformer,
+	rsInformer appsinformers.ReplicaSetInformer,
+	podInformer coreinformers.PodInformer,
+	client kubernetes.Interface,
+) *Controller {
+	c := &Controller{
+		client:      client,
+		events:      controller.NewEvents(ctx, client, "deployment-controller"),
+		deployments: dInformer.Lister(),
+		replicaSets: rsInformer.Lister(),
+		pods:        controller.NewPodIndex(podInformer.Informer()),
+	}
+	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
+		Name:       "deployment-controller",
+		QueueName:  "deployment",
+		Sync:       c.sync,
+		MaxRetries: maxRetries,
+	})
+	c.synced = []cache.InformerSynced{
+		c.watchDeployments(dInformer.Informer()),
+		c.watchReplicaSets(rsInformer.Informer()),
+		c.watchPods(podInformer.Informer()),
+	}
+	return c
+}
+
+// Run syncs deployments with as many workers at a time as it is told, until
+// ctx ends and the last worker has finished.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	stopEvents := c.events.Start()
+	defer stopEvents()
+	c.loop.Run(ctx, workers, c.synced...)
+}
+
+// sync is one round for one deployment.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
+	seen, err := c.observe(ctx, key)
+	if err != nil {
+		return err
+	}
+	err = c.act(ctx, seen, decide(seen))
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil // nothing can be created there any more
+	}
+	return err
+}

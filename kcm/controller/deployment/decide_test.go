@@ -1,0 +1,371 @@
+package deployment
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestARoundChangesTheSizesThatTheStrategyAllows(t *testing.T) {
+	t.Parallel()
+	d := rolling(10, "3", "2")
+	for _, tt := range []struct {
+		name        string
+		replicaSets []*appsv1.ReplicaSet
+		want        map[string]int32
+	}{
+		{"the new one grows by the surge", rss(replicaSet(d, 1, 10), having(replicaSet(d, 2, 0), 0)),
+			map[string]int32{"v2": 3}},
+		{"then the old one shrinks to the minimum", rss(replicaSet(d, 1, 10), having(replicaSet(d, 2, 3), 0)),
+			map[string]int32{"v1": 8}},
+		{"the new one grows into the room", rss(replicaSet(d, 1, 8), having(replicaSet(d, 2, 3), 0)),
+			map[string]int32{"v2": 5}},
+		{"and nothing moves while new pods are not available", rss(replicaSet(d, 1, 8), having(replicaSet(d, 2, 5), 0)),
+			map[string]int32{}},
+		{"the old one shrinks as new pods become available", rss(replicaSet(d, 1, 8), having(replicaSet(d, 2, 5), 2)),
+			map[string]int32{"v1": 6}},
+		{"pods that are about to go are not counted on", rss(replicaSet(d, 0, 5), having(replicaSet(d, 1, 3), 5), having(replicaSet(d, 2, 5), 2)),
+			map[string]int32{"v0": 3}},
+		{"old pods that are not available go first", rss(having(replicaSet(d, 1, 5), 1), replicaSet(d, 3, 7), having(replicaSet(d, 2, 1), 0)),
+			map[string]int32{"v1": 1}},
+		{"an old pod that fails is kept while the new ones are stuck", rss(having(replicaSet(d, 1, 8), 7), having(replicaSet(d, 2, 5), 0)),
+			map[string]int32{}},
+		{"the oldest goes first", rss(replicaSet(d, 0, 2), replicaSet(d, 1, 8), having(replicaSet(d, 2, 3), 1)),
+			map[string]int32{"v0": 0, "v1": 7}},
+		{"a roll-over starts with the old ones when there is no room", rss(replicaSet(d, 0, 8), having(replicaSet(d, 1, 5), 0), having(replicaSet(d, 2, 0), 0)),
+			map[string]int32{"v1": 0}},
+		{"a new one that is too large shrinks", rss(replicaSet(d, 1, 1), replicaSet(d, 2, 12)),
+			map[string]int32{"v2": 10}},
+		{"nothing is left to do", rss(replicaSet(d, 1, 0), replicaSet(d, 2, 10)),
+			map[string]int32{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := decide(see(d.DeepCopy(), tt.replicaSets...))
+			assert.Nil(t, p.create)
+			assert.Equal(t, tt.want, sizes(p))
+		})
+	}
+}
+
+func rss(replicaSets ...*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	// v2 is the new version in these tests, whatever its age, so it gets the
+	// highest revision.
+	for _, rs := range replicaSets {
+		if versionOf(rs) == "v2" {
+			rs.Annotations[revisionAnnotation] = "9"
+		}
+	}
+	return replicaSets
+}
+
+func TestTheNewReplicaSetIsCreatedComplete(t *testing.T) {
+	t.Parallel()
+	d := rolling(10, "3", "2")
+	d.Annotations = map[string]string{
+		"team":                             "blue",
+		corev1.LastAppliedConfigAnnotation: "{}",
+		revisionAnnotation:                 "1",
+		appsv1.DeprecatedRollbackTo:        "x",
+	}
+	d.Spec.MinReadySeconds = 7
+	d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}
+	seen := see(d, replicaSet(d, 1, 10), replicaSet(d, 4, 0))
+
+	rs := decide(seen).create
+	require.NotNil(t, rs)
+	hash := podTemplateHash(d.Spec.Template, nil)
+	assert.Equal(t, "web-"+hash, rs.Name)
+	assert.Equal(t, "ns", rs.Namespace)
+	assert.Equal(t, map[string]string{"app": "web", hashLabel: hash}, rs.Labels)
+	assert.Equal(t, rs.Labels, rs.Spec.Template.Labels)
+	assert.Equal(t, rs.Labels, rs.Spec.Selector.MatchLabels)
+	assert.Equal(t, d.Spec.Selector.MatchExpressions, rs.Spec.Selector.MatchExpressions)
+	assert.Equal(t, d.Spec.Template.Spec, rs.Spec.Template.Spec)
+	assert.EqualValues(t, 7, rs.Spec.MinReadySeconds)
+	assert.EqualValues(t, 3, *rs.Spec.Replicas, "no more than the surge")
+	assert.Equal(t, map[string]string{
+		"team":                    "blue",
+		revisionAnnotation:        "5",
+		desiredReplicasAnnotation: "10",
+		maxReplicasAnnotation:     "13",
+	}, rs.Annotations)
+	assert.True(t, metav1.IsControlledBy(rs, d))
+	assert.True(t, *rs.OwnerReferences[0].BlockOwnerDeletion)
+	assert.Equal(t, template("v2"), d.Spec.Template, "the deployment is the cache's")
+}
+
+func TestANameThatWouldBeTooLongIsCut(t *testing.T) {
+	t.Parallel()
+	long := make([]byte, 253)
+	for i := range long {
+		long[i] = 'x'
+	}
+	assert.Len(t, replicaSetName(string(long), "12345678"), 253)
+	assert.Equal(t, "web-12345678", replicaSetName("web", "12345678"))
+}
+
+func TestTheOldestReplicaSetWithTheTemplateIsTheNewOne(t *testing.T) {
+	t.Parallel()
+	d := rolling(1, "1", "0")
+	twin := with(replicaSet(d, 2, 1), func(rs *appsv1.ReplicaSet) {
+		rs.Name, rs.UID = "web-twin", "twin"
+		rs.CreationTimestamp = metav1.NewTime(noon)
+	})
+	newRS, oldRSs := tellApart(d, []*appsv1.ReplicaSet{twin, replicaSet(d, 3, 0), replicaSet(d, 2, 1)})
+	assert.Equal(t, "web-v2", newRS.Name)
+	require.Len(t, oldRSs, 2)
+	assert.Equal(t, "web-v3", oldRSs[0].Name)
+	assert.Equal(t, "web-twin", oldRSs[1].Name)
+}
+
+func TestTheNewReplicaSetIsKeptUpToDateBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(d *appsv1.Deployment, rs *appsv1.ReplicaSet)
+		check  func(t *testing.T, rs *appsv1.ReplicaSet)
+	}{
+		"annotations": {
+			func(d *appsv1.Deployment, _ *appsv1.ReplicaSet) { d.Annotations["team"] = "red" },
+			func(t *testing.T, rs *appsv1.ReplicaSet) { assert.Equal(t, "red", rs.Annotations["team"]) },
+		},
+		"minReadySeconds": {
+			func(d *appsv1.Deployment, _ *appsv1.ReplicaSet) { d.Spec.MinReadySeconds = 5 },
+			func(t *testing.T, rs *appsv1.ReplicaSet) { assert.EqualValues(t, 5, rs.Spec.MinReadySeconds) },
+		},
+		"revision, with its history": {
+			func(_ *appsv1.Deployment, rs *appsv1.ReplicaSet) { rs.Annotations[revisionAnnotation] = "3" },
+			func(t *testing.T, rs *appsv1.ReplicaSet) {
+				assert.Equal(t, "8", rs.Annotations[revisionAnnotation])
+				assert.Equal(t, "3", rs.Annotations[revisionHistoryAnnotation])
+			},
+		},
+	} {
+		for _, paused := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				d := rolling(4, "1", "0")
+				d.Spec.Paused = paused
+				d.Spec.ProgressDeadlineSeconds = nil
+				newRS := with(replicaSet(d, 2, 1), func(rs *appsv1.ReplicaSet) { rs.Annotations[revisionAnnotation] = "8" })
+				seen := see(d, replicaSet(d, 7, 3), newRS)
+				before := newRS.DeepCopy()
+				tt.change(d, newRS)
+				p := decide(seen)
+				require.Len(t, p.change, 1)
+				assert.Same(t, newRS, p.change[0].from)
+				assert.Equal(t, *before.Spec.Replicas, *p.change[0].to.Spec.Replicas)
+				tt.check(t, p.change[0].to)
+				assert.Nil(t, p.status)
+			})
+		}
+	}
+}
+
+func TestTheDeploymentTakesTheRevisionOfItsNewReplicaSet(t *testing.T) {
+	t.Parallel()
+	d := rolling(2, "1", "0")
+	seen := see(d, replicaSet(d, 2, 2))
+	d.Annotations = map[string]string{"team": "blue"}
+	seen.newRS.Annotations["team"] = "blue"
+
+	p := decide(seen)
+	require.NotNil(t, p.status)
+	assert.Equal(t, map[string]string{"team": "blue", revisionAnnotation: "2"}, p.status.Annotations)
+	assert.Equal(t, d.Status, p.status.Status)
+	assert.Equal(t, map[string]string{"team": "blue"}, d.Annotations, "the deployment is the cache's")
+}
+
+func TestAReplicaSetThatWasFoundStartsTheClock(t *testing.T) {
+	t.Parallel()
+	d := rolling(2, "1", "0")
+	d.Status.Conditions = nil
+	p := decide(see(d, replicaSet(d, 2, 2)))
+	require.NotNil(t, p.status)
+	assert.Equal(t, []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
+		Reason: "FoundNewReplicaSet", Message: `Found new replica set "web-v2"`,
+		LastUpdateTime: metav1.NewTime(noon), LastTransitionTime: metav1.NewTime(noon),
+	}}, p.status.Status.Conditions)
+}
+
+func TestADeploymentThatIsGoneAsksForNothing(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, plan{}, decide(observed{now: noon}))
+}
+
+func TestADeploymentThatIsBeingDeletedGetsOnlyItsStatus(t *testing.T) {
+	t.Parallel()
+	d := rolling(4, "1", "0")
+	d.DeletionTimestamp = &metav1.Time{Time: noon}
+	d.Spec.Paused = true
+	p := decide(see(d, replicaSet(d, 1, 4)))
+	require.NotNil(t, p.status)
+	assert.EqualValues(t, 4, p.status.Status.Replicas)
+	p.status = nil
+	assert.Equal(t, plan{}, p)
+}
+
+func TestASelectorThatSelectsEverythingIsRefused(t *testing.T) {
+	t.Parallel()
+	d := rolling(4, "1", "0")
+	d.Spec.Selector = &metav1.LabelSelector{}
+	p := decide(observed{deployment: d, now: noon})
+	assert.Equal(t, &event{"Warning", "SelectingAll", "This deployment is selecting all pods. A non-empty selector is required."}, p.event)
+	assert.EqualValues(t, 1, p.status.Status.ObservedGeneration)
+	assert.Nil(t, p.create)
+}
+
+func TestAPauseIsNotedBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		paused   bool
+		has      string
+		deadline int32
+		want     string
+	}{
+		{"paused", true, reasonReplicaSetUpdated, 600, "DeploymentPaused"},
+		{"paused already", true, reasonPaused, 600, ""},
+		{"resumed", false, reasonPaused, 600, "DeploymentResumed"},
+		{"running", false, reasonReplicaSetUpdated, 600, ""},
+		{"out of time before", true, reasonDeadlineExceeded, 600, ""},
+		{"no deadline", true, reasonReplicaSetUpdated, 1<<31 - 1, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := rolling(4, "1", "0")
+			d.Spec.Paused = tt.paused
+			d.Spec.ProgressDeadlineSeconds = &tt.deadline
+			d.Status.Conditions = []appsv1.DeploymentCondition{newCondition(noon.Add(-time.Hour), appsv1.DeploymentProgressing, corev1.ConditionTrue, tt.has, "")}
+			p, due := notePause(see(d, replicaSet(d, 1, 4)))
+			assert.Equal(t, tt.want != "", due)
+			if !due {
+				assert.Nil(t, p.status)
+				return
+			}
+			condition := findCondition(p.status.Status, appsv1.DeploymentProgressing)
+			assert.Equal(t, tt.want, condition.Reason)
+			assert.Equal(t, corev1.ConditionUnknown, condition.Status)
+			assert.True(t, condition.LastUpdateTime.Equal(&metav1.Time{Time: noon}), "the clock starts anew")
+		})
+	}
+}
+
+func TestAPausedDeploymentScalesAndTidiesButDoesNotRollOut(t *testing.T) {
+	t.Parallel()
+	d := rolling(4, "1", "0")
+	d.Spec.Paused = true
+	d.Spec.RevisionHistoryLimit = new(int32(1))
+	d.Status.Conditions[0].Reason = reasonPaused
+
+	p := decide(see(d, replicaSet(d, 0, 0), replicaSet(d, 1, 3)))
+	assert.Nil(t, p.create)
+	assert.Equal(t, map[string]int32{"v1": 4}, sizes(p))
+	assert.Equal(t, []string{"web-v0"}, names(p.remove))
+
+	d.Annotations = map[string]string{appsv1.DeprecatedRollbackTo: "0"}
+	assert.Empty(t, decide(see(d, replicaSet(d, 0, 0), replicaSet(d, 1, 3))).remove, "a rollback may need it")
+}
+
+func names(replicaSets []*appsv1.ReplicaSet) []string {
+	var result []string
+	for _, rs := range replicaSets {
+		result = append(result, rs.Name)
+	}
+	return result
+}
+
+func TestRecreateHasNoPodsOfTwoVersions(t *testing.T) {
+	t.Parallel()
+	pod := func(phase corev1.PodPhase, deleted bool) *corev1.Pod {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
+		if deleted {
+			pod.DeletionTimestamp = &metav1.Time{Time: noon}
+		}
+		return pod
+	}
+	d := recreating(3)
+	t.Run("old ones shrink first", func(t *testing.T) {
+		t.Parallel()
+		p := decide(see(d.DeepCopy(), replicaSet(d, 0, 1), replicaSet(d, 1, 3)))
+		assert.Equal(t, map[string]int32{"v0": 0, "v1": 0}, sizes(p))
+		assert.Nil(t, p.create)
+	})
+	t.Run("what a ReplicaSet still counts is waited for", func(t *testing.T) {
+		t.Parallel()
+		old := replicaSet(d, 1, 0)
+		old.Status.Replicas = 1
+		assert.Nil(t, decide(see(d.DeepCopy(), old)).create)
+	})
+	for name, tt := range map[string]struct {
+		pod  *corev1.Pod
+		wait bool
+	}{
+		"a pod that is being deleted is waited for":    {pod(corev1.PodRunning, true), true},
+		"a pod in an unknown phase is waited for":      {pod(corev1.PodUnknown, false), true},
+		"a pod that has not started is waited for":     {pod(corev1.PodPending, false), true},
+		"a pod that has ended is not":                  {pod(corev1.PodSucceeded, true), false},
+		"a pod that has failed is not, deleted or not": {pod(corev1.PodFailed, false), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := see(d.DeepCopy(), replicaSet(d, 1, 0))
+			seen.oldPods = []*corev1.Pod{tt.pod}
+			p := decide(seen)
+			assert.Equal(t, tt.wait, p.create == nil)
+			if !tt.wait {
+				assert.EqualValues(t, 3, size(p.create))
+			}
+		})
+	}
+	t.Run("the new one then grows at once", func(t *testing.T) {
+		t.Parallel()
+		newRS := having(replicaSet(d, 2, 0), 0)
+		delete(newRS.Annotations, desiredReplicasAnnotation)
+		assert.Equal(t, map[string]int32{"v2": 3}, sizes(decide(see(d.DeepCopy(), replicaSet(d, 1, 0), newRS))))
+	})
+}
+
+func TestOnlyFinishedReplicaSetsAboveTheLimitExpire(t *testing.T) {
+	t.Parallel()
+	d := rolling(1, "1", "0")
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+	old := func() []*appsv1.ReplicaSet {
+		return []*appsv1.ReplicaSet{
+			with(replicaSet(d, 3, 0), func(rs *appsv1.ReplicaSet) { rs.Annotations[revisionAnnotation] = "1" }),
+			with(replicaSet(d, 4, 0), func(rs *appsv1.ReplicaSet) { rs.Generation = 2 }),
+			with(replicaSet(d, 5, 0), func(rs *appsv1.ReplicaSet) { rs.Status.Replicas = 1 }),
+			with(replicaSet(d, 6, 0), func(rs *appsv1.ReplicaSet) { rs.DeletionTimestamp = &metav1.Time{Time: noon} }),
+			replicaSet(d, 7, 0),
+			replicaSet(d, 8, 0),
+		}
+	}
+	for _, tt := range []struct {
+		limit *int32
+		want  []string
+	}{
+		{nil, nil},
+		{new(int32(1<<31 - 1)), nil},
+		{new(int32(10)), nil},
+		{new(int32(5)), nil},
+		{new(int32(4)), []string{"web-v3"}},
+		{new(int32(1)), []string{"web-v3", "web-v7"}},
+		{new(int32(0)), []string{"web-v3", "web-v7", "web-v8"}},
+	} {
+		d := d.DeepCopy()
+		d.Spec.RevisionHistoryLimit = tt.limit
+		newRS := with(replicaSet(d, 2, 1), func(rs *appsv1.ReplicaSet) { rs.Annotations[revisionAnnotation] = "9" })
+		seen := see(d, append(old(), newRS)...)
+		setCondition(&d.Status, newCondition(noon, appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonRolledOut, ""))
+		assert.Equal(t, tt.want, names(decide(seen).remove), "limit %v", tt.limit)
+
+		d.Status.UpdatedReplicas = 0
+		assert.Empty(t, decide(seen).remove, "the rollout is not finished")
+	}
+}

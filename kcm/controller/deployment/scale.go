@@ -1,0 +1,143 @@
+package deployment
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+// wasScaled tells whether somebody changed the deployment's replicas since its
+// ReplicaSets were last sized.
+func wasScaled(seen observed) bool {
+	return slices.ContainsFunc(active(seen.all()), func(rs *appsv1.ReplicaSet) bool {
+		desired, ok := sizeAnnotation(rs, desiredReplicasAnnotation)
+		return ok && desired != *seen.deployment.Spec.Replicas
+	})
+}
+
+// scale takes a deployment to its size without taking the rollout any
+// further. In the middle of a rollout all versions grow or shrink in
+// proportion: growing only the new one would put more at risk than the user
+// had agreed to so far.
+func scale(seen observed) []change {
+	d := seen.deployment
+	withPods := active(seen.all())
+	switch {
+	case len(withPods) == 1:
+		return resize(d, withPods[0], *d.Spec.Replicas)
+	case len(withPods) == 0:
+		if rs := latest(seen); rs != nil {
+			return resize(d, rs, *d.Spec.Replicas)
+		}
+		return nil
+	case saturated(d, seen.newRS):
+		// The others were adopted, or are left from before.
+		var changes []change
+		for _, rs := range active(seen.oldRSs) {
+			changes = append(changes, resize(d, rs, 0)...)
+		}
+		return changes
+	case d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType:
+		return scaleInProportion(d, withPods)
+	}
+	return nil
+}
+
+// latest returns the new ReplicaSet, else the youngest of the old ones.
+func latest(seen observed) *appsv1.ReplicaSet {
+	if all := seen.all(); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return nil
+}
+
+// saturated tells whether the new ReplicaSet has all the pods that the
+// deployment wants, all of them available.
+func saturated(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
+	if rs == nil {
+		return false
+	}
+	wanted := *d.Spec.Replicas
+	desired, ok := sizeAnnotation(rs, desiredReplicasAnnotation)
+	return ok && desired == wanted && size(rs) == wanted && rs.Status.AvailableReplicas == wanted
+}
+
+// scaleInProportion shares the pods that are to be added or removed among the
+// ReplicaSets, from the largest to the smallest. What rounding leaves over
+// goes to the largest. A ReplicaSet whose size stays is changed as well if its
+// notes of the deployment's size are out of date.
+func scaleInProportion(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet) []change {
+	var goal int32
+	if *d.Spec.Replicas > 0 {
+		goal = maxTotal(d)
+	}
+	missing := goal - sum(replicaSets, size)
+	replicaSets = slices.SortedFunc(slices.Values(replicaSets), bySize(missing))
+
+	sizes := make([]int32, len(replicaSets))
+	left := missing
+	for i, rs := range replicaSets {
+		part := share(d, rs, left)
+		sizes[i] = size(rs) + part
+		left -= part
+	}
+	sizes[0] = max(0, sizes[0]+left)
+
+	var changes []change
+	for i, rs := range replicaSets {
+		to := resized(d, rs, sizes[i])
+		if sizes[i] != size(rs) || !maps.Equal(to.Annotations, rs.Annotations) {
+			changes = append(changes, change{from: rs, to: to})
+		}
+	}
+	return changes
+}
+
+// bySize orders ReplicaSets from the largest to the smallest. Of two that are
+// equal the younger is the first to grow, the older the first to shrink.
+func bySize(missing int32) func(a, b *appsv1.ReplicaSet) int {
+	return func(a, b *appsv1.ReplicaSet) int {
+		age := byAge(a, b)
+		if missing > 0 {
+			age = -age
+		}
+		return cmp.Or(cmp.Compare(size(b), size(a)), age)
+	}
+}
+
+// share is how many of the pods that are left to add (or to remove, when
+// negative) fall to one ReplicaSet: enough to make it the same fraction of the
+// deployment that it was before, but not more than are left.
+func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, left int32) int32 {
+	grow := growth(d, rs)
+	switch {
+	case left > 0:
+		return min(grow, left)
+	case left < 0:
+		return max(grow, left)
+	default:
+		return 0
+	}
+}
+
+// growth is by how much a ReplicaSet's size would change if it grew as the
+// deployment did since the ReplicaSet was last sized.
+func growth(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int32 {
+	if *d.Spec.Replicas == 0 {
+		return -size(rs)
+	}
+	before, ok := sizeAnnotation(rs, maxReplicasAnnotation)
+	if !ok || before == 0 {
+		// Somebody removed the annotation or wrote something else into it.
+		// What the deployment has now is the next best guess.
+		before = d.Status.Replicas
+	}
+	if before == 0 {
+		return 0
+	}
+	grown := float64(size(rs)) * float64(maxTotal(d)) / float64(before)
+	return int32(math.Round(grown)) - size(rs)
+}

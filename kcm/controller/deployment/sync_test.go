@@ -1,0 +1,199 @@
+package deployment
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// fixture is a controller whose caches hold the given objects and whose
+// queue nobody works on.
+func fixture(t *testing.T, objects ...runtime.Object) (*Controller, *fake.Clientset) {
+	t.Helper()
+	client := fake.NewClientset(objects...)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	apps, pods := factory.Apps().V1(), factory.Core().V1().Pods()
+	c := NewDeploymentController(t.Context(), apps.Deployments(), apps.ReplicaSets(), pods, client)
+	original := *c
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		original.Run(ended, 0) // shuts down what the constructor began
+	})
+	for _, obj := range objects {
+		switch obj.(type) {
+		case *appsv1.Deployment:
+			require.NoError(t, apps.Deployments().Informer().GetStore().Add(obj))
+		case *appsv1.ReplicaSet:
+			require.NoError(t, apps.ReplicaSets().Informer().GetStore().Add(obj))
+		}
+	}
+	return c, client
+}
+
+// woken replaces the loop by one that tells which deployments were synced
+// while wake was called.
+func woken(t *testing.T, c *Controller, wake func()) (keys []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
+			Sync: func(_ context.Context, key cache.ObjectName) error {
+				keys = append(keys, key.Name)
+				return nil
+			},
+		})
+		go c.loop.Run(ctx, 1)
+		wake()
+		synctest.Wait()
+		cancel()
+	})
+	return keys
+}
+
+func writes(client *fake.Clientset) []string {
+	var result []string
+	for _, action := range client.Actions() {
+		if action.GetVerb() != "list" && action.GetVerb() != "watch" {
+			result = append(result, action.GetVerb()+" "+action.GetResource().Resource+" "+action.GetSubresource())
+		}
+	}
+	return result
+}
+
+func TestANamespaceThatGoesIsNoError(t *testing.T) {
+	t.Parallel()
+	d := rolling(1, "1", "0")
+	c, client := fixture(t, d)
+	client.PrependReactor("create", "replicasets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		err := apierrors.NewForbidden(appsv1.Resource("replicasets"), "web", nil)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		return true, nil, err
+	})
+	require.NoError(t, c.sync(t.Context(), cache.MetaObjectToName(d)))
+	assert.Equal(t, []string{"create replicasets "}, writes(client))
+}
+
+func TestAReplicaSetThatTheCacheDoesNotShowYetIsNoCollision(t *testing.T) {
+	t.Parallel()
+	d := rolling(1, "1", "0")
+	mine := newReplicaSet(see(d))
+	c, client := fixture(t, d, mine)
+	// As if it had arrived in the cache after observe had looked there.
+	require.NoError(t, c.act(t.Context(), see(d), plan{create: mine}))
+	assert.Equal(t, []string{"create replicasets "}, writes(client))
+
+	theirs := mine.DeepCopy()
+	theirs.OwnerReferences[0].UID = "somebody"
+	c, client = fixture(t, d, theirs)
+	require.NoError(t, c.act(t.Context(), see(d), plan{create: mine}))
+	assert.Equal(t, []string{"create replicasets ", "update deployments status"}, writes(client))
+}
+
+func TestTheStatusIsWrittenThoughAStepFails(t *testing.T) {
+	t.Parallel()
+	d := rolling(4, "1", "0")
+	old, newRS := replicaSet(d, 1, 4), replicaSet(d, 2, 1)
+	seen := see(d, old, newRS)
+	newRS.Annotations[revisionAnnotation] = "2"
+	c, client := fixture(t, d, old, newRS)
+	client.PrependReactor("update", "replicasets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(appsv1.Resource("replicasets"), "web", nil)
+	})
+	p := decide(seen)
+	require.NotEmpty(t, p.change)
+	require.True(t, apierrors.IsConflict(c.act(t.Context(), seen, p)))
+	assert.Equal(t, []string{"update replicasets ", "update deployments status"}, writes(client))
+}
+
+func TestAReplicaSetWakesWhomItConcerns(t *testing.T) {
+	t.Parallel()
+	d, other := rolling(1, "1", "0"), rolling(1, "1", "0")
+	other.Name, other.UID = "other", "uid-other"
+	other.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
+	empty := other.DeepCopy()
+	empty.Name, empty.UID, empty.Spec.Selector = "empty", "uid-empty", &metav1.LabelSelector{}
+
+	owned := with(replicaSet(d, 1, 1), func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "1" })
+	version := func(change func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
+		return with(owned.DeepCopy(), func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "2"; change(rs) })
+	}
+	orphan := version(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences = nil })
+	for name, tt := range map[string]struct {
+		wake func(c *Controller)
+		want []string
+	}{
+		"added, with an owner": {func(c *Controller) { c.replicaSetAdded(owned) }, []string{"web"}},
+		"added, an orphan":     {func(c *Controller) { c.replicaSetAdded(orphan) }, []string{"web"}},
+		"added, an orphan that goes": {func(c *Controller) {
+			c.replicaSetAdded(with(orphan.DeepCopy(), func(rs *appsv1.ReplicaSet) { rs.DeletionTimestamp = &metav1.Time{} }))
+		}, nil},
+		"added, with a former owner of the same name": {func(c *Controller) {
+			c.replicaSetAdded(version(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences[0].UID = "former" }))
+		}, nil},
+		"added, with an owner of another kind": {func(c *Controller) {
+			c.replicaSetAdded(version(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences[0].Kind = "Rollout" }))
+		}, nil},
+		"resynced": {func(c *Controller) { c.replicaSetUpdated(owned, owned) }, nil},
+		"updated":  {func(c *Controller) { c.replicaSetUpdated(owned, version(func(*appsv1.ReplicaSet) {})) }, []string{"web"}},
+		"released": {func(c *Controller) { c.replicaSetUpdated(owned, orphan) }, []string{"web"}},
+		"taken over": {func(c *Controller) {
+			c.replicaSetUpdated(owned, version(func(rs *appsv1.ReplicaSet) {
+				rs.OwnerReferences[0].Name, rs.OwnerReferences[0].UID = "other", "uid-other"
+			}))
+		}, []string{"web", "other"}},
+		"an orphan that is relabelled": {func(c *Controller) {
+			c.replicaSetUpdated(orphan, with(orphan.DeepCopy(), func(rs *appsv1.ReplicaSet) {
+				rs.ResourceVersion, rs.Labels = "3", map[string]string{"app": "other"}
+			}))
+		}, []string{"other"}},
+		"an orphan that is not": {func(c *Controller) {
+			c.replicaSetUpdated(orphan, with(orphan.DeepCopy(), func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "3" }))
+		}, nil},
+		"deleted": {func(c *Controller) { c.enqueueOwner(owned) }, []string{"web"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, _ := fixture(t, d, other, empty)
+			assert.Equal(t, tt.want, woken(t, c, func() { tt.wake(c) }))
+		})
+	}
+}
+
+func TestADeletedPodWakesOnlyADeploymentThatWaitsForIt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		d    *appsv1.Deployment
+		want []string
+	}{
+		{recreating(1), []string{"web"}},
+		{rolling(1, "1", "0"), nil},
+	} {
+		rs := replicaSet(tt.d, 1, 1)
+		c, _ := fixture(t, tt.d, rs)
+		ref := metav1.NewControllerRef(rs, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))
+		former := *ref
+		former.UID = "former"
+		assert.Equal(t, tt.want, woken(t, c, func() {
+			c.podDeleted(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-1", OwnerReferences: []metav1.OwnerReference{*ref}}})
+		}))
+		assert.Empty(t, woken(t, c, func() {
+			c.podDeleted(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bare"}})
+			c.podDeleted(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", OwnerReferences: []metav1.OwnerReference{former}}})
+		}))
+	}
+}

@@ -1,0 +1,59 @@
+package controller
+
+import (
+	"fmt"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Handlers are called when an object of type T appears, changes or goes.
+// A nil function means that the loop does not care.
+type Handlers[T any] struct {
+	Add    func(obj T)
+	Update func(old, new T)
+	// Delete is given the last state that was seen. When the informer missed
+	// the deletion itself, that state may be some time old.
+	Delete func(obj T)
+}
+
+// Handle has the informer call the handlers. The returned function tells
+// whether every object of the first list has been handed to them.
+func Handle[T any](informer cache.SharedIndexInformer, h Handlers[T]) cache.InformerSynced {
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if h.Add != nil {
+				h.Add(obj.(T))
+			}
+		},
+		UpdateFunc: func(old, new any) {
+			if h.Update != nil {
+				h.Update(old.(T), new.(T))
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if h.Delete != nil {
+				deleted(obj, h.Delete)
+			}
+		},
+	})
+	if err != nil {
+		// Only an informer that was stopped refuses a handler.
+		utilruntime.HandleError(fmt.Errorf("watch %T: %w", *new(T), err))
+		return func() bool { return false }
+	}
+	return registration.HasSynced
+}
+
+// deleted unwraps what an informer leaves in place of an object whose
+// deletion it did not see, for example because its watch was interrupted.
+func deleted[T any](obj any, handle func(T)) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	if typed, ok := obj.(T); ok {
+		handle(typed)
+		return
+	}
+	utilruntime.HandleError(fmt.Errorf("deleted object is a %T, want a %T", obj, *new(T)))
+}

@@ -1,0 +1,116 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// RetryForever as [LoopConfig.MaxRetries] keeps a failing key in the queue
+// until its sync succeeds.
+const RetryForever = -1
+
+// LoopConfig says how a [Loop] behaves.
+type LoopConfig[K comparable] struct {
+	// Name of the loop in logs and in the metrics of its syncs.
+	Name string
+	// QueueName is the name of the queue in the workqueue_* metrics.
+	QueueName string
+	// Sync brings the object that key names closer to what it should be. It
+	// must stop when ctx ends. An error puts the key back with a growing delay.
+	Sync func(ctx context.Context, key K) error
+	// MaxRetries is how often a failing key is put back before it is given up
+	// until something changes. RetryForever never gives up.
+	MaxRetries int
+}
+
+// Loop calls a sync function for each key that is added to its queue.
+type Loop[K comparable] struct {
+	LoopConfig[K]
+	queue workqueue.TypedRateLimitingInterface[K]
+}
+
+// NewLoop returns a loop with an empty queue. Keys may be added at once; they
+// are handled from the moment when Run is called.
+func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
+	registerSyncMetrics()
+	return &Loop[K]{
+		LoopConfig: config,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.DefaultTypedControllerRateLimiter[K](),
+			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.QueueName},
+		),
+	}
+}
+
+// Add asks for key to be synced soon. A key that waits already is not added
+// a second time.
+func (l *Loop[K]) Add(key K) { l.queue.Add(key) }
+
+// AddAfter asks for key to be synced when delay has passed.
+func (l *Loop[K]) AddAfter(key K, delay time.Duration) { l.queue.AddAfter(key, delay) }
+
+// AddRateLimited asks for key to be synced after a delay that grows with each
+// call, until a sync of key succeeds.
+func (l *Loop[K]) AddRateLimited(key K) { l.queue.AddRateLimited(key) }
+
+// Run waits until the caches are filled, then syncs keys with as many workers
+// at a time as it is told. It returns when ctx has ended and the last worker
+// has finished what it was doing.
+func (l *Loop[K]) Run(ctx context.Context, workers int, synced ...cache.InformerSynced) {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("controller", l.Name))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer l.queue.ShutDown()
+
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, synced...) {
+		return
+	}
+	for range workers {
+		running.Go(func() { l.work(ctx) })
+	}
+	<-ctx.Done()
+}
+
+func (l *Loop[K]) work(ctx context.Context) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	for l.next(ctx) {
+	}
+}
+
+// next handles one key. It returns false when the queue was shut down.
+func (l *Loop[K]) next(ctx context.Context) bool {
+	key, shutdown := l.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer l.queue.Done(key)
+
+	start := time.Now()
+	err := l.Sync(ctx, key)
+	observeSync(l.Name, time.Since(start), err)
+	l.retry(ctx, key, err)
+	return true
+}
+
+// retry puts a key back whose sync failed. One that succeeded, or failed too
+// often, starts afresh the next time that it is added.
+func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
+	switch {
+	case err == nil:
+		l.queue.Forget(key)
+	case ctx.Err() != nil:
+		// The loop is being stopped: whoever runs it next starts from what is.
+	case l.MaxRetries == RetryForever || l.queue.NumRequeues(key) < l.MaxRetries:
+		klog.FromContext(ctx).V(2).Info("Sync failed, will try again", "key", key, "err", err)
+		l.queue.AddRateLimited(key)
+	default:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed too often, giving up until the object changes", "key", key)
+		l.queue.Forget(key)
+	}
+}

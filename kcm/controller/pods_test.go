@@ -1,0 +1,126 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
+)
+
+func TestOnlyPodsThatMayRunAreActiveAndOnlyThoseThatMayStillRunAreTerminating(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	tests := map[string]struct {
+		phase               corev1.PodPhase
+		deleted             *metav1.Time
+		active, terminating bool
+	}{
+		"pending":            {phase: corev1.PodPending, active: true},
+		"running":            {phase: corev1.PodRunning, active: true},
+		"unknown":            {phase: corev1.PodUnknown, active: true},
+		"succeeded":          {phase: corev1.PodSucceeded},
+		"failed":             {phase: corev1.PodFailed},
+		"pending, deleted":   {phase: corev1.PodPending, deleted: &now, terminating: true},
+		"running, deleted":   {phase: corev1.PodRunning, deleted: &now, terminating: true},
+		"succeeded, deleted": {phase: corev1.PodSucceeded, deleted: &now},
+		"failed, deleted":    {phase: corev1.PodFailed, deleted: &now},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: tt.deleted},
+				Status:     corev1.PodStatus{Phase: tt.phase},
+			}
+			assert.Equal(t, tt.active, IsPodActive(pod))
+			assert.Equal(t, tt.terminating, IsPodTerminating(pod))
+		})
+	}
+}
+
+func TestIsPodAvailable(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	tests := map[string]struct {
+		conditions      []corev1.PodCondition
+		minReadySeconds int32
+		ready           bool
+		available       bool
+	}{
+		"a pod without a Ready condition is not ready": {},
+		"a pod that is not ready is not available": {
+			conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}},
+		},
+		"another true condition does not make it ready": {
+			conditions: []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}},
+		},
+		"ready is enough for zero seconds": {
+			conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ready:      true, available: true,
+		},
+		"ready for less than the time is not available": {
+			conditions:      []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-9 * time.Second))}},
+			minReadySeconds: 10, ready: true,
+		},
+		"ready for exactly the time is available": {
+			conditions:      []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-10 * time.Second))}},
+			minReadySeconds: 10, ready: true, available: true,
+		},
+		"ready since an unknown time is not available": {
+			conditions:      []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			minReadySeconds: 10, ready: true,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: tt.conditions}}
+			assert.Equal(t, tt.ready, IsPodReady(pod))
+			assert.Equal(t, tt.available, IsPodAvailable(pod, tt.minReadySeconds, now))
+		})
+	}
+}
+
+func TestPodIndexFindsPodsByControllerAndOrphansByNamespace(t *testing.T) {
+	t.Parallel()
+	informer := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods().Informer()
+	index := NewPodIndex(informer)
+	add := func(namespace, name string, refs ...metav1.OwnerReference) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: refs}}
+		require.NoError(t, informer.GetStore().Add(pod))
+	}
+	controlledBy := func(uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{UID: uid, Controller: ptr.To(true)}
+	}
+	add("here", "mine", controlledBy("1"))
+	add("here", "mine-too", metav1.OwnerReference{UID: "9"}, controlledBy("1"))
+	add("here", "other", controlledBy("2"))
+	add("here", "orphan")
+	add("here", "owned-without-controller", metav1.OwnerReference{UID: "1"})
+	add("there", "pretender", controlledBy("1"))
+	add("there", "orphan")
+
+	names := func(pods []*corev1.Pod, err error) []string {
+		require.NoError(t, err)
+		var names []string
+		for _, pod := range pods {
+			names = append(names, pod.Namespace+"/"+pod.Name)
+		}
+		return names
+	}
+	owner := &metav1.ObjectMeta{Namespace: "here", UID: "1"}
+	assert.ElementsMatch(t, []string{"here/mine", "here/mine-too"}, names(index.OwnedBy(owner)))
+	assert.ElementsMatch(t, []string{"here/orphan", "here/owned-without-controller"}, names(index.Orphans("here")))
+
+	t.Run("a second loop shares the index", func(t *testing.T) {
+		t.Parallel()
+		assert.ElementsMatch(t, []string{"there/orphan"}, names(NewPodIndex(informer).Orphans("there")))
+	})
+}

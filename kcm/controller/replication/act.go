@@ -1,0 +1,92 @@
+package replication
+
+import (
+	"context"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// act carries the plan out. The error is the API server's answer to the first
+// request that failed, as it was: it goes into the set's ReplicaFailure
+// condition.
+func (c *Controller) act(ctx context.Context, set *appsv1.ReplicaSet, plan plan) error {
+	switch {
+	case plan.create > 0:
+		return c.createPods(ctx, set, plan.create)
+	case len(plan.delete) > 0:
+		return c.deletePods(ctx, set, plan.delete)
+	}
+	return nil
+}
+
+func (c *Controller) createPods(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
+	klog.FromContext(ctx).V(2).Info("Too few replicas", "kind", c.Kind, "set", klog.KObj(set), "want", *set.Spec.Replicas, "creating", count)
+	c.expectations.Expect(set, count)
+	created, err := slowStart(count, func() error { return c.createPod(ctx, set) })
+	for range count - created {
+		c.expectations.CreationObserved(set) // no notification will come of it
+	}
+	return err
+}
+
+// createPod creates one pod. That the namespace is being deleted is no failure:
+// the set is about to go, too. What was expected stays expected, so that the
+// set sleeps and does not try again each time that one of its pods goes.
+func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) error {
+	pod, err := c.podControl.Create(ctx, set, controller.PodFromTemplate(&set.Spec.Template, set, c.GroupVersionKind))
+	switch {
+	case err == nil:
+		c.podWrites.wrote(cache.MetaObjectToName(set), pod.ResourceVersion)
+		return nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil
+	default:
+		return err
+	}
+}
+
+// deletePods deletes all pods at the same time. What makes one deletion fail,
+// unlike a quota, need not make the next one fail.
+func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pods []*corev1.Pod) error {
+	klog.FromContext(ctx).V(2).Info("Too many replicas", "kind", c.Kind, "set", klog.KObj(set), "want", *set.Spec.Replicas, "deleting", len(pods))
+	uids := make([]types.UID, 0, len(pods))
+	for _, pod := range pods {
+		uids = append(uids, pod.UID)
+	}
+	c.expectations.Expect(set, 0, uids...)
+
+	errs := make(chan error, len(pods))
+	var running sync.WaitGroup
+	for _, pod := range pods {
+		running.Go(func() { errs <- c.deletePod(ctx, set, pod) })
+	}
+	running.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletePod deletes one pod. That it is gone already is no failure, but the
+// notification may have come before it was expected, so none is waited for.
+func (c *Controller) deletePod(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) error {
+	err := c.podControl.Delete(ctx, set, pod)
+	if err != nil {
+		c.expectations.DeletionObserved(set, pod.UID)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

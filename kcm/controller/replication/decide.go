@@ -1,0 +1,27 @@
+package replication
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// plan is what one sync does about the number of pods. One of the two is
+// always empty.
+type plan struct {
+	create int
+	delete []*corev1.Pod
+}
+
+// decide compares the number of pods with what the set asks for. It plans
+// nothing for a set that is being deleted, whose pods are the garbage
+// collector's to remove, nor before what was planned earlier has been
+// observed. One plan creates or deletes at most burst pods.
+func decide(seen *observation, burst int) plan {
+	if !seen.settled || seen.set.DeletionTimestamp != nil {
+		return plan{}
+	}
+	surplus := len(seen.active) - int(*seen.set.Spec.Replicas)
+	if surplus < 0 {
+		return plan{create: min(-surplus, burst)}
+	}
+	return plan{delete: leastMissed(seen, min(surplus, burst))}
+}

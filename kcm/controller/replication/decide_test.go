@@ -1,0 +1,98 @@
+package replication
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+)
+
+var testNow = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func testSet(replicas int32) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "web-1", Generation: 3},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: ptr.To(replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}},
+		},
+	}
+}
+
+func testPods(n int) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for i := range n {
+		name := fmt.Sprintf("web-%02d", i)
+		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}})
+	}
+	return pods
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	deleted := testSet(3)
+	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+	tests := map[string]struct {
+		seen           observation
+		create, delete int
+	}{
+		"too few pods are made up for":                         {seen: observation{set: testSet(3), active: testPods(1), settled: true}, create: 2},
+		"too many pods are deleted":                            {seen: observation{set: testSet(1), active: testPods(3), settled: true}, delete: 2},
+		"enough pods are left alone":                           {seen: observation{set: testSet(3), active: testPods(3), settled: true}},
+		"zero replicas delete all":                             {seen: observation{set: testSet(0), active: testPods(3), settled: true}, delete: 3},
+		"a burst of creations is limited":                      {seen: observation{set: testSet(100), settled: true}, create: 10},
+		"a burst of deletions is limited":                      {seen: observation{set: testSet(0), active: testPods(30), settled: true}, delete: 10},
+		"nothing is created before earlier writes are seen":    {seen: observation{set: testSet(3)}},
+		"nothing is deleted before earlier writes are seen":    {seen: observation{set: testSet(0), active: testPods(3)}},
+		"a set that is being deleted creates nothing":          {seen: observation{set: deleted, settled: true}},
+		"a set that is being deleted deletes nothing":          {seen: observation{set: deleted, active: testPods(5), settled: true}},
+		"pods that are terminating are replaced at once":       {seen: observation{set: testSet(3), active: testPods(2), terminating: testPods(1), settled: true}, create: 1},
+		"pods that are terminating are not counted as surplus": {seen: observation{set: testSet(2), active: testPods(2), terminating: testPods(1), settled: true}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := decide(&tt.seen, 10)
+			assert.Equal(t, tt.create, plan.create)
+			assert.Len(t, plan.delete, tt.delete)
+		})
+	}
+}
+
+// Whatever the numbers, carrying plans out one after the other leads to the
+// size asked for, never past it, and in no more steps than the burst needs.
+func TestDecideConvergesWithoutOvershoot(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.IntRange(0, 60).Draw(t, "want")
+		pods := testPods(rapid.IntRange(0, 60).Draw(t, "have"))
+		burst := rapid.IntRange(1, 20).Draw(t, "burst")
+		growing := len(pods) < want
+		steps := (max(want-len(pods), len(pods)-want) + burst - 1) / burst
+
+		for range steps {
+			p := decide(&observation{set: testSet(int32(want)), active: pods, settled: true, now: testNow}, burst)
+			assert.LessOrEqual(t, p.create+len(p.delete), burst)
+			assert.Subset(t, pods, p.delete)
+			gone := map[types.UID]bool{}
+			for _, pod := range p.delete {
+				gone[pod.UID] = true
+			}
+			assert.Len(t, gone, len(p.delete), "a pod is deleted once")
+			pods = filter(append(pods, testPods(p.create)...), func(pod *corev1.Pod) bool { return !gone[pod.UID] })
+			for i, pod := range pods {
+				pod.UID = types.UID(fmt.Sprint(i)) // those created have the UIDs of those there
+			}
+			assert.Equal(t, growing, len(pods) <= want && want > 0 && growing)
+		}
+		assert.Len(t, pods, want)
+	})
+}

@@ -1,0 +1,198 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+)
+
+// runningPod returns a pod that every rule would rather keep, changed by edit.
+func runningPod(name string, edit func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name),
+			CreationTimestamp: metav1.NewTime(testNow.Add(-1000 * time.Hour)),
+		},
+		Spec: corev1.PodSpec{
+			NodeName: "node",
+			InitContainers: []corev1.Container{
+				{Name: "init"},
+				{Name: "sidecar", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
+			},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	setReady(pod, 1000*time.Hour)
+	edit(pod)
+	return pod
+}
+
+func setReady(pod *corev1.Pod, ago time.Duration) {
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(testNow.Add(-ago)),
+	}}
+}
+
+// Each rule is tried against all that follow: the pod that it would delete has
+// the better of them in everything that counts less.
+func TestPodsAreDeletedByTheFirstRuleThatTellsThemApart(t *testing.T) {
+	t.Parallel()
+	cost := func(value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: value} }
+	}
+	readyFor := func(d time.Duration) func(*corev1.Pod) { return func(p *corev1.Pod) { setReady(p, d) } }
+	aged := func(d time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(testNow.Add(-d)) }
+	}
+	restarted := func(n int32) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 0}, {RestartCount: n}}
+		}
+	}
+	initRestarted := func(name string, n int32) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: name, RestartCount: n}}
+		}
+	}
+	all := func(edits ...func(*corev1.Pod)) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			for _, edit := range edits {
+				edit(p)
+			}
+		}
+	}
+	none := func(*corev1.Pod) {}
+	notReady := func(p *corev1.Pod) { p.Status.Conditions = nil }
+	phase := func(phase corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = phase } }
+	unassigned := func(p *corev1.Pod) { p.Spec.NodeName = "" }
+
+	tests := map[string]struct{ first, then func(*corev1.Pod) }{
+		"without a node before with one":               {all(unassigned, cost("9")), all(phase(corev1.PodPending), notReady)},
+		"pending before unknown":                       {all(phase(corev1.PodPending), cost("9")), all(phase(corev1.PodUnknown), notReady)},
+		"unknown before running":                       {all(phase(corev1.PodUnknown), cost("9")), notReady},
+		"not ready before ready":                       {all(notReady, cost("9")), cost("-9")},
+		"cheap before dear":                            {all(cost("-1"), aged(9000*time.Hour)), all(readyFor(time.Second), restarted(9))},
+		"cheap before no price":                        {cost("-1"), none},
+		"no price before dear":                         {none, all(cost("1"), restarted(9))},
+		"a price with leading zeros is none":           {cost("-1"), cost("-0")},
+		"a price with a plus sign is none":             {cost("+7"), cost("1")},
+		"a price that is too large is none":            {cost("2147483648"), cost("1")},
+		"a price that is no number is none":            {cost("cheap"), cost("1")},
+		"ready a minute before ready an hour":          {readyFor(time.Minute), all(readyFor(time.Hour), restarted(9))},
+		"ready since an unknown time before all":       {func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Time{} }, readyFor(-time.Second)},
+		"ready in the future before ready in the past": {readyFor(-time.Second), all(readyFor(time.Millisecond), restarted(9))},
+		"more restarts before fewer":                   {all(restarted(2), aged(9000*time.Hour)), all(restarted(1), initRestarted("sidecar", 9), aged(time.Second))},
+		"more sidecar restarts before fewer":           {all(initRestarted("sidecar", 2)), all(initRestarted("sidecar", 1), aged(time.Second))},
+		"restarts of an init container do not count":   {aged(time.Minute), all(aged(time.Hour), initRestarted("init", 9))},
+		"a minute old before an hour old":              {aged(time.Minute), aged(time.Hour)},
+		"of unknown age before new":                    {func(p *corev1.Pod) { p.CreationTimestamp = metav1.Time{} }, aged(time.Second)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The names would have it the other way round.
+			first, then := runningPod("z", tt.first), runningPod("a", tt.then)
+			seen := &observation{active: []*corev1.Pod{then, first}, now: testNow}
+			assert.Same(t, first, leastMissed(seen, 1)[0])
+		})
+	}
+}
+
+func TestTimesOfOneMagnitudeAreToldApartByUID(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*corev1.Pod, time.Duration){
+		"ready": setReady,
+		"old":   func(p *corev1.Pod, d time.Duration) { p.CreationTimestamp = metav1.NewTime(testNow.Add(-d)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			younger := runningPod("b", func(p *corev1.Pod) { edit(p, 60*time.Second) })
+			older := runningPod("a", func(p *corev1.Pod) { edit(p, 65*time.Second) })
+			seen := &observation{active: []*corev1.Pod{younger, older}, now: testNow}
+			assert.Same(t, older, leastMissed(seen, 1)[0])
+		})
+	}
+}
+
+func TestPodsWithMostNeighboursOfTheFamilyGoFirst(t *testing.T) {
+	t.Parallel()
+	on := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+	lonely, crowded := runningPod("a", on("lonely")), runningPod("z", on("crowded"))
+	finished := runningPod("finished", func(p *corev1.Pod) { p.Spec.NodeName = "lonely"; p.Status.Phase = corev1.PodSucceeded })
+	seen := &observation{
+		active: []*corev1.Pod{lonely, crowded},
+		related: []*corev1.Pod{
+			lonely, crowded, runningPod("sibling", on("crowded")),
+			finished, finished, finished, // count for nothing
+		},
+		now: testNow,
+	}
+	assert.Same(t, crowded, leastMissed(seen, 1)[0])
+
+	setReady(lonely, time.Second)
+	assert.Same(t, crowded, leastMissed(seen, 1)[0], "neighbours count before ready time")
+	lonely.Annotations = map[string]string{corev1.PodDeletionCost: "-1"}
+	assert.Same(t, lonely, leastMissed(seen, 1)[0], "deletion cost counts before neighbours")
+}
+
+// drawPod draws from few values, so that most pods are alike in most things.
+func drawPod(t *rapid.T, uid int) *corev1.Pod {
+	ago := func(label string) time.Duration {
+		return rapid.SampledFrom([]time.Duration{-time.Second, 0, time.Second, 60 * time.Second, 65 * time.Second, time.Hour}).Draw(t, label)
+	}
+	return runningPod(fmt.Sprintf("%03d", uid), func(p *corev1.Pod) {
+		p.Spec.NodeName = rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node")
+		p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning}).Draw(t, "phase")
+		p.CreationTimestamp = metav1.NewTime(testNow.Add(-ago("age")))
+		p.Annotations = map[string]string{corev1.PodDeletionCost: rapid.SampledFrom([]string{"-1", "0", "nonsense", "1"}).Draw(t, "cost")}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: rapid.Int32Range(0, 1).Draw(t, "restarts")}}
+		if setReady(p, ago("ready")); rapid.Bool().Draw(t, "not ready") {
+			p.Status.Conditions = nil
+		}
+	})
+}
+
+func TestTheRankingIsATotalOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var ranks []rank
+		for i := range 3 {
+			ranks = append(ranks, rankOf(drawPod(t, i), rapid.IntRange(0, 1).Draw(t, "neighbours"), testNow))
+		}
+		a, b, c := ranks[0], ranks[1], ranks[2]
+		assert.Zero(t, a.compare(a))
+		assert.NotZero(t, a.compare(b), "two pods are never alike")
+		assert.Equal(t, a.compare(b), -b.compare(a))
+		if a.compare(b) < 0 && b.compare(c) < 0 {
+			assert.Negative(t, a.compare(c))
+		}
+		if a.compare(b) > 0 && b.compare(c) > 0 {
+			assert.Positive(t, a.compare(c))
+		}
+	})
+}
+
+func TestTheChoiceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var pods []*corev1.Pod
+		for i := range rapid.IntRange(1, 12).Draw(t, "pods") {
+			pods = append(pods, drawPod(t, i))
+		}
+		shuffled := rapid.Permutation(pods).Draw(t, "shuffled")
+		n := rapid.IntRange(0, len(pods)).Draw(t, "n")
+		before := slices.Clone(shuffled)
+		chosen := leastMissed(&observation{active: shuffled, related: pods, now: testNow}, n)
+		assert.Equal(t, leastMissed(&observation{active: pods, related: pods, now: testNow}, n), chosen)
+		assert.Equal(t, before, shuffled, "what was observed is not changed")
+		assert.Len(t, chosen, n)
+	})
+}

@@ -1,0 +1,431 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// fakeStore holds sets and answers status updates with the errors given, one
+// after the other.
+type fakeStore struct {
+	cached  map[cache.ObjectName]*appsv1.ReplicaSet
+	fresh   *appsv1.ReplicaSet
+	answers []error
+	written []*appsv1.ReplicaSet
+}
+
+func storeOf(sets ...*appsv1.ReplicaSet) *fakeStore {
+	s := &fakeStore{cached: map[cache.ObjectName]*appsv1.ReplicaSet{}}
+	for _, set := range sets {
+		s.cached[cache.MetaObjectToName(set)] = set
+	}
+	return s
+}
+
+func (s *fakeStore) get(key cache.ObjectName) (*appsv1.ReplicaSet, error) {
+	if set, ok := s.cached[key]; ok {
+		return set, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "replicasets"}, key.Name)
+}
+
+func (s *fakeStore) list(string) ([]*appsv1.ReplicaSet, error) {
+	return slices.Collect(maps.Values(s.cached)), nil
+}
+
+func (s *fakeStore) getFresh(context.Context, cache.ObjectName) (*appsv1.ReplicaSet, error) {
+	return s.fresh, nil
+}
+
+func (s *fakeStore) updateStatus(_ context.Context, set *appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
+	s.written = append(s.written, set)
+	answer := s.answers[0]
+	s.answers = s.answers[1:]
+	return set, answer
+}
+
+// fakePods answers every request for a pod with the same error.
+type fakePods struct {
+	controller.PodControl
+	answer error
+
+	mu       sync.Mutex
+	requests int
+	patched  []string
+}
+
+func (p *fakePods) Patch(_ context.Context, pod *corev1.Pod, _ []byte) (*corev1.Pod, error) {
+	p.patched = append(p.patched, pod.Name)
+	patched := pod.DeepCopy()
+	patched.ResourceVersion = "100"
+	return patched, p.answer
+}
+
+func (p *fakePods) Create(_ context.Context, _ runtime.Object, pod *corev1.Pod) (*corev1.Pod, error) {
+	return pod, p.request()
+}
+
+func (p *fakePods) Delete(context.Context, runtime.Object, *corev1.Pod) error { return p.request() }
+
+func (p *fakePods) request() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests++
+	return p.answer
+}
+
+// testController returns a controller without informers and without a loop.
+func testController(sets store) *Controller {
+	cached := version("")
+	return &Controller{
+		kind:         kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
+		clock:        clocktesting.NewFakePassiveClock(testNow),
+		sets:         sets,
+		setWrites:    newOwnWrites(&cached),
+		podWrites:    newOwnWrites(&cached),
+		expectations: controller.NewExpectations(clocktesting.NewFakePassiveClock(testNow)),
+	}
+}
+
+// podOf returns a pod of the set with that UID, or of none.
+func podOf(owner types.UID, edit ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "pod", UID: "pod", ResourceVersion: "1", Labels: map[string]string{"app": "web"},
+	}}
+	if owner != "" {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: string(owner[:len(owner)-2]), UID: owner, Controller: ptr.To(true)}}
+	}
+	for _, edit := range edit {
+		edit(pod)
+	}
+	return pod
+}
+
+func TestPodEventsWakeTheSetsThatTheyConcern(t *testing.T) {
+	t.Parallel()
+	changed := func(p *corev1.Pod) { p.ResourceVersion = "2" }
+	going := func(p *corev1.Pod) { p.ResourceVersion, p.DeletionTimestamp = "2", ptr.To(metav1.Now()) }
+	labelled := func(app string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.ResourceVersion, p.Labels = "2", map[string]string{"app": app} }
+	}
+	unlabelled := func(p *corev1.Pod) { p.Labels = nil }
+	otherKind := func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }
+
+	type wakes = []string
+	tests := map[string]struct {
+		do    func(*Controller)
+		woken wakes
+		// what the set web has not observed of one creation and the deletion of the pod
+		creation, deletion bool
+	}{
+		"a new pod is a creation observed": {
+			do: func(c *Controller) { c.podAdded(podOf("web-1")) }, woken: wakes{"web"}, deletion: true,
+		},
+		"a new pod that is being deleted is a deletion observed, and no creation": {
+			do: func(c *Controller) { c.podAdded(podOf("web-1", going)) }, woken: wakes{"web"}, creation: true,
+		},
+		"a pod of an earlier set of the name concerns nobody": {
+			do: func(c *Controller) { c.podAdded(podOf("web-0")); c.podDeleted(podOf("web-0")) }, creation: true, deletion: true,
+		},
+		"a pod of another kind of owner concerns nobody": {
+			do: func(c *Controller) { c.podAdded(podOf("web-1", otherKind)) }, creation: true, deletion: true,
+		},
+		"an orphan wakes all that it matches, and is no creation": {
+			do: func(c *Controller) { c.podAdded(podOf("")) }, woken: wakes{"web", "rival"}, creation: true, deletion: true,
+		},
+		"an orphan without labels wakes nobody": {
+			do: func(c *Controller) { c.podAdded(podOf("", unlabelled)) }, creation: true, deletion: true,
+		},
+		"a resync wakes nobody": {
+			do: func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("web-1")) }, creation: true, deletion: true,
+		},
+		"a change wakes the owner": {
+			do: func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("web-1", changed)) }, woken: wakes{"web"}, creation: true, deletion: true,
+		},
+		"a deletion is observed with the deletion timestamp": {
+			do: func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("web-1", going)) }, woken: wakes{"web"}, creation: true,
+		},
+		"a new owner and the old one are woken": {
+			do:    func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("other-1", changed)) },
+			woken: wakes{"web", "other"}, creation: true, deletion: true,
+		},
+		"a pod that was released wakes the owner and those that may adopt it": {
+			do:    func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("", labelled("other"))) },
+			woken: wakes{"web", "other"}, creation: true, deletion: true,
+		},
+		"an orphan that changes otherwise wakes nobody": {
+			do: func(c *Controller) { c.podUpdated(podOf(""), podOf("", changed)) }, creation: true, deletion: true,
+		},
+		"an orphan with new labels wakes those that it now matches": {
+			do: func(c *Controller) { c.podUpdated(podOf(""), podOf("", labelled("other"))) }, woken: wakes{"other"}, creation: true, deletion: true,
+		},
+		"a pod that is gone is a deletion observed": {
+			do: func(c *Controller) { c.podDeleted(podOf("web-1")) }, woken: wakes{"web"}, creation: true,
+		},
+		"an orphan that is gone concerns nobody": {
+			do: func(c *Controller) { c.podDeleted(podOf("")) }, creation: true, deletion: true,
+		},
+	}
+	setNamed := func(name, app string) *appsv1.ReplicaSet {
+		set := testSet(1)
+		set.Name, set.UID, set.Spec.Selector.MatchLabels = name, types.UID(name+"-1"), map[string]string{"app": app}
+		return set
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				web := setNamed("web", "web")
+				empty := setNamed("empty", "")
+				empty.Spec.Selector.MatchLabels = nil
+				var woken []string
+				c := testController(storeOf(web, setNamed("rival", "web"), setNamed("other", "other"), empty))
+				c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
+					Name: "test",
+					Sync: func(_ context.Context, key cache.ObjectName) error { woken = append(woken, key.Name); return nil },
+				})
+				c.expectations.Expect(web, 1, "pod")
+
+				tt.do(c)
+
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { c.loop.Run(ctx, 1) })
+				synctest.Wait()
+				time.Sleep(time.Second) // delayed keys, too
+				stop()
+				running.Wait()
+				assert.ElementsMatch(t, tt.woken, woken)
+
+				if !tt.deletion {
+					c.expectations.CreationObserved(web)
+					assert.True(t, c.expectations.Satisfied(web), "the deletion was observed")
+				} else if !tt.creation {
+					c.expectations.DeletionObserved(web, "pod")
+					assert.True(t, c.expectations.Satisfied(web), "the creation was observed")
+				} else {
+					c.expectations.CreationObserved(web)
+					assert.False(t, c.expectations.Satisfied(web), "the deletion was not observed")
+					c.expectations.Expect(web, 1)
+					assert.False(t, c.expectations.Satisfied(web))
+				}
+			})
+		})
+	}
+}
+
+func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
+	t.Parallel()
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("namespace is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	refused := errors.New("refused")
+	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "web")
+	tests := map[string]struct {
+		plan     plan
+		answer   error
+		err      error
+		requests int
+		settled  bool
+	}{
+		"creations are waited for":                       {plan: plan{create: 5}, requests: 5},
+		"creations that are refused are not":             {plan: plan{create: 5}, answer: refused, err: refused, requests: 1, settled: true},
+		"a namespace that goes lets the set sleep":       {plan: plan{create: 1}, answer: terminating, requests: 1},
+		"deletions are waited for":                       {plan: plan{delete: testPods(5)}, requests: 5},
+		"deletions that are refused are not":             {plan: plan{delete: testPods(5)}, answer: refused, err: refused, requests: 5, settled: true},
+		"deletions of pods that are gone are no failure": {plan: plan{delete: testPods(5)}, answer: notFound, requests: 5, settled: true},
+		"an empty plan asks for nothing":                 {settled: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, pods := testSet(3), &fakePods{answer: tt.answer}
+			c := testController(storeOf(set))
+			c.podControl = pods
+			assert.Equal(t, tt.err, c.act(t.Context(), set, tt.plan))
+			assert.Equal(t, tt.requests, pods.requests)
+			assert.Equal(t, tt.settled, c.expectations.Satisfied(set))
+		})
+	}
+}
+
+func TestUpdateStatus(t *testing.T) {
+	t.Parallel()
+	key := cache.NewObjectName("ns", "web")
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "replicasets"}, "web", errors.New("changed"))
+	timeout := errors.New("timeout")
+	scaled := testSet(9)
+	scaled.Generation, scaled.ResourceVersion = 4, "100"
+	recreated := testSet(3)
+	recreated.UID = "web-2"
+	tests := map[string]struct {
+		status  appsv1.ReplicaSetStatus
+		fresh   *appsv1.ReplicaSet
+		answers []error
+		writes  int
+		err     string
+	}{
+		"what is there already is not written":  {status: appsv1.ReplicaSetStatus{Replicas: 1, ObservedGeneration: 3}},
+		"what is new is written":                {status: appsv1.ReplicaSetStatus{Replicas: 2, ObservedGeneration: 3}, answers: []error{nil}, writes: 1},
+		"a new generation alone is written":     {status: appsv1.ReplicaSetStatus{Replicas: 1, ObservedGeneration: 4}, answers: []error{nil}, writes: 1},
+		"a conflict is tried once more":         {status: appsv1.ReplicaSetStatus{Replicas: 2, ObservedGeneration: 3}, fresh: scaled, answers: []error{conflict, nil}, writes: 2},
+		"a second conflict is an error":         {status: appsv1.ReplicaSetStatus{Replicas: 2}, fresh: scaled, answers: []error{conflict, conflict}, writes: 2, err: "update status of ReplicaSet ns/web: "},
+		"another set of the name is left alone": {status: appsv1.ReplicaSetStatus{Replicas: 2}, fresh: recreated, answers: []error{conflict}, writes: 1},
+		"another error is returned":             {status: appsv1.ReplicaSetStatus{Replicas: 2}, answers: []error{timeout}, writes: 1, err: "timeout"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := testSet(3)
+			set.Status = appsv1.ReplicaSetStatus{Replicas: 1, ObservedGeneration: 3}
+			sets := storeOf(set)
+			sets.fresh, sets.answers = tt.fresh, tt.answers
+			c := testController(sets)
+
+			err := c.updateStatus(t.Context(), set, tt.status)
+			if tt.err == "" {
+				require.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, tt.err)
+			}
+			require.Len(t, sets.written, tt.writes)
+			if tt.writes > 0 {
+				assert.Equal(t, tt.status, sets.written[tt.writes-1].Status)
+			}
+			assert.Equal(t, int32(1), set.Status.Replicas, "the cached set is not changed")
+		})
+	}
+
+	t.Run("the next sync waits for what was written", func(t *testing.T) {
+		t.Parallel()
+		set := testSet(3)
+		sets := storeOf(set)
+		sets.answers, sets.fresh = []error{conflict, nil}, scaled
+		c := testController(sets)
+		cached := version("99")
+		c.setWrites = newOwnWrites(&cached)
+		require.NoError(t, c.updateStatus(t.Context(), set, appsv1.ReplicaSetStatus{Replicas: 2}))
+		assert.ErrorContains(t, c.sync(t.Context(), key), "cache is at version 99, ns/web has written version 100")
+	})
+}
+
+func TestASetThatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	set := testSet(3)
+	c := testController(storeOf())
+	c.expectations.Expect(set, 1)
+	require.NoError(t, c.sync(t.Context(), cache.MetaObjectToName(set)))
+	assert.True(t, c.expectations.Satisfied(set))
+}
+
+// named gives a pod a name, and a UID of its own.
+func named(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Name, p.UID = name, types.UID(name) }
+}
+
+// withPods gives the controller a cache of pods.
+func withPods(t *testing.T, c *Controller, pods ...*corev1.Pod) *fakePods {
+	t.Helper()
+	informer := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods().Informer()
+	c.podIndex = controller.NewPodIndex(informer)
+	for _, pod := range pods {
+		require.NoError(t, informer.GetStore().Add(pod))
+	}
+	podControl := &fakePods{}
+	c.podControl = podControl
+	return podControl
+}
+
+func TestObserveTellsPodsApart(t *testing.T) {
+	t.Parallel()
+	going := func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.Now()) }
+	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	other := func(p *corev1.Pod) { p.Labels = map[string]string{"app": "other"} }
+	elsewhere := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
+
+	set, sibling, stranger := testSet(0), testSet(1), testSet(1)
+	sibling.Name, sibling.UID = "sibling", "sibling-1"
+	stranger.Name, stranger.UID = "stranger", "stranger-1"
+	owner := []metav1.OwnerReference{{Kind: "Deployment", UID: "d", Controller: ptr.To(true)}}
+	set.OwnerReferences, sibling.OwnerReferences = owner, owner
+	sets := storeOf(set, sibling, stranger)
+	sets.fresh = set
+	c := testController(sets)
+	podControl := withPods(t, c,
+		podOf("web-1", named("mine")),
+		podOf("web-1", named("mine-released"), other),
+		podOf("web-1", named("mine-failed"), failed),
+		podOf("web-1", named("mine-failed-relabelled"), failed, other),
+		podOf("web-1", named("mine-going"), going),
+		podOf("web-1", named("mine-going-relabelled"), going, other),
+		podOf("web-1", named("mine-gone"), going, failed),
+		podOf("web-0", named("predecessor's")),
+		podOf("web-1", named("pretender"), elsewhere),
+		podOf("sibling-1", named("sibling's")),
+		podOf("stranger-1", named("stranger's")),
+		podOf("", named("orphan")),
+		podOf("", named("orphan-other"), other),
+		podOf("", named("orphan-going"), going),
+		podOf("", named("orphan-failed"), failed),
+	)
+
+	seen, err := c.observe(t.Context(), cache.MetaObjectToName(set))
+	require.NoError(t, err)
+	names := func(pods []*corev1.Pod) (names []string) {
+		for _, pod := range pods {
+			names = append(names, pod.Name)
+		}
+		return names
+	}
+	assert.ElementsMatch(t, []string{"mine", "orphan"}, names(seen.active))
+	assert.ElementsMatch(t, []string{"mine-going"}, names(seen.terminating))
+	assert.ElementsMatch(t, []string{"orphan", "mine-released"}, podControl.patched)
+	assert.Contains(t, names(seen.related), "sibling's")
+	assert.Contains(t, names(seen.related), "mine")
+	assert.NotContains(t, names(seen.related), "stranger's")
+	assert.True(t, seen.settled)
+	assert.Equal(t, testNow, seen.now)
+
+	t.Run("and waits for its own adoptions", func(t *testing.T) {
+		t.Parallel()
+		cached := version("99")
+		c.podWrites.cached = &cached
+		_, err := c.observe(t.Context(), cache.MetaObjectToName(set))
+		assert.ErrorContains(t, err, "has written version 100: wait for it")
+	})
+}
+
+func TestASetThatOnlyTheServerKnowsToBeDeletedDoesNotAdopt(t *testing.T) {
+	t.Parallel()
+	set := testSet(3)
+	sets := storeOf(set)
+	sets.fresh = set.DeepCopy()
+	sets.fresh.DeletionTimestamp = ptr.To(metav1.Now())
+	c := testController(sets)
+	podControl := withPods(t, c, podOf("", named("orphan")))
+	assert.ErrorContains(t, c.sync(t.Context(), cache.MetaObjectToName(set)), "ns/web has been deleted")
+	assert.Empty(t, podControl.patched)
+	assert.Zero(t, podControl.requests, "nor does it create pods in their place")
+}

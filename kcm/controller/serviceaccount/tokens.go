@@ -1,0 +1,169 @@
+package serviceaccount
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// TokensController looks after Secrets of type
+// kubernetes.io/service-account-token. Two loops share the work, because two
+// kinds of objects are involved:
+//
+//   - secrets fills a Secret for its ServiceAccount, deletes one that has no
+//     ServiceAccount, and takes a deleted one out of the list of its
+//     ServiceAccount;
+//   - accounts deletes the Secrets that a deleted ServiceAccount leaves.
+type TokensController struct {
+	client kubernetes.Interface
+	tokens TokenGenerator
+	rootCA []byte
+
+	accountLister corelisters.ServiceAccountLister
+	secretLister  corelisters.SecretLister
+	synced        []cache.InformerSynced
+
+	accounts *controller.Loop[accountKey]
+	secrets  *controller.Loop[secretKey]
+}
+
+// TokensControllerOptions says how a [TokensController] fills Secrets.
+type TokensControllerOptions struct {
+	// TokenGenerator signs the tokens. Changing the key changes no token that
+	// exists.
+	TokenGenerator TokenGenerator
+	// RootCA is a PEM bundle by which clients recognise the API server. It is
+	// kept up to date in every Secret. When it is empty, Secrets keep the
+	// bundle that they have.
+	RootCA []byte
+	// MaxRetries is how often a failing key is tried again. 0 stands for 10.
+	MaxRetries int
+}
+
+// accountKey names a ServiceAccount and not a later one of the same name. An
+// empty uid stands for whichever has the name.
+type accountKey struct {
+	cache.ObjectName
+	uid types.UID
+}
+
+func (k accountKey) matches(account *corev1.ServiceAccount) bool {
+	return k.uid == "" || k.uid == account.UID
+}
+
+// secretKey names a token Secret. It also holds which ServiceAccount the
+// Secret was for: when the Secret is gone, there is nothing left to ask.
+type secretKey struct {
+	cache.ObjectName
+	uid     types.UID
+	account accountKey
+}
+
+// NewTokensController returns a controller that reads the two informers, which
+// the caller starts, and writes through client.
+func NewTokensController(
+	saInformer coreinformers.ServiceAccountInformer,
+	secretInformer coreinformers.SecretInformer,
+	client kubernetes.Interface,
+	options TokensControllerOptions,
+) *TokensController {
+	c := &TokensController{
+		client:        client,
+		tokens:        options.TokenGenerator,
+		rootCA:        options.RootCA,
+		accountLister: saInformer.Lister(),
+		secretLister:  secretInformer.Lister(),
+	}
+	c.accounts = controller.NewLoop(controller.LoopConfig[accountKey]{
+		Name:       "serviceaccount-token-controller",
+		QueueName:  "serviceaccount_tokens_service",
+		Sync:       c.syncAccount,
+		MaxRetries: cmp.Or(options.MaxRetries, 10),
+	})
+	c.secrets = controller.NewLoop(controller.LoopConfig[secretKey]{
+		Name:       "serviceaccount-token-controller",
+		QueueName:  "serviceaccount_tokens_secret",
+		Sync:       c.syncSecret,
+		MaxRetries: cmp.Or(options.MaxRetries, 10),
+	})
+	c.synced = []cache.InformerSynced{
+		controller.Handle(saInformer.Informer(), c.accountHandlers()),
+		controller.Handle(secretInformer.Informer(), c.secretHandlers()),
+	}
+	return c
+}
+
+// accountHandlers care for ServiceAccounts that go. The Secrets of one that
+// comes or changes are the business of the other loop.
+func (c *TokensController) accountHandlers() controller.Handlers[*corev1.ServiceAccount] {
+	gone := func(account *corev1.ServiceAccount) {
+		c.accounts.Add(accountKey{cache.MetaObjectToName(account), account.UID})
+	}
+	return controller.Handlers[*corev1.ServiceAccount]{
+		Update: func(old, new *corev1.ServiceAccount) {
+			// While a watch is down, an account can go and another of its
+			// name can come. The informer then reports an update.
+			if old.UID != new.UID {
+				gone(old)
+			}
+		},
+		Delete: gone,
+	}
+}
+
+func (c *TokensController) secretHandlers() controller.Handlers[*corev1.Secret] {
+	enqueue := func(secret *corev1.Secret) {
+		account := accountOf(secret)
+		if secret.Type == corev1.SecretTypeServiceAccountToken && account.Name != "" {
+			c.secrets.Add(secretKey{cache.MetaObjectToName(secret), secret.UID, account})
+		}
+	}
+	return controller.Handlers[*corev1.Secret]{
+		Add:    enqueue,
+		Update: func(_, secret *corev1.Secret) { enqueue(secret) },
+		Delete: enqueue,
+	}
+}
+
+// accountOf returns which ServiceAccount a Secret is for, by its annotations.
+// Whoever creates the Secret gives the name; the uid is written by the
+// controller together with the token.
+func accountOf(secret *corev1.Secret) accountKey {
+	return accountKey{
+		ObjectName: cache.NewObjectName(secret.Namespace, secret.Annotations[corev1.ServiceAccountNameKey]),
+		uid:        types.UID(secret.Annotations[corev1.ServiceAccountUIDKey]),
+	}
+}
+
+// Run works until ctx ends and the last worker has finished. Each of the two
+// loops has as many workers as it says.
+func (c *TokensController) Run(ctx context.Context, workers int) {
+	var running sync.WaitGroup
+	running.Go(func() { c.accounts.Run(ctx, workers, c.synced...) })
+	running.Go(func() { c.secrets.Run(ctx, workers, c.synced...) })
+	running.Wait()
+}
+
+// deleteSecret deletes this Secret and not a later one of the same name.
+func (c *TokensController) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
+	klog.FromContext(ctx).V(4).Info("Deleting token, its service account does not exist", "secret", klog.KObj(secret))
+	err := c.client.CoreV1().Secrets(secret.Namespace).Delete(ctx, secret.Name, *metav1.NewPreconditionDeleteOptions(string(secret.UID)))
+	// A conflict means that the name belongs to another Secret by now.
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("delete token secret %s: %w", klog.KObj(secret), err)
+}

@@ -1,0 +1,194 @@
+package serviceaccount
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+// syncSecret brings one token Secret, or what is left of it, in order.
+func (c *TokensController) syncSecret(ctx context.Context, key secretKey) error {
+	seen, err := c.observeSecret(ctx, key)
+	if err != nil {
+		return err
+	}
+	return c.actOnSecret(ctx, decideSecret(seen, c.rootCA))
+}
+
+type observedSecret struct {
+	name    string
+	secret  *corev1.Secret         // nil when it is gone
+	account *corev1.ServiceAccount // nil when it is gone
+}
+
+// observeSecret takes the Secret from the cache. The ServiceAccount is read
+// from the API server in two cases: when a Secret is about to be deleted for
+// the lack of it, because the cache may not have heard of a new account yet,
+// and when its list of Secrets is about to be changed.
+func (c *TokensController) observeSecret(ctx context.Context, key secretKey) (observedSecret, error) {
+	seen := observedSecret{name: key.Name}
+	secret, err := c.secretLister.Secrets(key.Namespace).Get(key.Name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return seen, fmt.Errorf("look up token secret %s: %w", key, err)
+	}
+	owner := key.account
+	if err == nil && secret.UID == key.uid {
+		seen.secret = secret
+		owner = accountOf(secret)
+	}
+	cached, err := c.cachedAccount(owner)
+	if err != nil {
+		return seen, err
+	}
+	if (seen.secret == nil) == (cached == nil) {
+		seen.account = cached
+		return seen, nil
+	}
+	seen.account, err = c.liveAccount(ctx, owner)
+	return seen, err
+}
+
+// cachedAccount returns nil when the cache holds no such ServiceAccount.
+func (c *TokensController) cachedAccount(key accountKey) (*corev1.ServiceAccount, error) {
+	account, err := c.accountLister.ServiceAccounts(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up service account %s: %w", key, err)
+	}
+	if !key.matches(account) {
+		return nil, nil
+	}
+	return account, nil
+}
+
+// liveAccount returns nil when the API server has no such ServiceAccount.
+func (c *TokensController) liveAccount(ctx context.Context, key accountKey) (*corev1.ServiceAccount, error) {
+	account, err := c.client.CoreV1().ServiceAccounts(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read service account %s: %w", key, err)
+	}
+	if !key.matches(account) {
+		return nil, nil
+	}
+	return account, nil
+}
+
+// secretPlan is what is to be done about one token Secret: at most one of the
+// three.
+type secretPlan struct {
+	// delete is a Secret that nobody can use.
+	delete *corev1.Secret
+	// update is a Secret as it should be, except for its token when sign is
+	// not nil: then it is to get one for that ServiceAccount.
+	update *corev1.Secret
+	sign   *corev1.ServiceAccount
+	// unlink is a ServiceAccount as it should be: without the Secret.
+	unlink *corev1.ServiceAccount
+}
+
+// decideSecret compares a token Secret with what its ServiceAccount and the
+// root CA say that it should be.
+func decideSecret(seen observedSecret, rootCA []byte) secretPlan {
+	switch {
+	case seen.secret == nil && seen.account == nil:
+		return secretPlan{}
+	case seen.secret == nil:
+		return secretPlan{unlink: withoutReference(seen.account, seen.name)}
+	case seen.account == nil:
+		return secretPlan{delete: seen.secret}
+	default:
+		return fill(seen.secret, seen.account, rootCA)
+	}
+}
+
+// withoutReference returns account without the Secret of that name in its
+// list, or nil when the list does not have it.
+func withoutReference(account *corev1.ServiceAccount, name string) *corev1.ServiceAccount {
+	refersTo := func(ref corev1.ObjectReference) bool { return ref.Name == name }
+	if !slices.ContainsFunc(account.Secrets, refersTo) {
+		return nil
+	}
+	account = account.DeepCopy()
+	account.Secrets = slices.DeleteFunc(account.Secrets, refersTo)
+	return account
+}
+
+// fill plans what secret lacks to be a token of account. A token that is there
+// is never replaced, so that a new signing key leaves the old tokens in use;
+// whoever wants a new one empties the old one. A namespace that is there is
+// kept too, while the CA bundle has to be the current one.
+func fill(secret *corev1.Secret, account *corev1.ServiceAccount, rootCA []byte) secretPlan {
+	needsCA := len(rootCA) > 0 && !bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], rootCA)
+	needsNamespace := len(secret.Data[corev1.ServiceAccountNamespaceKey]) == 0
+	needsToken := len(secret.Data[corev1.ServiceAccountTokenKey]) == 0
+	if !needsCA && !needsNamespace && !needsToken {
+		return secretPlan{}
+	}
+	secret = secret.DeepCopy()
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	if needsCA {
+		secret.Data[corev1.ServiceAccountRootCAKey] = rootCA
+	}
+	if needsNamespace {
+		secret.Data[corev1.ServiceAccountNamespaceKey] = []byte(secret.Namespace)
+	}
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, corev1.ServiceAccountNameKey, account.Name)
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, corev1.ServiceAccountUIDKey, string(account.UID))
+	if !needsToken {
+		return secretPlan{update: secret}
+	}
+	return secretPlan{update: secret, sign: account}
+}
+
+func (c *TokensController) actOnSecret(ctx context.Context, plan secretPlan) error {
+	switch {
+	case plan.delete != nil:
+		return c.deleteSecret(ctx, plan.delete)
+	case plan.update != nil:
+		return c.updateSecret(ctx, plan.update, plan.sign)
+	case plan.unlink != nil:
+		return c.updateAccount(ctx, plan.unlink)
+	}
+	return nil
+}
+
+// updateSecret writes secret with a fresh token for account if there is one.
+func (c *TokensController) updateSecret(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
+	if account != nil {
+		token, err := c.tokens.GenerateToken(account, secret)
+		if err != nil {
+			return fmt.Errorf("fill token secret %s: %w", klog.KObj(secret), err)
+		}
+		secret.Data[corev1.ServiceAccountTokenKey] = []byte(token)
+	}
+	_, err := c.client.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{})
+	// After a conflict the informer will bring the newer Secret, and the loop
+	// looks at that.
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("update token secret %s: %w", klog.KObj(secret), err)
+}
+
+// updateAccount writes account. A conflict is an error here, so that it is
+// tried again: no informer will mention the deleted Secret a second time.
+func (c *TokensController) updateAccount(ctx context.Context, account *corev1.ServiceAccount) error {
+	_, err := c.client.CoreV1().ServiceAccounts(account.Namespace).Update(ctx, account, metav1.UpdateOptions{})
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("take a deleted secret out of service account %s: %w", klog.KObj(account), err)
+}

@@ -1,0 +1,81 @@
+package serviceaccount
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// queued runs a controller whose loops do nothing but note their keys.
+func queued(t *testing.T, enqueue func(c *TokensController)) (accounts []accountKey, secrets []secretKey) {
+	t.Helper()
+	var lock sync.Mutex
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := controllerOn(t, nil, nil)
+		c.synced = nil
+		c.accounts.Sync = func(_ context.Context, key accountKey) error {
+			lock.Lock()
+			defer lock.Unlock()
+			accounts = append(accounts, key)
+			return nil
+		}
+		c.secrets.Sync = func(_ context.Context, key secretKey) error {
+			lock.Lock()
+			defer lock.Unlock()
+			secrets = append(secrets, key)
+			return nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx, 1) })
+		enqueue(c)
+		synctest.Wait()
+		stop()
+		running.Wait()
+	})
+	return accounts, secrets
+}
+
+func TestOnlyTokenSecretsThatNameAnAccountAreQueued(t *testing.T) {
+	t.Parallel()
+	opaque, nameless, token := tokenSecret("uid", nil), tokenSecret("uid", nil), tokenSecret("uid", nil)
+	opaque.Name, opaque.Type = "opaque", corev1.SecretTypeOpaque
+	nameless.Name, nameless.Annotations = "nameless", nil
+	_, secrets := queued(t, func(c *TokensController) {
+		handlers := c.secretHandlers()
+		handlers.Add(opaque)
+		handlers.Update(opaque, opaque)
+		handlers.Delete(opaque)
+		handlers.Add(nameless)
+		handlers.Add(token)
+	})
+	assert.Equal(t, []secretKey{{
+		ObjectName: cache.NewObjectName("ns", "token"),
+		uid:        "secret-uid",
+		account:    accountKey{cache.NewObjectName("ns", "builder"), "uid"},
+	}}, secrets)
+}
+
+func TestOnlyAccountsThatWentAreQueued(t *testing.T) {
+	t.Parallel()
+	accounts, _ := queued(t, func(c *TokensController) {
+		handlers := c.accountHandlers()
+		handlers.Update(builder("changed"), builder("changed", "token"))
+		handlers.Update(builder("replaced"), builder("changed"))
+		handlers.Delete(builder("deleted"))
+	})
+	name := cache.NewObjectName("ns", "builder")
+	assert.ElementsMatch(t, []accountKey{{name, "replaced"}, {name, "deleted"}}, accounts)
+}
+
+func TestAFailingKeyIsGivenUpAfterTenRetriesUnlessToldOtherwise(t *testing.T) {
+	t.Parallel()
+	c, _ := controllerOn(t, nil, nil)
+	assert.Equal(t, 10, c.accounts.MaxRetries)
+	assert.Equal(t, 10, c.secrets.MaxRetries)
+}
