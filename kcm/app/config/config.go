@@ -1,0 +1,93 @@
+// Package config holds what the manager runs with: everything that its flags
+// say, checked and turned into clients, listeners and values.
+package config
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	cmconfig "k8s.io/controller-manager/config"
+	cmconfigv1alpha1 "k8s.io/controller-manager/config/v1alpha1"
+	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
+)
+
+// ComponentConfig is the part of the configuration that is plain data. The
+// types are those of kube-controller-manager's configuration API.
+type ComponentConfig struct {
+	Generic cmconfig.GenericControllerManagerConfiguration
+	// UseServiceAccountCredentials gives each controller a ServiceAccount and
+	// a token of its own instead of the manager's credentials.
+	UseServiceAccountCredentials bool
+
+	Deployment     kcmconfig.DeploymentControllerConfiguration
+	ReplicaSet     kcmconfig.ReplicaSetControllerConfiguration
+	Replication    kcmconfig.ReplicationControllerConfiguration
+	ServiceAccount kcmconfig.SAControllerConfiguration
+}
+
+// External returns the configuration in the form in which /configz shows it.
+func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfiguration, error) {
+	out := &kcmconfig.KubeControllerManagerConfiguration{
+		DeploymentController:  c.Deployment,
+		ReplicaSetController:  c.ReplicaSet,
+		ReplicationController: c.Replication,
+		SAController:          c.ServiceAccount,
+	}
+	out.KubeCloudShared.UseServiceAccountCredentials = c.UseServiceAccountCredentials
+	out.SetGroupVersionKind(kcmconfig.SchemeGroupVersion.WithKind("KubeControllerManagerConfiguration"))
+	err := cmconfigv1alpha1.Convert_config_GenericControllerManagerConfiguration_To_v1alpha1_GenericControllerManagerConfiguration(&c.Generic, &out.Generic, nil)
+	if err != nil {
+		return nil, fmt.Errorf("show the configuration as %s: %w", kcmconfig.SchemeGroupVersion, err)
+	}
+	return out, nil
+}
+
+// Config is what the manager runs with.
+type Config struct {
+	ComponentConfig ComponentConfig
+	// Kubeconfig says how to reach the API server and as whom.
+	Kubeconfig *rest.Config
+	// Client uses Kubeconfig, for what the manager itself does.
+	Client kubernetes.Interface
+	// SecureServing has the open listener, or is nil with --secure-port=0.
+	SecureServing *server.SecureServingInfo
+	// Authentication and Authorization say how to check who asks. They ask
+	// the API server, so they are applied only once that answers.
+	Authentication *options.DelegatingAuthenticationOptions
+	Authorization  *options.DelegatingAuthorizationOptions
+	// Identity is the name of this replica in the Lease. Complete makes one up.
+	Identity string
+	// ControllerShutdownTimeout is how long controllers may take to stop.
+	// Zero waits as long as it takes.
+	ControllerShutdownTimeout time.Duration
+}
+
+// CompletedConfig is a Config that was completed. Only Complete makes one, so
+// what takes a CompletedConfig cannot be handed half of a configuration.
+type CompletedConfig struct {
+	*completedConfig
+}
+
+type completedConfig struct {
+	*Config
+}
+
+// Complete fills in what was left open: who this replica is in the election.
+// The host's name is for people; what is added to it keeps two processes on
+// one host apart.
+func (c *Config) Complete() (CompletedConfig, error) {
+	if c.Identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return CompletedConfig{}, fmt.Errorf("find a name for this replica: %w", err)
+		}
+		c.Identity = host + "_" + uuid.NewString()
+	}
+	return CompletedConfig{&completedConfig{c}}, nil
+}

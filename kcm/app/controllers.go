@@ -1,0 +1,203 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
+	"github.com/kcm-book/kcm-book/kcm/controller/replication"
+	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
+	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
+)
+
+// NewControllerDescriptors returns a descriptor for each controller, in the
+// order in which they are built. Names and aliases are those of
+// kube-controller-manager; one that was ever published stays.
+func NewControllerDescriptors() []*ControllerDescriptor {
+	return mustBeDistinct(
+		newServiceAccountTokenDescriptor(),
+		newServiceAccountDescriptor(),
+		newRootCAPublisherDescriptor(),
+		newReplicationDescriptor(),
+		newReplicaSetDescriptor(),
+		newDeploymentDescriptor(),
+	)
+}
+
+func newServiceAccountTokenDescriptor() *ControllerDescriptor {
+	return &ControllerDescriptor{
+		name:                    "serviceaccount-token-controller",
+		aliases:                 []string{"serviceaccount-token"},
+		constructor:             newServiceAccountToken,
+		requiresSpecialHandling: true,
+	}
+}
+
+func newServiceAccountToken(ctx context.Context, c *ControllerContext) (*Controller, error) {
+	sa := c.ComponentConfig.ServiceAccount
+	if sa.ServiceAccountKeyFile == "" {
+		return nil, nil // nothing to sign with
+	}
+	key, err := keyutil.PrivateKeyFromFile(sa.ServiceAccountKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--service-account-private-key-file: %w", err)
+	}
+	generator, err := serviceaccount.NewTokenGenerator(key)
+	if err != nil {
+		return nil, fmt.Errorf("--service-account-private-key-file: %w", err)
+	}
+	ca, err := rootCA(c)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.RootClientBuilder.Client("tokens-controller")
+	if err != nil {
+		return nil, fmt.Errorf("client for tokens-controller: %w", err)
+	}
+	loop := serviceaccount.NewTokensController(
+		c.InformerFactory.Core().V1().ServiceAccounts(),
+		c.InformerFactory.Core().V1().Secrets(),
+		client,
+		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: ca},
+	)
+	return &Controller{Loop: loop, Workers: int(sa.ConcurrentSATokenSyncs)}, nil
+}
+
+// rootCA returns the certificates by which pods recognise the API server:
+// those of --root-ca-file or else those that the manager itself goes by.
+func rootCA(c *ControllerContext) ([]byte, error) {
+	if file := c.ComponentConfig.ServiceAccount.RootCAFile; file != "" {
+		ca, err := os.ReadFile(file)
+		if err == nil {
+			_, err = cert.ParseCertsPEM(ca)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--root-ca-file=%s: %w", file, err)
+		}
+		return ca, nil
+	}
+	kubeconfig := rest.CopyConfig(c.RootClientBuilder.ConfigOrDie("root-ca"))
+	if err := rest.LoadTLSFiles(kubeconfig); err != nil {
+		return nil, fmt.Errorf("read the certificates that the kubeconfig names: %w", err)
+	}
+	return kubeconfig.CAData, nil
+}
+
+func newServiceAccountDescriptor() *ControllerDescriptor {
+	return &ControllerDescriptor{
+		name:        "serviceaccount-controller",
+		aliases:     []string{"serviceaccount"},
+		constructor: newServiceAccount,
+	}
+}
+
+func newServiceAccount(ctx context.Context, c *ControllerContext) (*Controller, error) {
+	client, err := c.NewClient("service-account-controller")
+	if err != nil {
+		return nil, err
+	}
+	loop := serviceaccount.NewServiceAccountsController(
+		c.InformerFactory.Core().V1().ServiceAccounts(),
+		c.InformerFactory.Core().V1().Namespaces(),
+		client,
+		serviceaccount.DefaultServiceAccountsControllerOptions(),
+	)
+	return &Controller{Loop: loop, Workers: 1}, nil
+}
+
+func newRootCAPublisherDescriptor() *ControllerDescriptor {
+	return &ControllerDescriptor{
+		name:        "root-ca-certificate-publisher-controller",
+		aliases:     []string{"root-ca-cert-publisher"},
+		constructor: newRootCAPublisher,
+	}
+}
+
+func newRootCAPublisher(ctx context.Context, c *ControllerContext) (*Controller, error) {
+	ca, err := rootCA(c)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.NewClient("root-ca-cert-publisher")
+	if err != nil {
+		return nil, err
+	}
+	loop := rootca.NewPublisher(
+		c.InformerFactory.Core().V1().ConfigMaps(),
+		c.InformerFactory.Core().V1().Namespaces(),
+		client,
+		ca,
+	)
+	return &Controller{Loop: loop, Workers: 1}, nil
+}
+
+func newReplicationDescriptor() *ControllerDescriptor {
+	return &ControllerDescriptor{
+		name:        "replicationcontroller-controller",
+		aliases:     []string{"replicationcontroller"},
+		constructor: newReplication,
+	}
+}
+
+func newReplication(ctx context.Context, c *ControllerContext) (*Controller, error) {
+	client, err := c.NewClient("replication-controller")
+	if err != nil {
+		return nil, err
+	}
+	loop := replication.NewReplicationManager(ctx,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().ReplicationControllers(),
+		client,
+		replication.BurstReplicas,
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Replication.ConcurrentRCSyncs)}, nil
+}
+
+func newReplicaSetDescriptor() *ControllerDescriptor {
+	return &ControllerDescriptor{
+		name:        "replicaset-controller",
+		aliases:     []string{"replicaset"},
+		constructor: newReplicaSet,
+	}
+}
+
+func newReplicaSet(ctx context.Context, c *ControllerContext) (*Controller, error) {
+	client, err := c.NewClient("replicaset-controller")
+	if err != nil {
+		return nil, err
+	}
+	loop := replication.NewReplicaSetController(ctx,
+		c.InformerFactory.Apps().V1().ReplicaSets(),
+		c.InformerFactory.Core().V1().Pods(),
+		client,
+		replication.BurstReplicas,
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.ReplicaSet.ConcurrentRSSyncs)}, nil
+}
+
+func newDeploymentDescriptor() *ControllerDescriptor {
+	return &ControllerDescriptor{
+		name:        "deployment-controller",
+		aliases:     []string{"deployment"},
+		constructor: newDeployment,
+	}
+}
+
+func newDeployment(ctx context.Context, c *ControllerContext) (*Controller, error) {
+	client, err := c.NewClient("deployment-controller")
+	if err != nil {
+		return nil, err
+	}
+	loop := deployment.NewDeploymentController(ctx,
+		c.InformerFactory.Apps().V1().Deployments(),
+		c.InformerFactory.Apps().V1().ReplicaSets(),
+		c.InformerFactory.Core().V1().Pods(),
+		client,
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Deployment.ConcurrentDeploymentSyncs)}, nil
+}

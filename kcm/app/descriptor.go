@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/kcm-book/kcm-book/kcm/app/options"
+)
+
+// Loop is a control loop that was built and waits to be run.
+type Loop interface {
+	// Run syncs with as many workers as it is told and returns when ctx has
+	// ended and its goroutines with it.
+	Run(ctx context.Context, workers int)
+}
+
+// Controller is a loop with what the manager needs to run it.
+type Controller struct {
+	Loop
+	// Workers is how many objects the loop may sync at the same time.
+	Workers int
+}
+
+// ControllerConstructor builds a controller. It returns nil where the
+// controller has nothing to do with the given configuration.
+type ControllerConstructor func(ctx context.Context, controllerContext *ControllerContext) (*Controller, error)
+
+// ControllerDescriptor says what is known of a controller before it is built.
+type ControllerDescriptor struct {
+	name        string
+	constructor ControllerConstructor
+	// aliases are names that the controller had before. They stay valid.
+	aliases []string
+	// requiredFeatureGates must all be on.
+	requiredFeatureGates []featuregate.Feature
+	// disabledByDefault controllers run only when --controllers names them.
+	disabledByDefault bool
+	// requiresSpecialHandling is for the controller that the others depend
+	// on. It is built before them, whatever --controllers says.
+	requiresSpecialHandling bool
+}
+
+// KnownControllers returns the names of all controllers, sorted.
+func KnownControllers() []string {
+	return names(NewControllerDescriptors(), func(*ControllerDescriptor) bool { return true })
+}
+
+// ControllersDisabledByDefault returns the names of the controllers that run
+// only when they are named, sorted.
+func ControllersDisabledByDefault() []string {
+	return names(NewControllerDescriptors(), func(d *ControllerDescriptor) bool { return d.disabledByDefault })
+}
+
+// ControllerAliases leads from former names to names.
+func ControllerAliases() map[string]string {
+	aliases := map[string]string{}
+	for _, d := range NewControllerDescriptors() {
+		for _, alias := range d.aliases {
+			aliases[alias] = d.name
+		}
+	}
+	return aliases
+}
+
+// knownControllers is what the options check --controllers against.
+func knownControllers() options.Controllers {
+	return options.Controllers{
+		Names:             KnownControllers(),
+		DisabledByDefault: ControllersDisabledByDefault(),
+		Aliases:           ControllerAliases(),
+		Elsewhere:         namesElsewhere(),
+	}
+}
+
+func names(descriptors []*ControllerDescriptor, keep func(*ControllerDescriptor) bool) []string {
+	var names []string
+	for _, d := range descriptors {
+		if keep(d) {
+			names = append(names, d.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// mustBeDistinct returns the descriptors, and panics where one could not be
+// told from another: a mistake in this program, not of its user.
+func mustBeDistinct(descriptors ...*ControllerDescriptor) []*ControllerDescriptor {
+	seen := sets.New[string]()
+	for _, d := range descriptors {
+		if d.name == "" || d.constructor == nil {
+			panic(fmt.Sprintf("controller %q needs a name and a constructor", d.name))
+		}
+		for _, name := range append([]string{d.name}, d.aliases...) {
+			if seen.Has(name) {
+				panic(fmt.Sprintf("two controllers go by the name %q", name))
+			}
+			seen.Insert(name)
+		}
+	}
+	return descriptors
+}

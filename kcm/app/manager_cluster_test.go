@@ -1,0 +1,376 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
+)
+
+// kcm is the path of the program under test.
+var kcm = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kcm-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "kcm")
+	// With the race detector, as the tests are: what it needs is compiled.
+	out, err := exec.Command("go", "build", "-race", "-o", path, "../cmd/kcm").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build kcm: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) { clustertest.Main(m) }
+
+// replica is a kcm process.
+type replica struct {
+	cmd    *exec.Cmd
+	log    *output
+	port   string
+	exited chan struct{}
+}
+
+// output is what a process has printed so far.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// start runs kcm against the cluster of the tests. It runs one harmless loop
+// under a Lease of the test's own, unless flags, which come last, say more.
+func start(t *testing.T, lease string, flags ...string) *replica {
+	t.Helper()
+	c := clustertest.Cluster()
+	kubeconfig := c.Kubeconfig(cluster.KCM)
+	port := freePort(t)
+	return run(t, port, append([]string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + port,
+		"--controllers=serviceaccount-controller",
+		"--leader-elect-resource-name=" + lease,
+		"--leader-elect-lease-duration=3s",
+		"--leader-elect-renew-deadline=2s",
+		"--leader-elect-retry-period=250ms",
+	}, flags...)...)
+}
+
+func run(t *testing.T, port string, flags ...string) *replica {
+	t.Helper()
+	path, err := kcm()
+	require.NoError(t, err)
+	r := &replica{cmd: exec.Command(path, flags...), log: &output{}, port: port, exited: make(chan struct{})}
+	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
+	require.NoError(t, r.cmd.Start())
+	go func() { defer close(r.exited); r.cmd.Wait() }()
+	t.Cleanup(func() {
+		r.cmd.Process.Kill()
+		<-r.exited
+		if t.Failed() {
+			t.Logf("log of kcm on port %s:\n%s", r.port, r.log)
+		}
+	})
+	return r
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
+func (r *replica) waitForLog(t *testing.T, text string) {
+	t.Helper()
+	clustertest.Eventually(t, fmt.Sprintf("kcm logs %q", text), func(context.Context) (bool, string, error) {
+		log := r.log.String()
+		return strings.Contains(log, text), log, nil
+	})
+}
+
+// exitCode waits until the process has ended.
+func (r *replica) exitCode(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-r.exited:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("kcm has not ended within 30 s:\n%s", r.log)
+	}
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// get asks kcm for path with the credentials of config, or with none.
+func (r *replica) get(t *testing.T, config *rest.Config, path string) (int, string) {
+	t.Helper()
+	if config == nil {
+		config = &rest.Config{}
+	}
+	config.TLSClientConfig.Insecure = true // kcm made its certificate itself
+	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
+	client, err := rest.HTTPClientFor(config)
+	require.NoError(t, err)
+	defer client.CloseIdleConnections()
+	response, err := client.Get("https://127.0.0.1:" + r.port + path)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}
+
+// waitUntilServing waits until kcm knows by which CA it recognises the admin.
+func (r *replica) waitUntilServing(t *testing.T) {
+	t.Helper()
+	r.waitUntilLeading(t)
+	clustertest.Eventually(t, "kcm recognises the admin", func(context.Context) (bool, string, error) {
+		code, body := r.get(t, admin(), "/metrics")
+		return code == http.StatusOK, body, nil
+	})
+}
+
+func (r *replica) waitUntilLeading(t *testing.T) {
+	t.Helper()
+	r.waitForLog(t, `"Starting controller" controller="serviceaccount-controller"`)
+}
+
+// holder returns who holds the Lease, and "" when it is free.
+func holder(t *testing.T, lease string) string {
+	t.Helper()
+	l, err := clustertest.Client(t).CoordinationV1().Leases("kube-system").Get(t.Context(), lease, metav1.GetOptions{})
+	require.NoError(t, err)
+	if l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
+}
+
+func admin() *rest.Config { return clustertest.Cluster().RESTConfig(cluster.Admin) }
+
+func TestHealthIsForEveryoneAndTheRestForThoseWhoMay(t *testing.T) {
+	t.Parallel()
+	r := start(t, "serving")
+	r.waitUntilServing(t)
+	nobody := serviceAccount(t)
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		code, body := r.get(t, nil, path)
+		assert.Equal(t, http.StatusOK, code, "%s: %s", path, body)
+	}
+	for _, path := range []string{"/metrics", "/metrics/slis", "/configz", "/debug/pprof/", "/healthz/leaderElection"} {
+		code, _ := r.get(t, nil, path)
+		assert.Equal(t, http.StatusForbidden, code, "%s without credentials", path)
+		code, _ = r.get(t, nobody, path)
+		assert.Equal(t, http.StatusForbidden, code, "%s with a token of somebody without permission", path)
+		code, body := r.get(t, admin(), path)
+		assert.Equal(t, http.StatusOK, code, "%s as admin: %s", path, body)
+	}
+	code, _ := r.get(t, &rest.Config{BearerToken: "made-up"}, "/metrics")
+	assert.Equal(t, http.StatusUnauthorized, code)
+}
+
+// serviceAccount returns the credentials of a ServiceAccount that may do nothing.
+func serviceAccount(t *testing.T) *rest.Config {
+	t.Helper()
+	token, err := clustertest.Client(t).CoreV1().ServiceAccounts(clustertest.Namespace(t)).
+		CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return &rest.Config{BearerToken: token.Status.Token}
+}
+
+func TestWhatIsServedTellsOfTheControllers(t *testing.T) {
+	t.Parallel()
+	r := start(t, "telling", "--controllers=serviceaccount-controller,replicaset-controller", "--concurrent-replicaset-syncs=7")
+	r.waitUntilServing(t)
+	_, health := r.get(t, admin(), "/healthz?verbose")
+	for _, check := range []string{"ping", "leaderElection", "serviceaccount-controller", "replicaset-controller"} {
+		assert.Contains(t, health, "[+]"+check+" ok")
+	}
+	_, config := r.get(t, admin(), "/configz")
+	assert.Contains(t, config, `"kubecontrollermanager.config.k8s.io"`)
+	assert.Contains(t, config, `"ConcurrentRSSyncs":7`)
+	clustertest.Eventually(t, "the metrics are there", func(context.Context) (bool, string, error) {
+		_, metrics := r.get(t, admin(), "/metrics")
+		for _, want := range []string{
+			`leader_election_master_status{name="telling"} 1`,
+			`kcm_loop_sync_duration_seconds_count{loop="serviceaccount-controller"}`,
+			`workqueue_adds_total{name="serviceaccount"}`,
+			`rest_client_requests_total{code="200"`,
+			`running_managed_controllers{manager="kube-controller-manager",name="serviceaccount-controller"} 1`,
+			`kubernetes_build_info{`,
+		} {
+			if !strings.Contains(metrics, want) {
+				return false, "no " + want, nil
+			}
+		}
+		return true, "", nil
+	})
+}
+
+func TestProfilesAreServedOnlyWhenProfilingIsOn(t *testing.T) {
+	t.Parallel()
+	r := start(t, "no-profiling", "--profiling=false")
+	r.waitUntilServing(t)
+	code, _ := r.get(t, admin(), "/debug/pprof/")
+	assert.Equal(t, http.StatusNotFound, code)
+}
+
+func TestAStoppedLeaderHandsOver(t *testing.T) {
+	t.Parallel()
+	first := start(t, "stopped")
+	first.waitUntilLeading(t)
+	second := start(t, "stopped")
+	second.waitForLog(t, "Attempting to acquire leader lease")
+
+	stopped := time.Now()
+	require.NoError(t, first.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 0, first.exitCode(t))
+	second.waitUntilLeading(t)
+	assert.Less(t, time.Since(stopped), 3*time.Second, "the Lease was released, so nobody had to wait until it ran out")
+}
+
+func TestAKilledLeaderIsReplacedWhenItsLeaseHasRunOut(t *testing.T) {
+	t.Parallel()
+	first := start(t, "killed")
+	first.waitUntilLeading(t)
+	before := holder(t, "killed")
+	second := start(t, "killed")
+	second.waitForLog(t, "Attempting to acquire leader lease")
+	require.NoError(t, first.cmd.Process.Kill())
+	second.waitUntilLeading(t)
+	assert.NotEqual(t, before, holder(t, "killed"))
+}
+
+func TestALeaderThatLosesItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	r := start(t, "lost")
+	r.waitUntilLeading(t)
+	leases := clustertest.Client(t).CoordinationV1().Leases("kube-system")
+	clustertest.Eventually(t, "the Lease is somebody else's", func(ctx context.Context) (bool, string, error) {
+		lease, err := leases.Get(ctx, "lost", metav1.GetOptions{})
+		require.NoError(t, err)
+		lease.Spec.HolderIdentity = new("somebody-else")
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+		return err == nil, fmt.Sprint(err), nil
+	})
+	assert.Equal(t, 1, r.exitCode(t))
+	assert.Contains(t, r.log.String(), "kcm: lost the Lease")
+	assert.Equal(t, "somebody-else", holder(t, "lost"), "what is not ours is not released")
+}
+
+func TestAReplicaThatWaitsToLeadStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	leader := start(t, "waiting")
+	leader.waitUntilLeading(t)
+	r := start(t, "waiting")
+	r.waitForLog(t, "Attempting to acquire leader lease")
+	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 0, r.exitCode(t))
+	assert.NotContains(t, r.log.String(), "Starting controller\" controller")
+}
+
+func TestEachControllerHasItsOwnIdentityWhenAskedTo(t *testing.T) {
+	t.Parallel()
+	// No other test runs this controller.
+	start(t, "identities", "--use-service-account-credentials", "--controllers=root-ca-cert-publisher")
+	namespace := clustertest.BareNamespace(t)
+	clustertest.Eventually(t, "the root CA is published", func(context.Context) (bool, string, error) {
+		events, err := clustertest.Cluster().AuditEvents(func(e cluster.AuditEvent) bool {
+			return e.Verb == "create" && e.Resource == "configmaps" && e.Namespace == namespace
+		})
+		if len(events) == 0 {
+			return false, "no request", err
+		}
+		assert.Equal(t, "system:serviceaccount:kube-system:root-ca-cert-publisher", events[0].User)
+		return true, "", err
+	})
+}
+
+func TestLogsCanBeJSON(t *testing.T) {
+	t.Parallel()
+	r := start(t, "json", "--logging-format=json")
+	r.waitForLog(t, `"msg":"Starting","v":0,"version":`)
+}
+
+func TestAnAPIServerThatIsNotThereIsReportedInTime(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,
+		contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:%s"}}]}`, port), 0o600))
+	r := run(t, "0", "--kubeconfig="+kubeconfig, "--secure-port=0")
+	assert.Equal(t, 1, r.exitCode(t))
+	assert.Contains(t, r.log.String(), "kcm: the API server at https://127.0.0.1:"+port+" has not become healthy within 10s")
+}
+
+func TestAPortThatIsTakenIsReported(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	r := start(t, "port-taken", "--secure-port="+port)
+	assert.Equal(t, 1, r.exitCode(t))
+	assert.Contains(t, r.log.String(), "kcm: --secure-port="+port)
+	assert.Contains(t, r.log.String(), "address already in use")
+}
+
+func TestArgumentsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := run(t, "0", "start")
+	assert.Equal(t, 1, r.exitCode(t))
+	assert.Equal(t, "kcm: kcm takes flags only, got [\"start\"]\n", r.log.String())
+}
+
+func TestAnUnknownFlagGetsOneLine(t *testing.T) {
+	t.Parallel()
+	r := run(t, "0", "--no-such-flag")
+	assert.Equal(t, 1, r.exitCode(t))
+	assert.Equal(t, "kcm: unknown flag: --no-such-flag; kcm --help lists all flags\n", r.log.String())
+}
+
+func TestALoopShowsWhatItExpects(t *testing.T) {
+	t.Parallel()
+	r := start(t, "debug", "--controllers=serviceaccount-controller,replicationcontroller-controller")
+	r.waitUntilServing(t)
+	code, body := r.get(t, admin(), "/debug/controllers/replicationcontroller-controller")
+	assert.Equal(t, http.StatusOK, code)
+	assert.JSONEq(t, `{"expectations": []}`, body, "nothing was asked for")
+	code, _ = r.get(t, admin(), "/debug/controllers/serviceaccount-controller")
+	assert.Equal(t, http.StatusNotFound, code, "this loop has nothing to show")
+}

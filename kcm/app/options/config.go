@@ -1,0 +1,94 @@
+package options
+
+import (
+	"fmt"
+	"net"
+
+	"k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	metricsfeatures "k8s.io/component-base/metrics/features"
+
+	"github.com/kcm-book/kcm-book/kcm/app/config"
+)
+
+// userAgent is how the manager introduces itself. It is the original's, so
+// that rules and dashboards that look for it go on working.
+const userAgent = "kube-controller-manager"
+
+// Config validates the options and turns them into a configuration. It opens
+// the port, and does not yet talk to the API server.
+func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config, error) {
+	if err := o.Validate(known); err != nil {
+		return nil, err
+	}
+	kubeconfig, err := o.kubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(kubeconfig, userAgent))
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	c := &config.Config{
+		ComponentConfig:           *o.ComponentConfig,
+		Kubeconfig:                kubeconfig,
+		Client:                    client,
+		Authentication:            o.Authentication,
+		Authorization:             o.Authorization,
+		ControllerShutdownTimeout: o.ControllerShutdownTimeout,
+	}
+	if err := o.Generic.ApplyTo(&c.ComponentConfig.Generic, known.Names, known.DisabledByDefault, known.Aliases); err != nil {
+		return nil, err
+	}
+	if err := o.listen(c); err != nil {
+		return nil, err
+	}
+	metricsfeatures.ApplyFeatureGates(feature.DefaultMutableFeatureGate)
+	o.Metrics.Apply()
+	return c, nil
+}
+
+func (o *KubeControllerManagerOptions) kubeconfig() (*rest.Config, error) {
+	connection := &o.Generic.ClientConnection
+	if o.Master == "" && connection.Kubeconfig == "" {
+		kubeconfig, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig is needed outside of a pod: %w", err)
+		}
+		return o.tune(kubeconfig), nil
+	}
+	kubeconfig, err := clientcmd.BuildConfigFromFlags(o.Master, connection.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig=%s: %w", connection.Kubeconfig, err)
+	}
+	return o.tune(kubeconfig), nil
+}
+
+func (o *KubeControllerManagerOptions) tune(kubeconfig *rest.Config) *rest.Config {
+	connection := &o.Generic.ClientConnection
+	// Manager and API server are near each other: compressing costs more
+	// than it saves.
+	kubeconfig.DisableCompression = true
+	kubeconfig.AcceptContentTypes = connection.AcceptContentTypes
+	kubeconfig.ContentType = connection.ContentType
+	kubeconfig.QPS = connection.QPS
+	kubeconfig.Burst = int(connection.Burst)
+	return kubeconfig
+}
+
+// listen opens the port and prepares the certificate. With --secure-port=0
+// nothing is served.
+func (o *KubeControllerManagerOptions) listen(c *config.Config) error {
+	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
+	if err := o.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, loopback); err != nil {
+		return fmt.Errorf("make a serving certificate: %w", err)
+	}
+	port := o.SecureServing.BindPort // ApplyTo replaces it with what it got
+	if err := o.SecureServing.ApplyTo(&c.SecureServing); err != nil {
+		return fmt.Errorf("--secure-port=%d, --bind-address=%s: %w (is another controller manager running?)",
+			port, o.SecureServing.BindAddress, err)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package options
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+// Flags returns all flags in the groups in which --help shows them.
+func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFlagSets {
+	groups := cliflag.NamedFlagSets{}
+	o.Generic.AddFlags(&groups, known.Names, known.DisabledByDefault, known.Aliases)
+	// There is no controller to migrate yet.
+	groups.Order = slices.DeleteFunc(groups.Order, func(group string) bool { return group == "leader-migration" })
+	delete(groups.FlagSets, "leader-migration")
+	o.addGenericFlags(groups.FlagSet("generic"))
+
+	o.SecureServing.AddFlags(groups.FlagSet("secure serving"))
+	o.Authentication.AddFlags(groups.FlagSet("authentication"))
+	o.Authorization.AddFlags(groups.FlagSet("authorization"))
+	addControllerFlags(o.ComponentConfig, &groups)
+	o.Metrics.AddFlags(groups.FlagSet("metrics"))
+	logsapi.AddFlags(o.Logs, groups.FlagSet("logs"))
+	o.addConnectionFlags(groups.FlagSet("misc"))
+	addFlagsWithoutEffect(groups.FlagSet(withoutEffectGroup))
+	return groups
+}
+
+func (o *KubeControllerManagerOptions) addGenericFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.ComponentConfig.UseServiceAccountCredentials, "use-service-account-credentials",
+		o.ComponentConfig.UseServiceAccountCredentials, "Give each controller a ServiceAccount and a token of its own.")
+	fs.DurationVar(&o.ControllerShutdownTimeout, "controller-shutdown-timeout", o.ControllerShutdownTimeout,
+		"How long the controllers may take to stop before the process ends without them. 0 waits as long as it takes.")
+	o.ComponentGlobalsRegistry.AddFlags(fs)
+}
+
+func (o *KubeControllerManagerOptions) addConnectionFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Master, "master", o.Master,
+		"Address of the API server. Overrides the one in the kubeconfig.")
+	kubeconfig := &o.Generic.ClientConnection.Kubeconfig
+	fs.StringVar(kubeconfig, "kubeconfig", *kubeconfig,
+		"File that says where the API server is and how to log in there. Without it, and without --master, the pod's own ServiceAccount is used.")
+}

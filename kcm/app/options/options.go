@@ -1,0 +1,92 @@
+// Package options turns the manager's command line into its configuration.
+package options
+
+import (
+	"time"
+
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/apiserver/pkg/util/feature"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/logs"
+	"k8s.io/component-base/metrics"
+	cmconfigv1alpha1 "k8s.io/controller-manager/config/v1alpha1"
+	cmoptions "k8s.io/controller-manager/options"
+
+	"github.com/kcm-book/kcm-book/kcm/app/config"
+)
+
+// defaultPort serves HTTPS where the original does, so that what scrapes and
+// probes one finds the other.
+const defaultPort = 10257
+
+// KubeControllerManagerOptions is what can be said on the command line. Names
+// and defaults of the flags are those of kube-controller-manager.
+type KubeControllerManagerOptions struct {
+	// ComponentConfig is written by the flags directly.
+	ComponentConfig *config.ComponentConfig
+	Generic         *cmoptions.GenericControllerManagerConfigurationOptions
+
+	SecureServing  *options.SecureServingOptions
+	Authentication *options.DelegatingAuthenticationOptions
+	Authorization  *options.DelegatingAuthorizationOptions
+	Metrics        *metrics.Options
+	Logs           *logs.Options
+
+	Master                    string
+	ControllerShutdownTimeout time.Duration
+
+	// ComponentGlobalsRegistry holds feature gates and the emulated version.
+	ComponentGlobalsRegistry basecompatibility.ComponentGlobalsRegistry
+}
+
+// NewKubeControllerManagerOptions returns options with every flag at its
+// default.
+func NewKubeControllerManagerOptions() (*KubeControllerManagerOptions, error) {
+	componentConfig, err := defaultComponentConfig()
+	if err != nil {
+		return nil, err
+	}
+	registry := compatibility.DefaultComponentGlobalsRegistry
+	if registry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent) == nil {
+		err := registry.Register(basecompatibility.DefaultKubeComponent,
+			compatibility.DefaultBuildEffectiveVersion(), feature.DefaultMutableFeatureGate)
+		if err != nil {
+			return nil, err
+		}
+	}
+	o := &KubeControllerManagerOptions{
+		ComponentConfig:           componentConfig,
+		Generic:                   cmoptions.NewGenericControllerManagerConfigurationOptions(&componentConfig.Generic),
+		SecureServing:             options.NewSecureServingOptions(),
+		Authentication:            options.NewDelegatingAuthenticationOptions(),
+		Authorization:             options.NewDelegatingAuthorizationOptions(),
+		Metrics:                   metrics.NewOptions(),
+		Logs:                      logs.NewOptions(),
+		ControllerShutdownTimeout: 10 * time.Second,
+		ComponentGlobalsRegistry:  registry,
+	}
+	o.SecureServing.BindPort = defaultPort
+	// Without a directory the serving certificate is made in memory.
+	o.SecureServing.ServerCert.CertDirectory = ""
+	o.SecureServing.ServerCert.PairName = "kube-controller-manager"
+	o.Authentication.RemoteKubeConfigFileOptional = true
+	o.Authorization.RemoteKubeConfigFileOptional = true
+	return o, nil
+}
+
+// defaultComponentConfig starts from what all of Kubernetes' controller
+// managers recommend and sets what kube-controller-manager sets differently.
+func defaultComponentConfig() (*config.ComponentConfig, error) {
+	generic := cmconfigv1alpha1.GenericControllerManagerConfiguration{}
+	generic.ClientConnection.QPS = 20
+	generic.ClientConnection.Burst = 30
+	generic.LeaderElection.ResourceName = "kube-controller-manager"
+	generic.LeaderElection.ResourceNamespace = "kube-system"
+	cmconfigv1alpha1.RecommendedDefaultGenericControllerManagerConfiguration(&generic)
+
+	c := &config.ComponentConfig{}
+	setControllerDefaults(c)
+	err := cmconfigv1alpha1.Convert_v1alpha1_GenericControllerManagerConfiguration_To_config_GenericControllerManagerConfiguration(&generic, &c.Generic, nil)
+	return c, err
+}

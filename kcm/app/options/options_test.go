@@ -1,0 +1,190 @@
+package options
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+)
+
+var known = Controllers{
+	Names:             []string{"deployment-controller", "replicaset-controller", "serviceaccount-controller"},
+	DisabledByDefault: []string{"replicaset-controller"},
+	Aliases:           map[string]string{"deployment": "deployment-controller", "replicaset": "replicaset-controller"},
+	Elsewhere:         []string{"bootstrap-signer-controller", "bootstrapsigner"},
+}
+
+func parse(t *testing.T, args ...string) (*KubeControllerManagerOptions, *pflag.FlagSet, error) {
+	t.Helper()
+	o, err := NewKubeControllerManagerOptions()
+	require.NoError(t, err)
+	fs := pflag.NewFlagSet("kcm", pflag.ContinueOnError)
+	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
+	for _, group := range o.Flags(known).FlagSets {
+		fs.AddFlagSet(group)
+	}
+	return o, fs, fs.Parse(args)
+}
+
+func mustParse(t *testing.T, args ...string) *KubeControllerManagerOptions {
+	t.Helper()
+	o, _, err := parse(t, args...)
+	require.NoError(t, err)
+	return o
+}
+
+// The figures are those that kube-controller-manager v1.36.3 --help prints.
+func TestDefaultsAreThoseOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	_, fs, err := parse(t)
+	require.NoError(t, err)
+	for flag, want := range map[string]string{
+		"concurrent-deployment-syncs":           "5",
+		"concurrent-rc-syncs":                   "5",
+		"concurrent-replicaset-syncs":           "5",
+		"concurrent-serviceaccount-token-syncs": "5",
+		"controller-shutdown-timeout":           "10s",
+		"controller-start-interval":             "0s",
+		"controllers":                           "[*]",
+		"kube-api-burst":                        "30",
+		"kube-api-content-type":                 "application/vnd.kubernetes.protobuf",
+		"kube-api-qps":                          "20",
+		"leader-elect":                          "true",
+		"leader-elect-lease-duration":           "15s",
+		"leader-elect-renew-deadline":           "10s",
+		"leader-elect-resource-lock":            "leases",
+		"leader-elect-resource-name":            "kube-controller-manager",
+		"leader-elect-resource-namespace":       "kube-system",
+		"leader-elect-retry-period":             "2s",
+		"min-resync-period":                     "12h0m0s",
+		"profiling":                             "true",
+		"secure-port":                           "10257",
+		"bind-address":                          "0.0.0.0",
+		"authorization-always-allow-paths":      "[/healthz,/readyz,/livez]",
+		"use-service-account-credentials":       "false",
+	} {
+		require.NotNil(t, fs.Lookup(flag), flag)
+		assert.Equal(t, want, fs.Lookup(flag).DefValue, flag)
+	}
+}
+
+func TestEveryMistakeIsReportedAtOnceWithItsFlag(t *testing.T) {
+	t.Parallel()
+	notAKey := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(notAKey, []byte("secret"), 0o600))
+	mistakes := map[string]string{
+		"--controllers=deploymnt":                       "--controllers",
+		"--concurrent-rc-syncs=0":                       "--concurrent-rc-syncs=0",
+		"--concurrent-replicaset-syncs=-1":              "--concurrent-replicaset-syncs=-1",
+		"--concurrent-deployment-syncs=0":               "--concurrent-deployment-syncs=0",
+		"--concurrent-serviceaccount-token-syncs=0":     "--concurrent-serviceaccount-token-syncs=0",
+		"--service-account-private-key-file=" + notAKey: "--service-account-private-key-file",
+		"--root-ca-file=/does/not/exist":                "--root-ca-file",
+		"--leader-elect-renew-deadline=20s":             "--leader-elect-renew-deadline=20s",
+		"--leader-elect-retry-period=30s":               "--leader-elect-retry-period=30s",
+		"--leader-elect-resource-lock=endpoints":        "--leader-elect-resource-lock=endpoints",
+		"--leader-elect-resource-name=":                 "--leader-elect-resource-name",
+		"--kube-api-burst=0":                            "--kube-api-burst=0",
+		"--min-resync-period=-1s":                       "--min-resync-period=-1s",
+		"--controller-start-interval=-1s":               "--controller-start-interval=-1s",
+		"--controller-shutdown-timeout=-1s":             "--controller-shutdown-timeout=-1s",
+		"--secure-port=70000":                           "--secure-port 70000",
+	}
+	var args []string
+	for arg := range mistakes {
+		args = append(args, arg)
+	}
+	err := mustParse(t, args...).Validate(known)
+	require.Error(t, err)
+	assert.Len(t, strings.Split(err.Error(), "\n"), len(mistakes))
+	for arg, want := range mistakes {
+		assert.Contains(t, err.Error(), want, "the mistake %s", arg)
+		alone := mustParse(t, arg).Validate(known)
+		require.Error(t, alone, arg)
+		assert.Contains(t, alone.Error(), want)
+	}
+}
+
+func TestElectionFlagsDoNotMatterWithoutElection(t *testing.T) {
+	t.Parallel()
+	o := mustParse(t, "--leader-elect=false", "--leader-elect-renew-deadline=20s")
+	assert.NoError(t, o.Validate(known))
+}
+
+func TestControllersTakesNamesAliasesAndWhatOnlyTheOriginalHas(t *testing.T) {
+	t.Parallel()
+	o := mustParse(t, "--controllers=*,-deployment,replicaset-controller,bootstrapsigner,-bootstrap-signer-controller")
+	assert.NoError(t, o.Validate(known))
+}
+
+func TestAnUnknownControllerIsAnsweredWithTheNearestName(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"deploymnt":              `"deployment"`,
+		"-replicasett":           `"replicaset"`,
+		"deployments-controller": `"deployment-controller"`,
+		"zzzzzzzzzzzzzzzzzzzzzz": `did you mean`,
+	} {
+		err := mustParse(t, "--controllers="+given).Validate(known)
+		require.Error(t, err, given)
+		assert.Contains(t, err.Error(), want)
+		assert.Contains(t, err.Error(), strings.TrimPrefix(given, "-"))
+	}
+}
+
+// The flags are those that kubeadm v1.36 and kind write into the manifest of
+// the static pod.
+func TestTheManifestOfKubeadmIsAcceptedAndFlagsWithoutEffectAreLogged(t *testing.T) {
+	t.Parallel()
+	_, fs, err := parse(t,
+		"--allocate-node-cidrs=true", "--authentication-kubeconfig=/etc/kubernetes/controller-manager.conf",
+		"--authorization-kubeconfig=/etc/kubernetes/controller-manager.conf", "--bind-address=127.0.0.1",
+		"--client-ca-file=/etc/kubernetes/pki/ca.crt", "--cluster-cidr=10.244.0.0/16", "--cluster-name=kind",
+		"--cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt", "--cluster-signing-key-file=/etc/kubernetes/pki/ca.key",
+		"--controllers=*,bootstrapsigner,tokencleaner", "--enable-hostpath-provisioner",
+		"--kubeconfig=/etc/kubernetes/controller-manager.conf", "--leader-elect=true",
+		"--requestheader-client-ca-file=/etc/kubernetes/pki/front-proxy-ca.crt", "--root-ca-file=/etc/kubernetes/pki/ca.crt",
+		"--service-account-private-key-file=/etc/kubernetes/pki/sa.key", "--service-cluster-ip-range=10.96.0.0/16",
+		"--use-service-account-credentials=true",
+	)
+	require.NoError(t, err)
+
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	LogFlagsWithoutEffect(klog.NewContext(context.Background(), logger), fs)
+	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	for _, flag := range []string{"--allocate-node-cidrs", "--cluster-cidr", "--cluster-name", "--cluster-signing-cert-file",
+		"--cluster-signing-key-file", "--enable-hostpath-provisioner", "--service-cluster-ip-range"} {
+		assert.Contains(t, log, `flag="`+flag+`"`)
+	}
+	assert.NotContains(t, log, "--leader-elect", "this flag does have an effect")
+}
+
+func TestConfigReplacesAliases(t *testing.T) {
+	t.Parallel()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: c,
+		contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600))
+	c, err := mustParse(t, "--kubeconfig="+kubeconfig, "--secure-port=0", "--controllers=*,-deployment", "--kube-api-qps=7").Config(known)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"*", "-deployment-controller"}, c.ComponentConfig.Generic.Controllers)
+	assert.Nil(t, c.SecureServing)
+	assert.EqualValues(t, 7, c.Kubeconfig.QPS)
+	assert.Equal(t, 10*time.Second, c.ControllerShutdownTimeout)
+}
+
+func TestAMissingKubeconfigIsNamed(t *testing.T) {
+	t.Parallel()
+	_, err := mustParse(t, "--kubeconfig=/does/not/exist").Config(known)
+	assert.ErrorContains(t, err, "--kubeconfig=/does/not/exist")
+	_, err = mustParse(t).Config(known)
+	assert.ErrorContains(t, err, "--kubeconfig is needed outside of a pod")
+}

@@ -1,0 +1,73 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection"
+	componentbaseconfig "k8s.io/component-base/config"
+)
+
+// Validate checks all flags and returns everything that is wrong with them at
+// once. Each error names its flag.
+func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
+	var errs []error
+	errs = append(errs, o.ComponentGlobalsRegistry.Validate()...)
+	errs = append(errs, known.validate(o.Generic.Controllers)...)
+	errs = append(errs, o.validateGeneric()...)
+	errs = append(errs, validateLeaderElection(&o.Generic.LeaderElection)...)
+	errs = append(errs, validateControllers(o.ComponentConfig)...)
+	errs = append(errs, o.SecureServing.Validate()...)
+	errs = append(errs, o.Authentication.Validate()...)
+	errs = append(errs, o.Authorization.Validate()...)
+	errs = append(errs, o.Metrics.Validate()...)
+	return errors.Join(errs...)
+}
+
+func (o *KubeControllerManagerOptions) validateGeneric() []error {
+	var errs []error
+	connection := &o.Generic.ClientConnection
+	if connection.QPS > 0 && connection.Burst < 1 {
+		errs = append(errs, fmt.Errorf("--kube-api-burst=%d: must be at least 1 while --kube-api-qps is above 0", connection.Burst))
+	}
+	errs = append(errs, notNegative("min-resync-period", o.Generic.MinResyncPeriod.Duration)...)
+	errs = append(errs, notNegative("controller-start-interval", o.Generic.ControllerStartInterval.Duration)...)
+	return append(errs, notNegative("controller-shutdown-timeout", o.ControllerShutdownTimeout)...)
+}
+
+// validateLeaderElection checks what the election relies on: a leader that
+// cannot renew must give up before its Lease runs out for the others.
+func validateLeaderElection(l *componentbaseconfig.LeaderElectionConfiguration) []error {
+	if !l.LeaderElect {
+		return nil
+	}
+	var errs []error
+	lease, renew, retry := l.LeaseDuration.Duration, l.RenewDeadline.Duration, l.RetryPeriod.Duration
+	if lease < time.Second {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%s: must be at least 1s, the Lease counts in whole seconds", lease))
+	}
+	if lease <= renew {
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%s: must be less than --leader-elect-lease-duration=%s", renew, lease))
+	}
+	if retry <= 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%s: must be above 0", retry))
+	} else if longest := time.Duration(leaderelection.JitterFactor * float64(retry)); renew <= longest {
+		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%s: %g times this must be less than --leader-elect-renew-deadline=%s",
+			retry, leaderelection.JitterFactor, renew))
+	}
+	if l.ResourceLock != "leases" {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock=%s: must be leases", l.ResourceLock))
+	}
+	if l.ResourceName == "" || l.ResourceNamespace == "" {
+		errs = append(errs, errors.New("--leader-elect-resource-name and --leader-elect-resource-namespace: must not be empty"))
+	}
+	return errs
+}
+
+func notNegative(flag string, value time.Duration) []error {
+	if value < 0 {
+		return []error{fmt.Errorf("--%s=%s: must not be negative", flag, value)}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/component-base/metrics/prometheus/slis"
+	cmapp "k8s.io/controller-manager/app"
+	cmhealthz "k8s.io/controller-manager/pkg/healthz"
+
+	"github.com/kcm-book/kcm-book/kcm/app/config"
+)
+
+const (
+	// leaseGrace is how long after its Lease ran out a leader that has not
+	// noticed is reported as unhealthy.
+	leaseGrace = 20 * time.Second
+	// closeTimeout is how long requests may take that are still being
+	// answered when the server is closed.
+	closeTimeout = 2 * time.Second
+)
+
+// health is what the manager says about itself.
+type health struct {
+	// healthz answers for the election and for every running controller.
+	healthz *cmhealthz.MutableHealthzHandler
+	// election fails when this leader's Lease has run out unnoticed. It is
+	// nil where there is no election.
+	election *leaderelection.HealthzAdaptor
+	// ready fails while this replica leads and has not filled its caches.
+	ready cachesFilled
+}
+
+func newHealth(electing bool) *health {
+	h := &health{}
+	if electing {
+		h.election = leaderelection.NewLeaderHealthzAdaptor(leaseGrace)
+	}
+	h.healthz = cmhealthz.NewMutableHealthzHandler(h.live()...)
+	return h
+}
+
+// live returns the checks that only a restart can help.
+func (h *health) live() []healthz.HealthChecker {
+	checks := []healthz.HealthChecker{healthz.PingHealthz}
+	if h.election != nil {
+		checks = append(checks, h.election)
+	}
+	return checks
+}
+
+// cachesFilled is the readiness check for a leader. A replica that waits to
+// lead is ready: it can take over at any time.
+type cachesFilled struct {
+	informers atomic.Pointer[healthz.HealthChecker]
+}
+
+// Name implements [healthz.HealthChecker].
+func (c *cachesFilled) Name() string { return "caches-filled" }
+
+// Check implements [healthz.HealthChecker].
+func (c *cachesFilled) Check(r *http.Request) error {
+	if check := c.informers.Load(); check != nil {
+		return (*check).Check(r)
+	}
+	return nil
+}
+
+// newMux returns the handlers of everything that is served, before anybody
+// has asked who wants to know.
+func newMux(c *config.ComponentConfig, h *health) *mux.PathRecorderMux {
+	m := cmapp.NewBaseHandler(&c.Generic.Debugging, h.healthz)
+	m.HandlePrefix("/healthz/", h.healthz) // a single check, for example /healthz/ping
+	healthz.InstallLivezHandler(m, h.live()...)
+	healthz.InstallReadyzHandler(m, append(h.live(), &h.ready)...)
+	slis.SLIMetricsWithReset{}.Install(m)
+	return m
+}
+
+// serve answers HTTPS requests to handler until stop is called. It has the
+// API server say who asks and whether they may.
+func serve(ctx context.Context, c config.CompletedConfig, handler http.Handler) (stop func(), err error) {
+	if c.SecureServing == nil {
+		return func() {}, nil
+	}
+	var authentication server.AuthenticationInfo
+	if err := c.Authentication.ApplyTo(&authentication, c.SecureServing, nil); err != nil {
+		return nil, fmt.Errorf("set up authentication, see --authentication-kubeconfig: %w", err)
+	}
+	var authorization server.AuthorizationInfo
+	if err := c.Authorization.ApplyTo(&authorization); err != nil {
+		return nil, fmt.Errorf("set up authorization, see --authorization-kubeconfig: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	chain := cmapp.BuildHandlerChain(handler, &authorization, &authentication)
+	stopped, _, err := c.SecureServing.Serve(chain, closeTimeout, ctx.Done())
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("serve on %s: %w", c.SecureServing.Listener.Addr(), err)
+	}
+	return func() { cancel(); <-stopped }, nil
+}

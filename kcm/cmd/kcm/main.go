@@ -1,0 +1,25 @@
+// Command kcm is a Kubernetes controller manager. It can run in place of
+// kube-controller-manager for the controllers that it knows.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // rest_client_* and leader_election_* metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info metric
+
+	"github.com/kcm-book/kcm-book/kcm/app"
+)
+
+func main() {
+	if err := cli.RunNoErrOutput(app.NewControllerManagerCommand()); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintln(os.Stderr, "kcm:", strings.TrimSpace(line))
+		}
+		os.Exit(1)
+	}
+}
