@@ -1,0 +1,48 @@
+# Every command of the project. `make help` lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+include labs/cluster.mk
+
+.PHONY: help
+help: ## list the commands
+	@grep -hE '^[a-z/%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | while IFS=$$'\t' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
+
+# kcm says that it is the Kubernetes that it behaves like: the one in go.mod.
+kcm_version := $(shell sed -nE 's,^\tk8s.io/client-go v0\.([0-9.]+)$$,v1.\1,p' go.mod)
+kcm_ldflags := $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+	-X $(package).gitVersion=$(kcm_version)+kcm -X $(package).gitMajor=1 -X $(package).gitMinor=$(word 2,$(subst ., ,$(kcm_version))))
+
+.PHONY: bin/kcm
+bin/kcm: ## build kcm (about 2 minutes the first time, then seconds)
+	@go build -ldflags '$(kcm_ldflags)' -o bin/kcm ./kcm/cmd/kcm
+
+.PHONY: demo
+demo: bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over
+	@go run ./scripts/demo
+
+.PHONY: test
+test: bin/labcluster lint ## run everything: lint and all tests with the race detector
+	@echo "testing all packages with the race detector; about 10 minutes the first time, then about 4"
+	@go test -race ./...
+	@cd labs/controlplane && go test ./...
+	@$(MAKE) --no-print-directory demo
+
+.PHONY: lint
+lint: modules ## check formatting, go vet and staticcheck in all modules
+	@unformatted=$$(gofmt -l kcm labs scripts); if [ -n "$$unformatted" ]; then echo "gofmt -w is needed on:" $$unformatted; exit 1; fi
+	@echo "vetting, also for macOS; about 5 minutes the first time, then seconds"
+	@for module in . labs/controlplane; do for os in linux darwin; do \
+		(cd $$module && GOOS=$$os CGO_ENABLED=0 go vet ./...); done; done
+	@go tool staticcheck ./...
+	@cd labs/controlplane && go tool -modfile=../../go.mod staticcheck ./...
+
+# Path and version of each module that a package of this module is built from.
+built_from := go list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}{{end}}{{end}}' ./... | sort -u
+
+.PHONY: modules
+modules: ## check that all modules use the same versions of what they share
+	@differ=$$(join <($(built_from)) <(cd labs/controlplane && $(built_from)) | awk '$$2 != $$3'); \
+	if [ -n "$$differ" ]; then echo "different versions in go.mod and labs/controlplane/go.mod, so these compile twice:"; echo "$$differ"; exit 1; fi
