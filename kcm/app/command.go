@@ -38,9 +38,8 @@ func NewControllerManagerCommand() *cobra.Command {
 		Args: noArguments,
 		// The loops watch APIs that are deprecated as well. Warnings about
 		// them would tell the reader of the log nothing to act on.
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRun: func(*cobra.Command, []string) {
 			rest.SetDefaultWarningHandler(rest.NoWarnings{})
-			return opts.ComponentGlobalsRegistry.Set()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			verflag.PrintAndExitIfRequested()
@@ -81,6 +80,10 @@ func addFlags(cmd *cobra.Command, opts *options.KubeControllerManagerOptions) {
 // runCommand runs the manager until it fails or a signal stops it. A second
 // signal ends the process at once.
 func runCommand(cmd *cobra.Command, opts *options.KubeControllerManagerOptions) error {
+	known := knownControllers()
+	if err := opts.Validate(known); err != nil {
+		return err
+	}
 	if err := logsapi.ValidateAndApply(opts.Logs, feature.DefaultFeatureGate); err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func runCommand(cmd *cobra.Command, opts *options.KubeControllerManagerOptions) 
 	ctx := server.SetupSignalContext()
 	options.LogFlagsWithoutEffect(ctx, cmd.Flags())
 
-	c, err := opts.Config(knownControllers())
+	c, err := opts.Config(known)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func CreateControllerContext(ctx context.Context, c config.CompletedConfig) (*Co
 		RESTMapper:                      mapper,
 		InformersStarted:                make(chan struct{}),
 		ResyncPeriod:                    resync,
-		Metrics:                         controllersmetrics.NewControllerManagerMetrics(managerName),
+		Metrics:                         controllersmetrics.NewControllerManagerMetrics(config.ManagerName),
 		metadataInformers:               metadataOnly,
 		shutdownTimeout:                 c.ControllerShutdownTimeout,
 	}, nil

@@ -57,23 +57,28 @@ func ControllersDisabledByDefault() []string {
 
 // ControllerAliases leads from former names to names.
 func ControllerAliases() map[string]string {
+	return aliases(NewControllerDescriptors())
+}
+
+// knownControllers is what the options check --controllers against.
+func knownControllers() options.Controllers {
+	all := slices.Concat(NewControllerDescriptors(), controllersElsewhere)
+	return options.Controllers{
+		Names:             KnownControllers(),
+		DisabledByDefault: ControllersDisabledByDefault(),
+		Accepted:          names(all, func(*ControllerDescriptor) bool { return true }),
+		Aliases:           aliases(all),
+	}
+}
+
+func aliases(descriptors []*ControllerDescriptor) map[string]string {
 	aliases := map[string]string{}
-	for _, d := range NewControllerDescriptors() {
+	for _, d := range descriptors {
 		for _, alias := range d.aliases {
 			aliases[alias] = d.name
 		}
 	}
 	return aliases
-}
-
-// knownControllers is what the options check --controllers against.
-func knownControllers() options.Controllers {
-	return options.Controllers{
-		Names:             KnownControllers(),
-		DisabledByDefault: ControllersDisabledByDefault(),
-		Aliases:           ControllerAliases(),
-		Elsewhere:         namesElsewhere(),
-	}
 }
 
 func names(descriptors []*ControllerDescriptor, keep func(*ControllerDescriptor) bool) []string {

@@ -3,12 +3,16 @@ package app
 import (
 	"context"
 	"errors"
+	"net"
+	"net/url"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
 
@@ -43,10 +47,11 @@ func TestTheLeaseIsHeldUntilTheControllersHaveStopped(t *testing.T) {
 	t.Parallel()
 	c := electionConfig(t, "held")
 	ctx, cancel := context.WithCancel(t.Context())
+	health := leaderelection.NewLeaderHealthzAdaptor(-time.Hour) // so that every leader is late
 	leading, told, stop := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		done <- lead(ctx, c, record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(ctx context.Context) error {
+		done <- lead(ctx, c, record.NewFakeRecorder(10), health, func(ctx context.Context) error {
 			close(leading)
 			<-ctx.Done()
 			close(told)
@@ -55,6 +60,7 @@ func TestTheLeaseIsHeldUntilTheControllersHaveStopped(t *testing.T) {
 		})
 	}()
 	<-leading
+	assert.Error(t, health.Check(nil), "the check knows of the election")
 	cancel()
 	<-told
 	assert.Equal(t, c.Identity, leaseHolder(t, "held"), "a controller is still stopping")
@@ -77,9 +83,89 @@ func TestBeingToldToStopBeforeTheElectionRunsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := lead(ctx, electionConfig(t, "early"), record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(ctx context.Context) error {
-		assert.Error(t, ctx.Err(), "run may be called, but not with a context that is alive")
+	err := lead(ctx, electionConfig(t, "early"), record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(context.Context) error {
+		assert.Fail(t, "run was called")
 		return nil
 	})
 	assert.NoError(t, err)
+}
+
+func TestALeaderThatCannotRenewStopsInTimeAndLeavesTheLeaseAlone(t *testing.T) {
+	t.Parallel()
+	c := electionConfig(t, "cut-off")
+	proxy := newProxy(t, c.Kubeconfig)
+	stopped := make(chan time.Time, 1)
+	leading := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- lead(t.Context(), c, record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(ctx context.Context) error {
+			close(leading)
+			<-ctx.Done()
+			stopped <- time.Now()
+			return nil
+		})
+	}()
+	<-leading
+	cut := time.Now()
+	proxy.freeze()
+	// Whoever takes over may do so when the Lease has run out, no sooner.
+	assert.Less(t, (<-stopped).Sub(cut), 3*time.Second, "the controllers have stopped before the Lease ran out")
+	other := electionConfig(t, "cut-off")
+	otherLeads, otherStop := make(chan struct{}), make(chan struct{})
+	otherDone := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		otherDone <- lead(ctx, other, record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(ctx context.Context) error {
+			close(otherLeads)
+			<-otherStop
+			return nil
+		})
+	}()
+	<-otherLeads
+	proxy.thaw()
+	assert.ErrorContains(t, <-done, "lost the Lease")
+	assert.Equal(t, other.Identity, leaseHolder(t, "cut-off"))
+	cancel()
+	close(otherStop)
+	require.NoError(t, <-otherDone)
+}
+
+// proxy passes connections on to the API server until it is frozen.
+type proxy struct {
+	mu     sync.RWMutex
+	frozen chan struct{}
+}
+
+// newProxy puts a proxy between the client and its API server.
+func newProxy(t *testing.T, config *rest.Config) *proxy {
+	t.Helper()
+	server, err := url.Parse(config.Host)
+	require.NoError(t, err)
+	p := &proxy{frozen: make(chan struct{})}
+	close(p.frozen)
+	dial := (&net.Dialer{}).DialContext
+	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		conn, err := dial(ctx, network, server.Host)
+		return &proxied{Conn: conn, proxy: p}, err
+	}
+	return p
+}
+
+func (p *proxy) freeze() { p.mu.Lock(); defer p.mu.Unlock(); p.frozen = make(chan struct{}) }
+
+func (p *proxy) thaw() { p.mu.RLock(); defer p.mu.RUnlock(); close(p.frozen) }
+
+// proxied is a connection that stands still while the proxy is frozen.
+type proxied struct {
+	net.Conn
+	proxy *proxy
+}
+
+func (c *proxied) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.proxy.mu.RLock()
+	frozen := c.proxy.frozen
+	c.proxy.mu.RUnlock()
+	<-frozen
+	return n, err
 }

@@ -6,10 +6,9 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/component-base/configz"
 	"k8s.io/component-base/version"
-	cmapp "k8s.io/controller-manager/app"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
@@ -17,9 +16,6 @@ import (
 )
 
 const (
-	// managerName is what the manager calls itself towards the API server.
-	// It is the original's name, so that what looks for that finds kcm.
-	managerName = "kube-controller-manager"
 	// configzName is the key of the manager's configuration in /configz.
 	configzName = "kubecontrollermanager.config.k8s.io"
 	// apiServerTimeout is how long the API server may take to come up when
@@ -40,15 +36,18 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	if err := showConfig(&c.ComponentConfig); err != nil {
 		return err
 	}
-	if err := waitForAPIServer(c); err != nil {
+	if err := waitForAPIServer(ctx, c); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before there was anything to stop
+		}
 		return err
 	}
-	events := controller.NewEvents(ctx, c.Client, managerName)
+	events := controller.NewEvents(ctx, c.Client, config.ManagerName)
 	defer events.Start()()
 
 	electing := c.ComponentConfig.Generic.LeaderElection.LeaderElect
 	health := newHealth(electing)
-	mux := newMux(&c.ComponentConfig, health)
+	mux := newMux(c, health)
 	stopServing, err := serve(context.WithoutCancel(ctx), c, mux)
 	if err != nil {
 		return err
@@ -60,8 +59,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 		if err != nil {
 			return err
 		}
-		informers := healthz.NewInformerSyncHealthz(controllerContext.InformerFactory)
-		health.ready.informers.Store(&informers)
+		health.ready.leading(controllerContext)
 		return StartControllers(ctx, controllerContext, NewControllerDescriptors(), mux, health.healthz)
 	}
 	if !electing {
@@ -83,9 +81,21 @@ func showConfig(c *config.ComponentConfig) error {
 	return shown.Set(external)
 }
 
-func waitForAPIServer(c config.CompletedConfig) error {
-	if err := cmapp.WaitForAPIServer(c.Client, apiServerTimeout); err != nil {
-		return fmt.Errorf("the API server at %s has not become healthy within %s: %w", c.Kubeconfig.Host, apiServerTimeout, err)
+// waitForAPIServer returns when the API server is healthy, and with the reason
+// why not when it has had its time.
+func waitForAPIServer(ctx context.Context, c config.CompletedConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, apiServerTimeout)
+	defer cancel()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		err := c.Client.Discovery().RESTClient().Get().AbsPath("/healthz").Do(ctx).Error()
+		if last == nil || ctx.Err() == nil {
+			last = err // and not that the time is up, which says less
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the API server at %s has not become healthy within %s: %w", c.Kubeconfig.Host, apiServerTimeout, last)
 	}
 	return nil
 }

@@ -2,16 +2,21 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/flagz"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/statusz"
+	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics/prometheus/slis"
+	zpages "k8s.io/component-base/zpages/features"
 	cmapp "k8s.io/controller-manager/app"
 	cmhealthz "k8s.io/controller-manager/pkg/healthz"
 
@@ -59,28 +64,43 @@ func (h *health) live() []healthz.HealthChecker {
 // cachesFilled is the readiness check for a leader. A replica that waits to
 // lead is ready: it can take over at any time.
 type cachesFilled struct {
-	informers atomic.Pointer[healthz.HealthChecker]
+	leader atomic.Pointer[ControllerContext]
 }
 
+// leading says that this replica leads from now on.
+func (f *cachesFilled) leading(c *ControllerContext) { f.leader.Store(c) }
+
 // Name implements [healthz.HealthChecker].
-func (c *cachesFilled) Name() string { return "caches-filled" }
+func (f *cachesFilled) Name() string { return "caches-filled" }
 
 // Check implements [healthz.HealthChecker].
-func (c *cachesFilled) Check(r *http.Request) error {
-	if check := c.informers.Load(); check != nil {
-		return (*check).Check(r)
+func (f *cachesFilled) Check(r *http.Request) error {
+	c := f.leader.Load()
+	if c == nil {
+		return nil
 	}
-	return nil
+	select {
+	case <-c.InformersStarted:
+		return healthz.NewInformerSyncHealthz(c.InformerFactory).Check(r)
+	default:
+		return errors.New("the informers are not started yet")
+	}
 }
 
 // newMux returns the handlers of everything that is served, before anybody
 // has asked who wants to know.
-func newMux(c *config.ComponentConfig, h *health) *mux.PathRecorderMux {
-	m := cmapp.NewBaseHandler(&c.Generic.Debugging, h.healthz)
+func newMux(c config.CompletedConfig, h *health) *mux.PathRecorderMux {
+	m := cmapp.NewBaseHandler(&c.ComponentConfig.Generic.Debugging, h.healthz)
 	m.HandlePrefix("/healthz/", h.healthz) // a single check, for example /healthz/ping
 	healthz.InstallLivezHandler(m, h.live()...)
 	healthz.InstallReadyzHandler(m, append(h.live(), &h.ready)...)
 	slis.SLIMetricsWithReset{}.Install(m)
+	if feature.DefaultFeatureGate.Enabled(zpages.ComponentFlagz) {
+		flagz.Install(m, config.ManagerName, c.Flags)
+	}
+	if feature.DefaultFeatureGate.Enabled(zpages.ComponentStatusz) {
+		statusz.Install(m, config.ManagerName, statusz.NewRegistry(c.Version, statusz.WithListedPaths(m.ListedPaths())))
+	}
 	return m
 }
 

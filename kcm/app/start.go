@@ -50,7 +50,7 @@ func StartControllers(ctx context.Context, c *ControllerContext, descriptors []*
 // controllers that the others depend on.
 func buildControllers(ctx context.Context, c *ControllerContext, descriptors []*ControllerDescriptor,
 	mux *mux.PathRecorderMux, health *cmhealthz.MutableHealthzHandler) (map[string]*Controller, error) {
-	logControllersElsewhere(ctx, c.ComponentConfig.Generic.Controllers)
+	logControllersElsewhere(ctx, c)
 	controllers := map[string]*Controller{}
 	var checks []healthz.HealthChecker
 	for _, special := range []bool{true, false} {

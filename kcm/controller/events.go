@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Events is where a loop records events. It keeps what is recorded before
-// Start and sends it afterwards.
+// Events is where a loop records events. What is recorded before Start, or just
+// before the end, may be lost: events are a courtesy, not a record.
 type Events struct {
 	record.EventRecorder
 	broadcaster record.EventBroadcaster
@@ -20,8 +20,7 @@ type Events struct {
 
 // NewEvents returns a recorder whose events name component as their source.
 func NewEvents(ctx context.Context, client kubernetes.Interface, component string) *Events {
-	// A broadcaster drops what is in flight when its context ends. It is
-	// stopped by Start's stop function, after the loop has.
+	// Were the broadcaster to end with ctx, it would end before the loop has.
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	return &Events{
 		EventRecorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}),

@@ -55,10 +55,6 @@ func (l *Loop[K]) Add(key K) { l.queue.Add(key) }
 // AddAfter asks for key to be synced when delay has passed.
 func (l *Loop[K]) AddAfter(key K, delay time.Duration) { l.queue.AddAfter(key, delay) }
 
-// AddRateLimited asks for key to be synced after a delay that grows with each
-// call, until a sync of key succeeds.
-func (l *Loop[K]) AddRateLimited(key K) { l.queue.AddRateLimited(key) }
-
 // Run waits until the caches are filled, then syncs keys with as many workers
 // at a time as it is told. It returns when ctx has ended and the last worker
 // has finished what it was doing.
@@ -90,6 +86,9 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 		return false
 	}
 	defer l.queue.Done(key)
+	if ctx.Err() != nil {
+		return true // what is left in the queue is for whoever runs the loop next
+	}
 
 	start := time.Now()
 	err := l.Sync(ctx, key)
@@ -105,8 +104,11 @@ func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
 	case err == nil:
 		l.queue.Forget(key)
 	case ctx.Err() != nil:
-		// The loop is being stopped: whoever runs it next starts from what is.
-	case l.MaxRetries == RetryForever || l.queue.NumRequeues(key) < l.MaxRetries:
+		// The loop is being stopped, which is most likely why the sync failed.
+	case l.MaxRetries == RetryForever:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, will try again", "key", key)
+		l.queue.AddRateLimited(key)
+	case l.queue.NumRequeues(key) < l.MaxRetries:
 		klog.FromContext(ctx).V(2).Info("Sync failed, will try again", "key", key, "err", err)
 		l.queue.AddRateLimited(key)
 	default:

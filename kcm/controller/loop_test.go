@@ -231,6 +231,23 @@ func TestRunReturnsAfterTheLastWorkerHasFinished(t *testing.T) {
 	})
 }
 
+func TestNothingIsBegunAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var synced []string
+		run(t, 1, LoopConfig[string]{MaxRetries: RetryForever, Sync: func(ctx context.Context, key string) error {
+			synced = append(synced, key)
+			<-ctx.Done()
+			return nil
+		}}, func(loop *Loop[string]) {
+			loop.Add("a")
+			loop.Add("b")
+			synctest.Wait()
+		})
+		assert.Equal(t, []string{"a"}, synced, "b was in the queue when the loop was stopped")
+	})
+}
+
 func TestNothingIsSyncedBeforeTheCachesAreFilled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -85,6 +85,8 @@ func (c *podControl) Create(ctx context.Context, owner runtime.Object, pod *core
 		c.recorder.Eventf(owner, corev1.EventTypeNormal, SuccessfulCreate, "Created pod: %v", created.Name)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// The owner goes too, and the namespace takes no new events.
+	case ctx.Err() != nil:
+		// The loop is being stopped. That is nothing for the owner's user.
 	default:
 		c.recorder.Eventf(owner, corev1.EventTypeWarning, FailedCreate, "Error creating: %v", err)
 	}
@@ -98,7 +100,7 @@ func (c *podControl) Delete(ctx context.Context, owner runtime.Object, pod *core
 	case err == nil:
 		c.recorder.Eventf(owner, corev1.EventTypeNormal, SuccessfulDelete, "Deleted pod: %v", pod.Name)
 		return nil
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) || ctx.Err() != nil:
 		return err
 	default:
 		c.recorder.Eventf(owner, corev1.EventTypeWarning, FailedDelete, "Error deleting: %v", err)

@@ -142,3 +142,16 @@ func TestPodControlDeleteTellsTheOwner(t *testing.T) {
 		})
 	}
 }
+
+func TestALoopThatIsBeingStoppedBlamesNobody(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	control, events := newTestPodControl(context.Canceled)
+	owner := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", Labels: map[string]string{"app": "web"}}}
+	_, err := control.Create(ended, owner, pod)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, control.Delete(ended, owner, pod), context.Canceled)
+	assert.Empty(t, events)
+}

@@ -80,10 +80,13 @@ func (d *demo) startReplica(name string) error {
 	return nil
 }
 
-// stopReplica sends a signal and waits until the process has ended.
+// stopReplica sends a signal and waits until the process has ended. One that
+// does not end in time is killed.
 func (d *demo) stopReplica(name string, signal syscall.Signal) {
 	cmd := d.replicas[name]
 	delete(d.replicas, name)
+	kill := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer kill.Stop()
 	cmd.Process.Signal(signal)
 	cmd.Wait() // it ends in the way that the signal makes it
 }

@@ -9,13 +9,19 @@ import (
 
 	"github.com/google/uuid"
 	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/flagz"
 	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/compatibility"
 	cmconfig "k8s.io/controller-manager/config"
 	cmconfigv1alpha1 "k8s.io/controller-manager/config/v1alpha1"
 	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
 )
+
+// ManagerName is what the manager calls itself towards the API server. It is
+// the original's name, so that rules and dashboards that look for it find kcm.
+const ManagerName = "kube-controller-manager"
 
 // ComponentConfig is the part of the configuration that is plain data. The
 // types are those of kube-controller-manager's configuration API.
@@ -61,6 +67,11 @@ type Config struct {
 	// the API server, so they are applied only once that answers.
 	Authentication *options.DelegatingAuthenticationOptions
 	Authorization  *options.DelegatingAuthorizationOptions
+	// Flags are what /flagz shows.
+	Flags flagz.Reader
+	// Version is what /statusz shows: the version of Kubernetes whose
+	// behaviour this is.
+	Version compatibility.EffectiveVersion
 	// Identity is the name of this replica in the Lease. Complete makes one up.
 	Identity string
 	// ControllerShutdownTimeout is how long controllers may take to stop.

@@ -4,30 +4,25 @@ import (
 	"fmt"
 	"net"
 
+	"k8s.io/apiserver/pkg/server/flagz"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/compatibility"
 	metricsfeatures "k8s.io/component-base/metrics/features"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
 
-// userAgent is how the manager introduces itself. It is the original's, so
-// that rules and dashboards that look for it go on working.
-const userAgent = "kube-controller-manager"
-
-// Config validates the options and turns them into a configuration. It opens
-// the port, and does not yet talk to the API server.
+// Config turns options that are valid into a configuration. It opens the port,
+// and does not yet talk to the API server.
 func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config, error) {
-	if err := o.Validate(known); err != nil {
-		return nil, err
-	}
 	kubeconfig, err := o.kubeconfig()
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(rest.AddUserAgent(kubeconfig, userAgent))
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(kubeconfig, config.ManagerName))
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
@@ -37,6 +32,8 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 		Client:                    client,
 		Authentication:            o.Authentication,
 		Authorization:             o.Authorization,
+		Flags:                     flagz.NamedFlagSetsReader{FlagSets: o.groups},
+		Version:                   o.ComponentGlobalsRegistry.EffectiveVersionFor(compatibility.DefaultKubeComponent),
 		ControllerShutdownTimeout: o.ControllerShutdownTimeout,
 	}
 	if err := o.Generic.ApplyTo(&c.ComponentConfig.Generic, known.Names, known.DisabledByDefault, known.Aliases); err != nil {
@@ -45,9 +42,17 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 	if err := o.listen(c); err != nil {
 		return nil, err
 	}
+	o.addMetrics()
+	return c, nil
+}
+
+// addMetrics shows in /metrics which feature gates are on and which version is
+// emulated, and leaves out what the flags say.
+func (o *KubeControllerManagerOptions) addMetrics() {
 	metricsfeatures.ApplyFeatureGates(feature.DefaultMutableFeatureGate)
 	o.Metrics.Apply()
-	return c, nil
+	feature.DefaultMutableFeatureGate.AddMetrics()
+	o.ComponentGlobalsRegistry.AddMetrics()
 }
 
 func (o *KubeControllerManagerOptions) kubeconfig() (*rest.Config, error) {
@@ -87,8 +92,7 @@ func (o *KubeControllerManagerOptions) listen(c *config.Config) error {
 	}
 	port := o.SecureServing.BindPort // ApplyTo replaces it with what it got
 	if err := o.SecureServing.ApplyTo(&c.SecureServing); err != nil {
-		return fmt.Errorf("--secure-port=%d, --bind-address=%s: %w (is another controller manager running?)",
-			port, o.SecureServing.BindAddress, err)
+		return fmt.Errorf("--secure-port=%d, --bind-address=%s: %w", port, o.SecureServing.BindAddress, err)
 	}
 	return nil
 }

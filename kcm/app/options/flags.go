@@ -8,7 +8,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-// Flags returns all flags in the groups in which --help shows them.
+// Flags returns all flags in the groups in which --help shows them. What is
+// parsed with them is what [KubeControllerManagerOptions.Config] goes by.
 func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFlagSets {
 	groups := cliflag.NamedFlagSets{}
 	o.Generic.AddFlags(&groups, known.Names, known.DisabledByDefault, known.Aliases)
@@ -25,6 +26,7 @@ func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFla
 	logsapi.AddFlags(o.Logs, groups.FlagSet("logs"))
 	o.addConnectionFlags(groups.FlagSet("misc"))
 	addFlagsWithoutEffect(groups.FlagSet(withoutEffectGroup))
+	o.groups = groups
 	return groups
 }
 

@@ -11,15 +11,15 @@ import (
 
 // Controllers says which names may stand in --controllers.
 type Controllers struct {
-	// Names of the controllers, as in the descriptors.
+	// Names of the controllers that there are.
 	Names []string
 	// DisabledByDefault are those that "*" does not mean.
 	DisabledByDefault []string
-	// Aliases lead from older names to names.
+	// Accepted are all names that kube-controller-manager knows. Those that
+	// are not in Names do nothing here.
+	Accepted []string
+	// Aliases lead from older names to accepted ones.
 	Aliases map[string]string
-	// Elsewhere are names that kube-controller-manager knows and kcm does not
-	// have. They are accepted, because manifests name them, and do nothing.
-	Elsewhere []string
 }
 
 // validate checks what was given to --controllers.
@@ -28,7 +28,7 @@ func (c Controllers) validate(given []string) []error {
 	for _, item := range given {
 		name := strings.TrimPrefix(item, "-")
 		_, isAlias := c.Aliases[name]
-		if item == "*" || isAlias || slices.Contains(c.Names, name) || slices.Contains(c.Elsewhere, name) {
+		if item == "*" || isAlias || slices.Contains(c.Accepted, name) {
 			continue
 		}
 		errs = append(errs, fmt.Errorf("--controllers: there is no controller %q; did you mean %q?", name, c.nearest(name)))
@@ -36,11 +36,11 @@ func (c Controllers) validate(given []string) []error {
 	return errs
 }
 
-// nearest returns the known name that takes the fewest edits to get to.
+// nearest returns the accepted name that takes the fewest edits to get to.
 func (c Controllers) nearest(name string) string {
 	// cobra knows how to find the subcommand that somebody meant.
 	parent := &cobra.Command{}
-	for _, known := range slices.Concat(c.Names, slices.Sorted(maps.Keys(c.Aliases))) {
+	for _, known := range slices.Concat(c.Names, c.Accepted, slices.Sorted(maps.Keys(c.Aliases))) {
 		parent.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
 	}
 	for {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/logs"
 	"k8s.io/component-base/metrics"
@@ -38,6 +39,9 @@ type KubeControllerManagerOptions struct {
 
 	// ComponentGlobalsRegistry holds feature gates and the emulated version.
 	ComponentGlobalsRegistry basecompatibility.ComponentGlobalsRegistry
+
+	// groups are the flags that were parsed, for /flagz.
+	groups cliflag.NamedFlagSets
 }
 
 // NewKubeControllerManagerOptions returns options with every flag at its

@@ -3,17 +3,24 @@ package options
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
+	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/leaderelection"
+	cliflag "k8s.io/component-base/cli/flag"
 	componentbaseconfig "k8s.io/component-base/config"
+	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
 // Validate checks all flags and returns everything that is wrong with them at
 // once. Each error names its flag.
 func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
 	var errs []error
-	errs = append(errs, o.ComponentGlobalsRegistry.Validate()...)
+	errs = append(errs, o.validateGates()...)
+	errs = append(errs, o.validateLogs()...)
+	errs = append(errs, o.validateFiles()...)
+	errs = append(errs, o.validateTLS()...)
 	errs = append(errs, known.validate(o.Generic.Controllers)...)
 	errs = append(errs, o.validateGeneric()...)
 	errs = append(errs, validateLeaderElection(&o.Generic.LeaderElection)...)
@@ -23,6 +30,64 @@ func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
 	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.Metrics.Validate()...)
 	return errors.Join(errs...)
+}
+
+// validateGates also makes the feature gates and the emulated version count:
+// what other flags may be set to depends on them.
+func (o *KubeControllerManagerOptions) validateGates() []error {
+	errs := o.ComponentGlobalsRegistry.Validate()
+	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
+		errs = append(errs, err)
+	}
+	for i := range errs {
+		errs[i] = fmt.Errorf("--feature-gates or --emulated-version: %w", errs[i])
+	}
+	return errs
+}
+
+func (o *KubeControllerManagerOptions) validateLogs() []error {
+	var errs []error
+	for _, err := range logsapi.Validate(o.Logs, feature.DefaultFeatureGate, nil) {
+		if err.Field == "format" {
+			err.Field = "--logging-format"
+		}
+		errs = append(errs, fmt.Errorf("flags for logs: %w", err))
+	}
+	return errs
+}
+
+// validateFiles opens what the flags name, so that a file that is not there is
+// found now and by its flag.
+func (o *KubeControllerManagerOptions) validateFiles() []error {
+	var errs []error
+	for _, file := range []struct{ flag, path string }{
+		{"kubeconfig", o.Generic.ClientConnection.Kubeconfig},
+		{"authentication-kubeconfig", o.Authentication.RemoteKubeConfigFile},
+		{"authorization-kubeconfig", o.Authorization.RemoteKubeConfigFile},
+		{"client-ca-file", o.Authentication.ClientCert.ClientCA},
+		{"requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile},
+		{"tls-cert-file", o.SecureServing.ServerCert.CertKey.CertFile},
+		{"tls-private-key-file", o.SecureServing.ServerCert.CertKey.KeyFile},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file.path); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", file.flag, err))
+		}
+	}
+	return errs
+}
+
+func (o *KubeControllerManagerOptions) validateTLS() []error {
+	var errs []error
+	if _, err := cliflag.TLSVersion(o.SecureServing.MinTLSVersion); err != nil {
+		errs = append(errs, fmt.Errorf("--tls-min-version: %w", err))
+	}
+	if _, err := cliflag.TLSCipherSuites(o.SecureServing.CipherSuites); err != nil {
+		errs = append(errs, fmt.Errorf("--tls-cipher-suites: %w", err))
+	}
+	return errs
 }
 
 func (o *KubeControllerManagerOptions) validateGeneric() []error {

@@ -24,12 +24,14 @@ func (c *Controller) act(ctx context.Context, seen observed, p plan) error {
 	if p.recheckAfter > 0 {
 		c.loop.AddAfter(cache.MetaObjectToName(d), p.recheckAfter)
 	}
-	err := errors.Join(
-		c.changeReplicaSets(ctx, d, p.change),
-		c.removeReplicaSets(ctx, p.remove),
-		c.updateSpec(ctx, p.spec),
-		c.updateStatus(ctx, p.status),
-	)
+	err := c.changeReplicaSets(ctx, d, p.change)
+	if err == nil {
+		err = c.removeReplicaSets(ctx, p.remove)
+	}
+	if err == nil {
+		err = c.updateSpec(ctx, p.spec)
+	}
+	err = errors.Join(err, c.updateStatus(ctx, p.status))
 	if err == nil && p.event != nil {
 		c.events.Event(d, p.event.kind, p.event.reason, p.event.message)
 	}
@@ -43,7 +45,7 @@ func (c *Controller) create(ctx context.Context, seen observed, rs *appsv1.Repli
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return c.settleCollision(ctx, d, rs.Name)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || (err != nil && ctx.Err() != nil):
 		return fmt.Errorf("create new ReplicaSet for %s: %w", klog.KObj(d), err)
 	case err != nil:
 		message := fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err)
@@ -108,6 +110,17 @@ func afterCollision(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
+// updateReplicaSet updates a ReplicaSet and tells whether anything has come of
+// it. An admission webhook can undo a change; then the object stays as it was
+// and no notification will come.
+func (c *Controller) updateReplicaSet(ctx context.Context, rs *appsv1.ReplicaSet) (kept bool, err error) {
+	updated, err := c.client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("update ReplicaSet %s: %w", klog.KObj(rs), err)
+	}
+	return updated.ResourceVersion != rs.ResourceVersion, nil
+}
+
 func (c *Controller) changeReplicaSets(ctx context.Context, d *appsv1.Deployment, changes []change) error {
 	for _, change := range changes {
 		to := change.to
@@ -130,9 +143,12 @@ func (c *Controller) recordScaling(d *appsv1.Deployment, replicaSet string, from
 		"Scaled %s replica set %s from %d to %d", direction, replicaSet, from, to)
 }
 
+// removeReplicaSets deletes ReplicaSets as they were seen. One that has changed
+// since then, because somebody has scaled it up for example, is left alone.
 func (c *Controller) removeReplicaSets(ctx context.Context, replicaSets []*appsv1.ReplicaSet) error {
 	for _, rs := range replicaSets {
-		err := c.client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, metav1.DeleteOptions{})
+		asSeen := &metav1.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion}
+		err := c.client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, metav1.DeleteOptions{Preconditions: asSeen})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete ReplicaSet %s: %w", klog.KObj(rs), err)
 		}

@@ -28,7 +28,7 @@ const (
 )
 
 // maxHistoryLength is how long the list of former revisions may grow, in
-// bytes: about 100 revisions of four digits with room to spare.
+// bytes: about 400 revisions of four digits.
 const maxHistoryLength = 2000
 
 // ownAnnotations belong to one object and are not copied between a deployment

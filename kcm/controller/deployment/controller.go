@@ -80,7 +80,16 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil {
 		return err
 	}
-	err = c.act(ctx, seen, decide(seen))
+	p := decide(seen)
+	if p.update != nil {
+		kept, err := c.updateReplicaSet(ctx, p.update)
+		if err != nil || kept {
+			return err // the change, once it is in the cache, brings the next round
+		}
+		seen.newRSAsIs = true
+		p = decide(seen)
+	}
+	err = c.act(ctx, seen, p)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // nothing can be created there any more
 	}

@@ -15,7 +15,10 @@ type plan struct {
 	// create is the new ReplicaSet. How its creation goes decides about the
 	// status, so a plan that has it has nothing else.
 	create *appsv1.ReplicaSet
-	// change and remove are done in order, up to the first that fails.
+	// update is the new ReplicaSet with what belongs to the deployment brought
+	// up to date. A plan that has it has nothing else.
+	update *appsv1.ReplicaSet
+	// change, remove and spec are done in order, up to the first that fails.
 	change []change
 	remove []*appsv1.ReplicaSet
 	// spec is the deployment as it is to be after a rollback.
@@ -80,7 +83,7 @@ func refuse(seen observed) plan {
 // change of these is no change of the template and starts no rollout.
 func updateNew(seen observed) (plan, bool) {
 	d, rs := seen.deployment, seen.newRS
-	if rs == nil {
+	if rs == nil || seen.newRSAsIs {
 		return plan{}, false
 	}
 	annotations := annotationsOfNew(d, rs.Annotations, nextRevision(seen.oldRSs))
@@ -90,7 +93,7 @@ func updateNew(seen observed) (plan, bool) {
 	to := rs.DeepCopy()
 	to.Annotations = annotations
 	to.Spec.MinReadySeconds = d.Spec.MinReadySeconds
-	return plan{change: []change{{from: rs, to: to}}}, true
+	return plan{update: to}, true
 }
 
 // noteRevision is due when the deployment does not have the revision of its

@@ -88,7 +88,7 @@ func having(rs *appsv1.ReplicaSet, available int32) *appsv1.ReplicaSet {
 // see observes a deployment and ReplicaSets in the state in which the
 // deployment's revision is that of its new ReplicaSet.
 func see(d *appsv1.Deployment, replicaSets ...*appsv1.ReplicaSet) observed {
-	seen := observed{deployment: d, now: noon}
+	seen := observed{deployment: d, now: noon, countsTerminating: true}
 	seen.newRS, seen.oldRSs = tellApart(d, replicaSets)
 	if seen.newRS != nil {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, seen.newRS.Annotations[revisionAnnotation])

@@ -32,7 +32,7 @@ func newModel(d *appsv1.Deployment) *model {
 }
 
 func (m *model) observe() observed {
-	seen := observed{deployment: m.deployment, now: m.now}
+	seen := observed{deployment: m.deployment, now: m.now, countsTerminating: true}
 	seen.newRS, seen.oldRSs = tellApart(m.deployment, m.replicaSets)
 	for _, rs := range seen.oldRSs {
 		pods := m.pods[rs.UID]
@@ -59,6 +59,9 @@ func (m *model) round() bool {
 			m.deployment = after
 		}
 		return true
+	}
+	if p.update != nil {
+		p.change = []change{{to: p.update}}
 	}
 	for _, change := range p.change {
 		for i, rs := range m.replicaSets {

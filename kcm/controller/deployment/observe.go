@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -30,7 +31,11 @@ type observed struct {
 	// oldPods are the pods of oldRSs. They are looked up only for the strategy
 	// that waits for them, Recreate.
 	oldPods []*corev1.Pod
-	now     time.Time
+	// countsTerminating says that the status has terminatingReplicas.
+	countsTerminating bool
+	// newRSAsIs says that the API server does not keep what updateNew writes.
+	newRSAsIs bool
+	now       time.Time
 }
 
 // all returns the old ReplicaSets and the new one, if there is one.
@@ -51,7 +56,11 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 	if err != nil {
 		return observed{}, fmt.Errorf("get deployment %s: %w", key, err)
 	}
-	seen := observed{deployment: d, now: time.Now()}
+	seen := observed{
+		deployment:        d,
+		countsTerminating: feature.DefaultFeatureGate.Enabled(controller.DeploymentReplicaSetTerminatingReplicas),
+		now:               time.Now(),
+	}
 	if selectsEverything(d) {
 		return seen, nil
 	}

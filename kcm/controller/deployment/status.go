@@ -18,9 +18,11 @@ func statusOf(seen observed) appsv1.DeploymentStatus {
 		ReadyReplicas:       sum(all, func(rs *appsv1.ReplicaSet) int32 { return rs.Status.ReadyReplicas }),
 		AvailableReplicas:   availableNow,
 		UnavailableReplicas: max(0, sum(all, size)-availableNow),
-		TerminatingReplicas: terminating(all),
 		CollisionCount:      d.Status.CollisionCount,
 		Conditions:          d.Status.Conditions,
+	}
+	if seen.countsTerminating {
+		status.TerminatingReplicas = terminating(all)
 	}
 	if seen.newRS != nil {
 		status.UpdatedReplicas = seen.newRS.Status.Replicas

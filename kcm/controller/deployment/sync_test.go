@@ -120,6 +120,50 @@ func TestTheStatusIsWrittenThoughAStepFails(t *testing.T) {
 	assert.Equal(t, []string{"update replicasets ", "update deployments status"}, writes(client))
 }
 
+func TestNothingIsDeletedWhenAStepBeforeFails(t *testing.T) {
+	t.Parallel()
+	d := rolling(4, "1", "0")
+	old, newRS := replicaSet(d, 1, 0), replicaSet(d, 2, 1)
+	c, client := fixture(t, d, old, newRS)
+	client.PrependReactor("update", "replicasets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(appsv1.Resource("replicasets"), "web", nil)
+	})
+	p := plan{change: resize(d, newRS, 4), remove: []*appsv1.ReplicaSet{old}}
+	require.True(t, apierrors.IsConflict(c.act(t.Context(), see(d, old, newRS), p)))
+	assert.Equal(t, []string{"update replicasets "}, writes(client))
+}
+
+func TestAReplicaSetIsDeletedOnlyAsItWasSeen(t *testing.T) {
+	t.Parallel()
+	d := rolling(4, "1", "0")
+	old := replicaSet(d, 1, 0)
+	old.ResourceVersion = "7"
+	c, client := fixture(t, d, old)
+	require.NoError(t, c.removeReplicaSets(t.Context(), []*appsv1.ReplicaSet{old}))
+	deletion := client.Actions()[0].(clienttesting.DeleteAction)
+	assert.Equal(t, &metav1.Preconditions{UID: &old.UID, ResourceVersion: new("7")}, deletion.GetDeleteOptions().Preconditions)
+}
+
+func TestARolloutGoesOnWhenItsAnnotationsAreNotKept(t *testing.T) {
+	t.Parallel()
+	d := rolling(4, "1", "0")
+	d.Annotations = map[string]string{"team": "a"}
+	newRS := replicaSet(d, 2, 1)
+	delete(newRS.Annotations, "team")
+	newRS.ResourceVersion = "7"
+	see(d, newRS)
+	c, client := fixture(t, d, newRS)
+	// As a webhook does that takes the annotation away: nothing changes.
+	client.PrependReactor("update", "replicasets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		rs := action.(clienttesting.UpdateAction).GetObject().(*appsv1.ReplicaSet).DeepCopy()
+		rs.ResourceVersion = "7"
+		return true, rs, nil
+	})
+	require.NoError(t, c.sync(t.Context(), cache.MetaObjectToName(d)))
+	assert.Equal(t, []string{"update replicasets ", "update replicasets ", "update deployments status"}, writes(client),
+		"the second update is the rollout's")
+}
+
 func TestAReplicaSetWakesWhomItConcerns(t *testing.T) {
 	t.Parallel()
 	d, other := rolling(1, "1", "0"), rolling(1, "1", "0")

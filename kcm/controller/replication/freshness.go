@@ -5,7 +5,10 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // ownWrites remembers, for each set, the newest resource version that its
@@ -27,9 +30,19 @@ type cachedVersion interface {
 	LastStoreSyncResourceVersion() string
 }
 
+// newOwnWrites returns what watches one cache. With the feature gate off every
+// write counts as observed.
 func newOwnWrites(cached cachedVersion) *ownWrites {
+	if !feature.DefaultFeatureGate.Enabled(controller.StaleControllerConsistencyReplicaSet) {
+		cached = tellsNothing{}
+	}
 	return &ownWrites{cached: cached, newest: map[cache.ObjectName]string{}}
 }
+
+// tellsNothing is a cache that cannot tell how far it is.
+type tellsNothing struct{}
+
+func (tellsNothing) LastStoreSyncResourceVersion() string { return "" }
 
 // wrote notes that a sync of the set has written an object, which now has the
 // given version.

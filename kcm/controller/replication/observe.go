@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -34,7 +35,9 @@ type observation struct {
 	settled bool
 	// countsTerminating says that the status has terminatingReplicas.
 	countsTerminating bool
-	now               time.Time
+	// honoursCost says that the pods' deletion cost counts.
+	honoursCost bool
+	now         time.Time
 }
 
 // observe reads the set and its pods, and settles which pods are its own. It
@@ -55,7 +58,12 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (*observ
 	}
 	// Expectations are asked before the pods are read, so that a pod whose
 	// notification settled them is among those read.
-	seen := &observation{set: set, settled: c.expectations.Satisfied(set), countsTerminating: c.countsTerminating}
+	seen := &observation{
+		set:               set,
+		settled:           c.expectations.Satisfied(set),
+		countsTerminating: c.countsTerminating && feature.DefaultFeatureGate.Enabled(controller.DeploymentReplicaSetTerminatingReplicas),
+		honoursCost:       feature.DefaultFeatureGate.Enabled(controller.PodDeletionCost),
+	}
 	if err := c.observePods(ctx, seen); err != nil {
 		return nil, fmt.Errorf("pods of %s %s: %w", c.Kind, key, err)
 	}

@@ -26,7 +26,11 @@ func leastMissed(seen *observation, n int) []*corev1.Pod {
 	}
 	ranks := make([]rank, 0, len(seen.active))
 	for _, pod := range seen.active {
-		ranks = append(ranks, rankOf(pod, onNode[pod.Spec.NodeName], seen.now))
+		rank := rankOf(pod, onNode[pod.Spec.NodeName], seen.now)
+		if seen.honoursCost {
+			rank.deletionCost = deletionCost(pod)
+		}
+		ranks = append(ranks, rank)
 	}
 	slices.SortFunc(ranks, rank.compare)
 	pods := make([]*corev1.Pod, 0, n)
@@ -58,7 +62,6 @@ func rankOf(pod *corev1.Pod, neighbours int, now time.Time) rank {
 		assigned:        pod.Spec.NodeName != "",
 		phase:           phaseOrder[pod.Status.Phase],
 		ready:           ready,
-		deletionCost:    deletionCost(pod),
 		neighbours:      neighbours,
 		restarts:        restarts,
 		sidecarRestarts: sidecarRestarts,

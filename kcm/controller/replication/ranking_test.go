@@ -100,7 +100,7 @@ func TestPodsAreDeletedByTheFirstRuleThatTellsThemApart(t *testing.T) {
 			t.Parallel()
 			// The names would have it the other way round.
 			first, then := runningPod("z", tt.first), runningPod("a", tt.then)
-			seen := &observation{active: []*corev1.Pod{then, first}, now: testNow}
+			seen := &observation{honoursCost: true, active: []*corev1.Pod{then, first}, now: testNow}
 			assert.Same(t, first, leastMissed(seen, 1)[0])
 		})
 	}
@@ -116,7 +116,7 @@ func TestTimesOfOneMagnitudeAreToldApartByUID(t *testing.T) {
 			t.Parallel()
 			younger := runningPod("b", func(p *corev1.Pod) { edit(p, 60*time.Second) })
 			older := runningPod("a", func(p *corev1.Pod) { edit(p, 65*time.Second) })
-			seen := &observation{active: []*corev1.Pod{younger, older}, now: testNow}
+			seen := &observation{honoursCost: true, active: []*corev1.Pod{younger, older}, now: testNow}
 			assert.Same(t, older, leastMissed(seen, 1)[0])
 		})
 	}
@@ -128,7 +128,8 @@ func TestPodsWithMostNeighboursOfTheFamilyGoFirst(t *testing.T) {
 	lonely, crowded := runningPod("a", on("lonely")), runningPod("z", on("crowded"))
 	finished := runningPod("finished", func(p *corev1.Pod) { p.Spec.NodeName = "lonely"; p.Status.Phase = corev1.PodSucceeded })
 	seen := &observation{
-		active: []*corev1.Pod{lonely, crowded},
+		honoursCost: true,
+		active:      []*corev1.Pod{lonely, crowded},
 		related: []*corev1.Pod{
 			lonely, crowded, runningPod("sibling", on("crowded")),
 			finished, finished, finished, // count for nothing
@@ -141,6 +142,8 @@ func TestPodsWithMostNeighboursOfTheFamilyGoFirst(t *testing.T) {
 	assert.Same(t, crowded, leastMissed(seen, 1)[0], "neighbours count before ready time")
 	lonely.Annotations = map[string]string{corev1.PodDeletionCost: "-1"}
 	assert.Same(t, lonely, leastMissed(seen, 1)[0], "deletion cost counts before neighbours")
+	seen.honoursCost = false
+	assert.Same(t, crowded, leastMissed(seen, 1)[0], "unless its feature gate is off")
 }
 
 // drawPod draws from few values, so that most pods are alike in most things.
@@ -165,7 +168,10 @@ func TestTheRankingIsATotalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var ranks []rank
 		for i := range 3 {
-			ranks = append(ranks, rankOf(drawPod(t, i), rapid.IntRange(0, 1).Draw(t, "neighbours"), testNow))
+			pod := drawPod(t, i)
+			r := rankOf(pod, rapid.IntRange(0, 1).Draw(t, "neighbours"), testNow)
+			r.deletionCost = deletionCost(pod)
+			ranks = append(ranks, r)
 		}
 		a, b, c := ranks[0], ranks[1], ranks[2]
 		assert.Zero(t, a.compare(a))
@@ -190,8 +196,8 @@ func TestTheChoiceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
 		shuffled := rapid.Permutation(pods).Draw(t, "shuffled")
 		n := rapid.IntRange(0, len(pods)).Draw(t, "n")
 		before := slices.Clone(shuffled)
-		chosen := leastMissed(&observation{active: shuffled, related: pods, now: testNow}, n)
-		assert.Equal(t, leastMissed(&observation{active: pods, related: pods, now: testNow}, n), chosen)
+		chosen := leastMissed(&observation{honoursCost: true, active: shuffled, related: pods, now: testNow}, n)
+		assert.Equal(t, leastMissed(&observation{honoursCost: true, active: pods, related: pods, now: testNow}, n), chosen)
 		assert.Equal(t, before, shuffled, "what was observed is not changed")
 		assert.Len(t, chosen, n)
 	})

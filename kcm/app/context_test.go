@@ -1,0 +1,53 @@
+package app
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/app/config"
+)
+
+func TestResyncPeriodsLieBetweenTheMinimumAndTwiceThatAndDiffer(t *testing.T) {
+	t.Parallel()
+	c := &config.ComponentConfig{}
+	c.Generic.MinResyncPeriod.Duration = time.Hour
+	period := resyncPeriod(c)
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		d := period()
+		assert.GreaterOrEqual(t, d, time.Hour)
+		assert.Less(t, d, 2*time.Hour)
+		seen[d] = true
+	}
+	assert.Greater(t, len(seen), 90)
+}
+
+func TestManagedFieldsAreNotCached(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}}
+	trimmed, err := trimManagedFields(pod)
+	require.NoError(t, err)
+	assert.Equal(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, trimmed)
+}
+
+func TestALeaderIsReadyWhenItsCachesAreFilled(t *testing.T) {
+	t.Parallel()
+	check := &cachesFilled{}
+	assert.NoError(t, check.Check(&http.Request{}), "a replica that waits to lead is ready to")
+
+	c := testContext("*")
+	pods := c.InformerFactory.Core().V1().Pods().Informer()
+	check.leading(c)
+	assert.Error(t, check.Check(&http.Request{}), "the informers are not started")
+
+	c.InformerFactory.Start(t.Context().Done())
+	close(c.InformersStarted)
+	require.Eventually(t, pods.HasSynced, 10*time.Second, time.Millisecond)
+	assert.NoError(t, check.Check(&http.Request{}))
+}
