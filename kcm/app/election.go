@@ -38,10 +38,11 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 	// was lost before anything had begun.
 	var once sync.Once
 	var failure error
-	lost := false
+	led, lost := false, false
 	elector, err := newElector(c, lock, func(leading context.Context) {
 		once.Do(func() {
 			defer leave()
+			led = true
 			failure = runUntil(ctx, leading, run)
 			lost = leading.Err() != nil && ctx.Err() == nil
 		})
@@ -54,11 +55,13 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 	defer stop()
 	elector.Run(election)
 	once.Do(func() { lost = true })
-	if lost {
+	switch {
+	case lost:
 		return errors.Join(failure, errors.New("lost the Lease: could not renew it in time, another replica may lead now"))
-	}
-	if err := release(election, c, lock); err != nil {
-		klog.FromContext(ctx).Error(err, "The Lease stays taken until it runs out")
+	case led:
+		if err := release(election, c, lock); err != nil {
+			klog.FromContext(ctx).Error(err, "The Lease stays taken until it runs out")
+		}
 	}
 	return failure
 }

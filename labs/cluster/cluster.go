@@ -55,8 +55,8 @@ type Cluster interface {
 
 	// Reference returns the command that runs the original kube-controller-manager of the cluster's version on this
 	// cluster as the user Reference, each loop with its own service account, and with no open port. The given flags come
-	// last and win, so "--secure-port=12345" makes it serve. The caller starts it and waits for it; the end of ctx sends
-	// it SIGTERM.
+	// last and win, so "--secure-port=12345" makes it serve. The caller starts it, leaves its standard input alone and
+	// waits for it; the end of ctx sends it SIGTERM, and the end of the calling process, in whatever way, ends it too.
 	Reference(ctx context.Context, flags ...string) *exec.Cmd
 
 	// Close stops the cluster and removes its files, if Start made it; a cluster that was up before stays as it is.

@@ -143,3 +143,18 @@ func TestClustersRunSideBySideAndTheReferenceRunsOnOne(t *testing.T) {
 	_, err = clustertest.Client(t).CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
 	require.ErrorContains(t, err, "not found", "the other cluster is another one")
 }
+
+// It changes the environment, so it runs before the tests that run in parallel.
+func TestRunningIsTheClusterOfMakesDirectory(t *testing.T) {
+	t.Setenv("LABCLUSTER_DIR", clustertest.Cluster().Dir())
+	c, err := cluster.Running()
+	require.NoError(t, err)
+	require.Equal(t, clustertest.Cluster().Server(), c.Server())
+	require.NoError(t, c.Close())
+	_, err = clustertest.Client(t).CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
+	require.NoError(t, err, "closing leaves it running")
+
+	t.Setenv("LABCLUSTER_DIR", filepath.Join(t.TempDir(), "none"))
+	_, err = cluster.Running()
+	require.ErrorIs(t, err, cluster.ErrNotRunning)
+}

@@ -123,18 +123,29 @@ func start(ctx context.Context, binary string, o options) (*embedded, error) {
 	return c, nil
 }
 
-// Running returns the cluster that `make cluster` left running in the repository, or ErrNotRunning. It is shared with
-// whoever started it and with whatever controller manager runs on it: fit for labs and demos, not for tests of loops.
-// Close leaves it running.
+// directoryVariable in the environment is where `make cluster` has its cluster, relative to the root of the repository.
+const directoryVariable = "LABCLUSTER_DIR"
+
+// Running returns the cluster that `make cluster` left running in the repository, or ErrNotRunning. Like make, it looks in
+// the directory that LABCLUSTER_DIR in the environment names, otherwise in .labcluster. The cluster is shared with whoever
+// started it and with whatever controller manager runs on it: fit for labs and demos, not for tests of loops. Close leaves
+// it running.
 func Running() (Cluster, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
-	return Attach(filepath.Join(root, ".labcluster"))
+	dir := os.Getenv(directoryVariable)
+	if dir == "" {
+		dir = ".labcluster"
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(root, dir)
+	}
+	return Attach(dir)
 }
 
-// Attach returns the cluster that `labcluster up --dir dir` left running, or ErrNotRunning. It is shared, as with
+// Attach returns the cluster that `bin/labcluster up --dir dir` left running, or ErrNotRunning. It is shared, as with
 // Running. Close leaves it running.
 func Attach(dir string) (Cluster, error) {
 	root, err := Root()
@@ -149,21 +160,21 @@ func Attach(dir string) (Cluster, error) {
 		return nil, fmt.Errorf("attach to lab cluster: %w", err)
 	}
 	c := &embedded{binary: filepath.Join(root, "bin", "labcluster"), close: func() error { return nil }}
+	c.state.Dir = dir
+	if err := c.run(context.Background(), "status"); err != nil {
+		if command := (*commandError)(nil); errors.As(err, &command) && command.exitCode == exitNotRunning {
+			return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
+		}
+		return nil, fmt.Errorf("the lab cluster in %s cannot be used: %w", dir, err)
+	}
 	if err := c.load(content); err != nil {
 		return nil, err
-	}
-	err = c.run(context.Background(), "status")
-	if command := (*commandError)(nil); errors.As(err, &command) && command.exitCode == exitIncomplete {
-		return nil, fmt.Errorf("the lab cluster in %s is damaged: %w: use 'labcluster restart' or start anew", dir, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
 	return c, nil
 }
 
-// exitIncomplete is the exit code of `labcluster status` when a component of a running cluster does not run.
-const exitIncomplete = 3
+// exitNotRunning is the exit code of `labcluster status` when no cluster runs in the directory.
+const exitNotRunning = 4
 
 // commandError is what a labcluster command has said when it failed.
 type commandError struct {
@@ -250,7 +261,7 @@ func (c *embedded) run(ctx context.Context, args ...string) error {
 func (c *embedded) Reference(ctx context.Context, flags ...string) *exec.Cmd {
 	kubeconfig := c.Kubeconfig(Reference)
 	args := append([]string{
-		"kube-controller-manager",
+		"attached", "kube-controller-manager",
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
@@ -264,6 +275,11 @@ func (c *embedded) Reference(ctx context.Context, flags ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.binary, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = closeTimeout
+	// It ends with its standard input, whose other end the kernel closes when this process ends, in whatever way. An error
+	// here is the answer of the caller's Start.
+	if _, err := cmd.StdinPipe(); err != nil {
+		cmd.Err = err
+	}
 	return cmd
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,14 +130,19 @@ func TestAClusterEndsWithTheProcessThatStartedIt(t *testing.T) {
 	require.NoError(t, child.Start())
 	line, err := bufio.NewReader(output).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "started\n", line)
+	reference, err := strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err, line)
 	processes := pids(t, dir)
+	processes["the original"] = reference
+	for name, pid := range processes {
+		require.True(t, alive(pid), name)
+	}
 
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	clustertest.Eventually(t, "all processes and files are gone", func(context.Context) (bool, string, error) {
 		for name, pid := range processes {
-			if alive(pid) {
+			if alive(pid) && !zombie(pid) {
 				return false, name + " is alive", nil
 			}
 		}
@@ -175,6 +179,15 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 		output, code := labcluster(t, "kubectl", "--dir", dir, "auth", "can-i", "*", "*")
 		require.Zero(t, code)
 		require.Contains(t, output, "yes")
+		output, code = labcluster(t, "--dir", dir, "kubectl", "get", "nodes")
+		require.Zero(t, code)
+		require.Contains(t, output, "node-1")
+		require.True(t, exists(filepath.Join(dir, "kubectl-cache")), "what it discovers is not for other clusters")
+	})
+	t.Run("a node has no server of a kubelet and is not looked for in the DNS", func(t *testing.T) {
+		output, code := labcluster(t, "kubectl", "--dir", dir, "get", "--raw", "/api/v1/nodes/node-1/proxy/healthz")
+		require.NotZero(t, code)
+		require.Contains(t, output, "no preferred addresses found")
 	})
 
 	processes := pids(t, dir)
@@ -189,8 +202,8 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 	})
 	for _, args := range [][]string{{"status"}, {"up"}, {"kill", "etcd"}} {
 		output, code = labcluster(t, append(args, "--dir", dir)...)
-		require.Equal(t, 1, code)
-		oneLine(t, output, "no longer runs: remove it with 'labcluster down --dir "+dir+"'")
+		require.Equal(t, map[string]int{"status": 4, "up": 1, "kill": 4}[args[0]], code)
+		oneLine(t, output, "no longer runs: remove it with 'bin/labcluster down --dir "+dir+"'")
 	}
 	_, err := cluster.Attach(dir)
 	require.ErrorIs(t, err, cluster.ErrNotRunning)
@@ -288,19 +301,28 @@ func TestDirectoriesThatAreNotOursAreLeftAlone(t *testing.T) {
 	require.Equal(t, 1, code)
 	oneLine(t, output, "cannot create the cluster's directory", "choose another with --dir")
 
+	// Another program's cluster.json, next to directories that have the names of a lab cluster's.
+	another := t.TempDir()
+	write(t, another, "cluster.json", `{"dir": "`+another+`"}`)
+	for _, name := range []string{"config", "logs", "etcd"} {
+		write(t, filepath.Join(another, name), "thesis.txt", "years of work")
+	}
+	for _, command := range []string{"up", "down", "status", "kubectl"} {
+		output, code := labcluster(t, command, "--dir", another)
+		require.Equal(t, 1, code)
+		oneLine(t, output, "not a lab cluster's directory")
+	}
+	for _, name := range []string{"config", "logs", "etcd"} {
+		require.True(t, exists(filepath.Join(another, name, "thesis.txt")), name)
+	}
+
 	half := t.TempDir()
-	write(t, half, "cluster.json", `{"dir": "`+half+`"}`)
+	write(t, half, "cluster.json", `{"kind": "labcluster"}`)
 	write(t, half, "thesis.txt", "years of work")
 	output, code = labcluster(t, "down", "--dir", half)
 	require.Equal(t, 1, code)
 	oneLine(t, output, "holds files that are not labcluster's: thesis.txt")
 	require.True(t, exists(filepath.Join(half, "thesis.txt")))
-
-	damaged := t.TempDir()
-	write(t, damaged, "cluster.json", `{"di`)
-	output, code = labcluster(t, "down", "--dir", damaged)
-	require.Equal(t, 1, code)
-	oneLine(t, output, "is damaged", "by hand")
 }
 
 func TestWhereNoClusterIsIsSaid(t *testing.T) {
@@ -310,8 +332,8 @@ func TestWhereNoClusterIsIsSaid(t *testing.T) {
 	require.Zero(t, code, "there is nothing to do")
 	oneLine(t, output, "no cluster in "+none)
 	output, code = labcluster(t, "status", "--dir", none)
-	require.Equal(t, 1, code)
-	oneLine(t, output, "no cluster in "+none, "labcluster up")
+	require.Equal(t, 4, code)
+	oneLine(t, output, "no cluster in "+none, "bin/labcluster up")
 	_, err := cluster.Attach(none)
 	require.ErrorIs(t, err, cluster.ErrNotRunning)
 }
@@ -325,9 +347,100 @@ func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
 	processes := pids(t, dir)
 	// To the supervisor, moved away and removed are the same; a removal could fail because it still writes there.
 	require.NoError(t, os.Rename(dir, dir+"-moved"))
+	untilEnded(t, processes)
+}
+
+func TestAClusterEndsWhenItCanNoLongerBeRecognised(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	c, err := cluster.Start(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
+	require.NoError(t, err)
+	defer c.Close()
+	processes := pids(t, dir)
+	require.NoError(t, os.Remove(filepath.Join(dir, "cluster.json")))
+	untilEnded(t, processes)
+	require.False(t, exists(dir))
+}
+
+// untilEnded waits until none of the processes is alive.
+func untilEnded(t *testing.T, processes map[string]int) {
+	t.Helper()
 	clustertest.Eventually(t, "its processes are gone", func(context.Context) (bool, string, error) {
-		return !alive(processes["kube-apiserver"]), "the API server is alive", nil
+		for name, pid := range processes {
+			if alive(pid) && !zombie(pid) {
+				return false, name + " is alive", nil
+			}
+		}
+		return true, "", nil
 	})
-	_, err = http.Get(c.Server())
-	require.Error(t, err)
+}
+
+func TestDownEndsAClusterThatIsStillStarting(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	binary, err := cluster.Binary(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	up := exec.Command(binary, "up", "--dir", dir)
+	var said strings.Builder
+	up.Stderr = &said
+	require.NoError(t, up.Start())
+	clustertest.Eventually(t, "it listens to commands", func(context.Context) (bool, string, error) {
+		return exists(filepath.Join(dir, "control.sock")), "no socket", nil
+	})
+	output, code := labcluster(t, "down", "--dir", dir)
+	require.Zero(t, code, output)
+	require.Error(t, up.Wait())
+	require.Contains(t, said.String(), "labcluster: ended by 'bin/labcluster down'\n")
+	require.False(t, exists(dir))
+}
+
+// TestADamagedClusterIsSaidToBe takes files from under a cluster of its own.
+func TestADamagedClusterIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	c := start(t, cluster.WithNodes(1))
+	require.NoError(t, c.Stop(t.Context(), cluster.Scheduler))
+	output, code := labcluster(t, "status", "--dir", c.Dir())
+	require.Equal(t, 3, code)
+	require.Contains(t, output, "bin/labcluster cont kube-scheduler")
+	require.NoError(t, c.Continue(t.Context(), cluster.Scheduler))
+
+	require.NoError(t, os.RemoveAll(filepath.Join(c.Dir(), "config")))
+	output, code = labcluster(t, "status", "--dir", c.Dir())
+	require.Equal(t, 3, code)
+	require.Contains(t, output, "is damaged")
+	pid := pidOf(t, c, cluster.Scheduler)
+	require.ErrorContains(t, c.Restart(t.Context(), cluster.Scheduler), "is damaged")
+	require.True(t, alive(pid), "what cannot be started again is not ended")
+	_, err := cluster.Attach(c.Dir())
+	require.ErrorContains(t, err, "is damaged")
+	require.NotErrorIs(t, err, cluster.ErrNotRunning)
+
+	require.NoError(t, os.Remove(c.Kubeconfig(cluster.Admin)))
+	output, code = labcluster(t, "kubectl", "--dir", c.Dir(), "get", "nodes")
+	require.Equal(t, 1, code)
+	oneLine(t, output, "admin.kubeconfig", "bin/labcluster down --dir "+c.Dir())
+}
+
+func TestAFrozenSupervisorDoesNotHangItsCommands(t *testing.T) {
+	t.Parallel()
+	c := start(t, cluster.WithNodes(1))
+	supervisor := pids(t, c.Dir())["supervisor"]
+	require.NoError(t, syscall.Kill(supervisor, syscall.SIGSTOP))
+	t.Cleanup(func() { _ = syscall.Kill(supervisor, syscall.SIGCONT) })
+	output, code := labcluster(t, "status", "--dir", c.Dir())
+	require.Equal(t, 1, code)
+	oneLine(t, output, "does not answer", fmt.Sprintf("kill -9 %d", supervisor))
+}
+
+func TestAMistypedCommandGetsOneLine(t *testing.T) {
+	t.Parallel()
+	output, code := labcluster(t, "kil", "etcd")
+	require.Equal(t, 1, code)
+	oneLine(t, output, `no command "kil": did you mean kill?`)
+	output, code = labcluster(t, "frobnicate")
+	require.Equal(t, 1, code)
+	oneLine(t, output, `no command "frobnicate"`, "bin/labcluster help")
+	output, code = labcluster(t, "--dir", t.TempDir(), "etcd")
+	require.Equal(t, 1, code)
+	oneLine(t, output, "its name comes first: bin/labcluster etcd [flags]")
 }

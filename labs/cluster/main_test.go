@@ -31,12 +31,19 @@ func TestMain(m *testing.M) {
 }
 
 func startAndWait(dir string) {
-	if _, err := cluster.Start(context.Background(), cluster.WithDir(dir), cluster.WithNodes(1)); err != nil {
+	c, err := cluster.Start(context.Background(), cluster.WithDir(dir), cluster.WithNodes(1))
+	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println("started")
-	select {}
+	reference := c.Reference(context.Background(), "--controllers=serviceaccount-controller", "--leader-elect=false")
+	if err := reference.Start(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(reference.Process.Pid)
+	_ = reference.Wait()
+	select {} // whoever started this process kills it
 }
 
 // start starts a cluster of the test's own.

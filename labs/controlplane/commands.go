@@ -7,13 +7,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
 )
 
 // How long `down` waits for a supervisor to end everything.
@@ -25,17 +27,24 @@ type exitError struct {
 	code int
 }
 
-// exitIncomplete is the exit code of `status` when the cluster runs, but not all of its components. Package cluster knows it.
-const exitIncomplete = 3
+// Exit codes other than 1. Package cluster knows the second.
+const (
+	exitIncomplete = 3 // the cluster runs, but not all of its components, or files are missing
+	exitNotRunning = 4 // no cluster runs in the directory; other commands end with it too
+)
 
 func (e exitError) Unwrap() error { return e.error }
 
 func exitCode(err error) int {
 	var exit exitError
-	if errors.As(err, &exit) {
+	switch {
+	case errors.As(err, &exit):
 		return exit.code
+	case errors.As(err, new(directory.NoClusterError)), errors.As(err, new(errDead)):
+		return exitNotRunning
+	default:
+		return 1
 	}
-	return 1
 }
 
 func newDownCommand(dir *string) *cobra.Command {
@@ -49,83 +58,68 @@ func newDownCommand(dir *string) *cobra.Command {
 
 // down ends the cluster in dir, or what is left of one.
 func down(dir string, out io.Writer) error {
-	c, err := openCluster(dir)
-	if none := (errNoCluster{}); errors.As(err, &none) {
-		fmt.Fprintf(out, "labcluster: no cluster in %s, nothing to do\n", none.dir)
+	c, err := openRunning(dir)
+	if none := (directory.NoClusterError{}); errors.As(err, &none) {
+		fmt.Fprintf(out, "labcluster: no cluster in %s, nothing to do\n", none.Dir)
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	_, err = c.ask(http.MethodPost, "/down")
 	if dead := (errDead{}); errors.As(err, &dead) {
 		return c.downDead(out)
 	}
 	if err != nil {
 		return err
 	}
+	if _, err := c.ask(http.MethodPost, "/down", answerTimeout); err != nil {
+		return err
+	}
 	for deadline := time.Now().Add(downTimeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
-		if running, err := isLocked(c.Dir); err != nil || !running {
-			return c.reportDown(out)
+		if running, err := directory.IsLocked(c.Dir); err != nil || !running {
+			if err := c.CheckGone(); err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "labcluster: the cluster in %s is gone\n", c.Dir)
+			return nil
 		}
 	}
 	pid := c.Pids[supervisorName]
 	return fmt.Errorf("the supervisor of the cluster in %s (pid %d) did not end within %v: end it with 'kill -9 %d' and try again", c.Dir, pid, downTimeout, pid)
 }
 
-// reportDown says what the supervisor has left: nothing, or files that somebody else put there.
-func (c *cluster) reportDown(out io.Writer) error {
-	names, err := fileNames(c.Dir)
-	if err == nil && len(names) > 0 {
-		return fmt.Errorf("the cluster has ended, but %s stays: it holds files that are not labcluster's: %s", c.Dir, strings.Join(names, ", "))
-	}
-	fmt.Fprintf(out, "labcluster: the cluster in %s is gone\n", c.Dir)
-	return nil
-}
-
 // downDead removes a cluster whose supervisor is gone, and ends components that outlived it.
-func (c *cluster) downDead(out io.Writer) error {
-	lock, err := lockDir(c.Dir)
+func (c cluster) downDead(out io.Writer) error {
+	lock, err := directory.LockDir(c.Dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
 	for name, pid := range c.Pids {
 		// The id may belong to somebody else's process by now.
-		if name != supervisorName && c.isComponent(name, commandLine(pid)) {
+		if name != supervisorName && process.Belongs(process.CommandLine(pid), name, c.Dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	if err := c.remove(); err != nil {
+	if err := c.Remove(); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "labcluster: the cluster in %s was not running any more; what was left of it is gone\n", c.Dir)
 	return nil
 }
 
-// isComponent says whether a command line is that of a component of this cluster.
-func (c *cluster) isComponent(name string, args []string) bool {
-	if len(args) < 3 || filepath.Base(args[0]) != "labcluster" || args[1] != name {
-		return false
-	}
-	return slices.ContainsFunc(args[2:], func(arg string) bool { return strings.Contains(arg, "="+c.Dir+"/") })
-}
-
 func newStatusCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show the processes of the cluster; exit with 3 if one does not run",
+		Short: "Show the processes of the cluster; exit with 3 if one does not run, with 4 if none does",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return showStatus(*dir, cmd.OutOrStdout()) },
 	}
 }
 
 func showStatus(dir string, out io.Writer) error {
-	c, err := openCluster(dir)
+	c, err := openRunning(dir)
 	if err != nil {
 		return err
 	}
-	statuses, err := c.ask(http.MethodGet, "/status")
+	statuses, err := c.ask(http.MethodGet, "/status", answerTimeout)
 	if err != nil {
 		return err
 	}
@@ -133,25 +127,38 @@ func showStatus(dir string, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "COMPONENT\tPID\tMEMORY\tSTATE")
 	var total int64
-	var down []string
 	for _, s := range statuses {
 		fmt.Fprintf(table, "%s\t%d\t%d MB\t%s\n", s.Name, s.Pid, s.Memory/1_000_000, s.State)
 		total += s.Memory
-		if !s.Running {
-			down = append(down, s.Name)
-		}
 	}
 	fmt.Fprintf(table, "all\t\t%d MB\t\n", total/1_000_000)
 	table.Flush()
 	for _, s := range statuses {
 		if len(s.Log) > 0 {
-			fmt.Fprintf(out, "\nthe last words of %s (%s):\n    %s\n", s.Name, c.log(s.Name), strings.Join(s.Log, "\n    "))
+			fmt.Fprintf(out, "\nthe last words of %s (%s):\n    %s\n", s.Name, c.Log(s.Name), strings.Join(s.Log, "\n    "))
 		}
 	}
-	if len(down) > 0 {
-		return exitError{fmt.Errorf("not running: %s: start it again with 'labcluster restart COMPONENT'", strings.Join(down, ", ")), exitIncomplete}
+	return c.incomplete(statuses)
+}
+
+// incomplete returns an error that says what to do if not all of the cluster is there and runs.
+func (c cluster) incomplete(statuses []process.Status) error {
+	if err := c.Check(); err != nil {
+		return exitError{err, exitIncomplete}
 	}
-	return nil
+	var advice []string
+	for _, s := range statuses {
+		switch {
+		case s.Frozen:
+			advice = append(advice, fmt.Sprintf("%s is frozen: let it go on with 'bin/labcluster cont %s --dir %s'", s.Name, s.Name, c.Dir))
+		case !s.Running:
+			advice = append(advice, fmt.Sprintf("%s does not run: start it again with 'bin/labcluster restart %s --dir %s'", s.Name, s.Name, c.Dir))
+		}
+	}
+	if len(advice) == 0 {
+		return nil
+	}
+	return exitError{errors.New(strings.Join(advice, "; ")), exitIncomplete}
 }
 
 func newFaultCommand(dir *string, f fault) *cobra.Command {
@@ -166,11 +173,11 @@ func newFaultCommand(dir *string, f fault) *cobra.Command {
 			if err := checkComponent(args[0]); err != nil {
 				return err
 			}
-			c, err := openCluster(*dir)
+			c, err := openRunning(*dir)
 			if err != nil {
 				return err
 			}
-			_, err = c.ask(http.MethodPost, "/"+f.name+"/"+args[0])
+			_, err = c.ask(http.MethodPost, "/"+f.name+"/"+args[0], f.timeout)
 			return err
 		},
 	}

@@ -12,41 +12,50 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
 )
 
-// How long the supervisor may take to answer: longer than a restart may.
-const controlTimeout = startTimeout + 10*time.Second
+// How long the supervisor may take to answer, and how much longer when it restarts a component. It is quick, unless it is
+// frozen itself.
+const (
+	answerTimeout  = 10 * time.Second
+	restartTimeout = startTimeout + answerTimeout
+)
 
 // fault is something that can be done to a component.
 type fault struct {
 	name, help string
+	timeout    time.Duration
 	do         func(ctx context.Context, s *supervisor, component string) error
 }
 
 var faults = []fault{
-	{"kill", "Kill a component with SIGKILL; it stays dead until it is restarted", func(_ context.Context, s *supervisor, name string) error {
-		return s.processes[name].kill()
+	{"kill", "Kill a component with SIGKILL; it stays dead until it is restarted", answerTimeout, func(_ context.Context, s *supervisor, name string) error {
+		return s.processes[name].Kill()
 	}},
-	{"stop", "Freeze a component with SIGSTOP", func(_ context.Context, s *supervisor, name string) error {
-		return s.processes[name].signal(syscall.SIGSTOP)
+	{"stop", "Freeze a component with SIGSTOP", answerTimeout, func(_ context.Context, s *supervisor, name string) error {
+		return s.processes[name].Signal(syscall.SIGSTOP)
 	}},
-	{"cont", "Let a frozen component go on with SIGCONT", func(_ context.Context, s *supervisor, name string) error {
-		return s.processes[name].signal(syscall.SIGCONT)
+	{"cont", "Let a frozen component go on with SIGCONT", answerTimeout, func(_ context.Context, s *supervisor, name string) error {
+		return s.processes[name].Signal(syscall.SIGCONT)
 	}},
-	{"restart", "End a component if it runs, start it again and wait until it is ready", func(ctx context.Context, s *supervisor, name string) error {
+	{"restart", "End a component if it runs, start it again and wait until it is ready", restartTimeout, func(ctx context.Context, s *supervisor, name string) error {
 		return s.restart(ctx, name)
 	}},
 }
 
-var errStarting = errors.New("the cluster is still starting: wait until 'labcluster up' returns")
+var errStarting = errors.New("the cluster is still starting: wait until 'bin/labcluster up' returns")
 
 // serveControl serves the commands of other labcluster processes on a socket in the cluster's directory, which only the
-// owner can enter, until the returned function is called. The process moves there, because a socket's path must be short and that of the directory may not be.
+// owner can enter, until the returned function is called. The process moves there, because a socket's path must be short
+// and that of the directory may not be.
 func (s *supervisor) serveControl(down func()) (end func(), err error) {
 	if err := os.Chdir(s.cluster.Dir); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("unix", controlFile)
+	listener, err := net.Listen("unix", directory.ControlSocket)
 	if err != nil {
 		return nil, err
 	}
@@ -85,23 +94,20 @@ func (s *supervisor) serveControl(down func()) (end func(), err error) {
 }
 
 // status lists the supervisor and its components.
-func (s *supervisor) status() []status {
-	_, memory := processStat(os.Getpid())
-	all := []status{{Name: supervisorName, Pid: os.Getpid(), State: "running", Running: true, Memory: memory}}
+func (s *supervisor) status() []process.Status {
+	all := []process.Status{process.Self(supervisorName)}
 	for _, name := range componentNames {
-		if p := s.processes[name]; p != nil {
-			all = append(all, p.status())
-		}
+		all = append(all, s.processes[name].Status())
 	}
 	return all
 }
 
 type controlAnswer struct {
-	Error    string   `json:"error,omitempty"`
-	Statuses []status `json:"statuses,omitempty"`
+	Error    string           `json:"error,omitempty"`
+	Statuses []process.Status `json:"statuses,omitempty"`
 }
 
-func answer(w http.ResponseWriter, statuses []status, err error) {
+func answer(w http.ResponseWriter, statuses []process.Status, err error) {
 	a := controlAnswer{Statuses: statuses}
 	if err != nil {
 		a.Error = err.Error()
@@ -113,45 +119,38 @@ func answer(w http.ResponseWriter, statuses []status, err error) {
 type errDead struct{ dir string }
 
 func (e errDead) Error() string {
-	return fmt.Sprintf("the cluster in %s no longer runs: remove it with 'labcluster down --dir %s'", e.dir, e.dir)
+	return fmt.Sprintf("the cluster in %s no longer runs: remove it with 'bin/labcluster down --dir %s'", e.dir, e.dir)
 }
 
 // openRunning reads the cluster in dir and refuses one that does not run.
-func openRunning(dir string) (*cluster, error) {
-	c, err := openCluster(dir)
+func openRunning(dir string) (cluster, error) {
+	c, err := directory.Open(dir)
 	if err != nil {
-		return nil, err
+		return cluster{}, err
 	}
-	running, err := isLocked(c.Dir)
+	running, err := directory.IsLocked(c.Dir)
 	if err == nil && !running {
 		err = errDead{c.Dir}
 	}
-	return c, err
+	return cluster{c}, err
 }
 
 // ask sends a command to the cluster's supervisor.
-func (c *cluster) ask(method, path string) ([]status, error) {
-	running, err := isLocked(c.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if !running {
-		return nil, errDead{c.Dir}
-	}
+func (c cluster) ask(method, path string, timeout time.Duration) ([]process.Status, error) {
 	if err := os.Chdir(c.Dir); err != nil {
 		return nil, err
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", controlFile)
+		return (&net.Dialer{}).DialContext(ctx, "unix", directory.ControlSocket)
 	}
-	client := &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: controlTimeout}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: timeout}
 	request, err := http.NewRequest(method, "http://supervisor"+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("the supervisor of the cluster in %s (pid %d) does not answer (%w): end it with 'kill -9 %d', then 'labcluster down --dir %s'", c.Dir, c.Pids[supervisorName], rootCause(err), c.Pids[supervisorName], c.Dir)
+		return nil, fmt.Errorf("the supervisor of the cluster in %s (pid %d) does not answer (%w): end it with 'kill -9 %d', then 'bin/labcluster down --dir %s'", c.Dir, c.Pids[supervisorName], rootCause(err), c.Pids[supervisorName], c.Dir)
 	}
 	defer response.Body.Close()
 	var a controlAnswer

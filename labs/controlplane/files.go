@@ -5,10 +5,12 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/pki"
 )
 
 // writeConfig writes the configuration files of the components.
-func (c *cluster) writeConfig() error {
+func (c cluster) writeConfig() error {
 	stages, err := kwokStages()
 	if err != nil {
 		return err
@@ -18,7 +20,7 @@ func (c *cluster) writeConfig() error {
 		"scheduler.yaml":    c.schedulerConfig(),
 		"kwok.yaml":         stages,
 	} {
-		if err := os.WriteFile(c.path("config", name), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(c.Path("config", name), []byte(content), 0o600); err != nil {
 			return err
 		}
 	}
@@ -27,13 +29,13 @@ func (c *cluster) writeConfig() error {
 
 // writeKubeconfigs writes a kubeconfig for each user, with certificates inside, so that each is a file of its own that
 // can be handed around.
-func (c *cluster) writeKubeconfigs(p *pki) error {
+func (c cluster) writeKubeconfigs(p *pki.Credentials) error {
 	for user, path := range c.Kubeconfigs {
 		config := clientcmdapi.NewConfig()
-		config.Clusters["lab"] = &clientcmdapi.Cluster{Server: c.Server, CertificateAuthorityData: p.ca.certPEM}
+		config.Clusters["lab"] = &clientcmdapi.Cluster{Server: c.Server, CertificateAuthorityData: p.CA.CertPEM}
 		config.AuthInfos[user] = &clientcmdapi.AuthInfo{
-			ClientCertificateData: p.clients[user].cert,
-			ClientKeyData:         p.clients[user].key,
+			ClientCertificateData: p.Clients[user].Cert,
+			ClientKeyData:         p.Clients[user].Key,
 		}
 		config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: user}
 		config.CurrentContext = "lab"

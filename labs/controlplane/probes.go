@@ -18,6 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/pki"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
 )
 
 // How long one look at a component may take.
@@ -28,16 +31,16 @@ type probes struct {
 	client    kubernetes.Interface
 	admin     *http.Client // trusts the cluster's CA, and is the admin
 	etcd      *http.Client // trusts etcd's CA, and is the API server
-	ports     ports
+	ports     endpoints
 	nodeCount int
 }
 
-func newProbes(c *cluster, p *pki, ports ports) (*probes, error) {
-	admin, err := httpClient(p.ca, p.admin)
+func newProbes(c cluster, p *pki.Credentials, ports endpoints) (*probes, error) {
+	admin, err := httpClient(p.CA, p.Clients["admin"])
 	if err != nil {
 		return nil, err
 	}
-	etcd, err := httpClient(p.etcdCA, p.etcd)
+	etcd, err := httpClient(p.EtcdCA, p.Etcd)
 	if err != nil {
 		return nil, err
 	}
@@ -46,20 +49,20 @@ func newProbes(c *cluster, p *pki, ports ports) (*probes, error) {
 	return &probes{client: client, admin: admin, etcd: etcd, ports: ports, nodeCount: c.Nodes}, err
 }
 
-func httpClient(ca *authority, pair keyPair) (*http.Client, error) {
-	certificate, err := tls.X509KeyPair(pair.cert, pair.key)
+func httpClient(ca *pki.Authority, pair pki.KeyPair) (*http.Client, error) {
+	certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	if err != nil {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
+	roots.AddCert(ca.Cert)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}}
 	return &http.Client{Transport: transport, Timeout: probeTimeout}, nil
 }
 
 // ready returns nil if the component can be used.
-func (p *probes) ready(ctx context.Context, process *process) error {
-	switch process.name {
+func (p *probes) ready(ctx context.Context, component *process.Process) error {
+	switch component.Name {
 	case etcdName:
 		return get(ctx, p.etcd, loopback(p.ports.etcd)+"/health")
 	case apiserverName:
@@ -67,9 +70,9 @@ func (p *probes) ready(ctx context.Context, process *process) error {
 	case schedulerName:
 		return get(ctx, p.admin, loopback(p.ports.scheduler)+"/readyz")
 	case kwokName:
-		return p.leasesRenewed(ctx, process.started)
+		return p.leasesRenewed(ctx, component.Started())
 	}
-	return fmt.Errorf("unknown component %s", process.name)
+	return fmt.Errorf("unknown component %s", component.Name)
 }
 
 func get(ctx context.Context, client *http.Client, url string) error {
@@ -190,4 +193,30 @@ func schedulable(node *corev1.Node) error {
 		}
 	}
 	return errors.New("node " + node.Name + " is not Ready")
+}
+
+// poll calls done until it returns nil, and gives up with its last error when ctx ends.
+func poll(ctx context.Context, what string, done func(context.Context) error) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := done(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return reason(ctx, fmt.Errorf("%s: not within %v: %w", what, startTimeout, err))
+		case <-ticker.C:
+		}
+	}
+}
+
+// reason returns why ctx has ended, if somebody has ended it, because errors of what it interrupted do not tell. If it
+// has run out of time or has not ended at all, what failed says more.
+func reason(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	_ "time/tzdata" // time zones of CronJobs
 
@@ -25,6 +24,8 @@ import (
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
 	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
+
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
 )
 
 // programs are the programs that this binary can be, by the name that is its first argument.
@@ -66,30 +67,29 @@ func runKwok() {
 
 // runKubectl runs kubectl as the admin of the cluster in --dir, which must come before kubectl's own arguments.
 func runKubectl() {
-	dir, args := cutDirFlag(os.Args[1:])
-	c, err := openRunning(dir)
-	if err != nil {
+	dir, args := directory.CutFlag(os.Args[1:])
+	if err := setKubectlEnvironment(dir); err != nil {
 		fmt.Fprintf(os.Stderr, "labcluster: %v\n", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
-	os.Setenv("KUBECONFIG", c.Kubeconfigs["admin"])
 	os.Args = append([]string{"kubectl"}, args...)
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
 	}
 }
 
-// cutDirFlag takes a leading --dir off kubectl's arguments.
-func cutDirFlag(args []string) (dir string, rest []string) {
-	if len(args) > 1 && args[0] == "--dir" {
-		return args[1], args[2:]
+func setKubectlEnvironment(dir string) error {
+	c, err := openRunning(dir)
+	if err != nil {
+		return err
 	}
-	if len(args) > 0 {
-		if dir, ok := strings.CutPrefix(args[0], "--dir="); ok {
-			return dir, args[1:]
-		}
+	kubeconfig := c.Kubeconfigs["admin"]
+	if _, err := os.Stat(kubeconfig); err != nil {
+		// Kubectl would ask whoever listens on localhost:8080.
+		return fmt.Errorf("the cluster in %s is damaged: %w: end it with 'bin/labcluster down --dir %s'", c.Dir, err, c.Dir)
 	}
-	return ".labcluster", args
+	// The cluster's own cache is gone with the cluster; another cluster on the same port is not taken for this one.
+	return errors.Join(os.Setenv("KUBECONFIG", kubeconfig), os.Setenv("KUBECACHEDIR", c.KubectlCache()))
 }
 
 func newKubectlCommand() *cobra.Command {
@@ -97,6 +97,10 @@ func newKubectlCommand() *cobra.Command {
 		Use:                "kubectl [--dir DIR] [kubectl's arguments]",
 		Short:              "Run kubectl as the admin of the cluster",
 		DisableFlagParsing: true,
-		Run:                func(*cobra.Command, []string) { runKubectl() },
+		// It comes here only if --dir stands before its name; that is then the first of the arguments.
+		Run: func(_ *cobra.Command, args []string) {
+			os.Args = append([]string{"kubectl"}, args...)
+			runKubectl()
+		},
 	}
 }

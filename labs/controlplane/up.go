@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
 )
 
 // The word on standard input that makes the supervisor stay when that ends.
@@ -45,9 +48,9 @@ func newUpCommand(dir *string) *cobra.Command {
 	return cmd
 }
 
-// upAttached is the supervisor. The cluster ends on SIGINT, SIGTERM and the end of standard input.
+// upAttached is the supervisor. The cluster ends on SIGINT, SIGTERM, SIGHUP and the end of standard input.
 func upAttached(dir string, nodes int) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,7 +60,7 @@ func upAttached(dir string, nodes int) error {
 	ready := make(chan struct{})
 	go followStdin(cancel, detached)
 
-	err := supervise(ctx, dir, nodes, os.Stderr, func(c *cluster) error {
+	err := supervise(ctx, dir, nodes, os.Stderr, func(c cluster) error {
 		defer close(ready)
 		if err := json.NewEncoder(os.Stdout).Encode(c); err != nil {
 			return err
@@ -86,14 +89,14 @@ func followStdin(end func(), detached chan<- struct{}) {
 }
 
 // detachOutput sends what this process may still print, such as a panic, to its log.
-func detachOutput(c *cluster) {
-	log, err := os.OpenFile(c.log(supervisorName), os.O_APPEND|os.O_WRONLY, 0)
+func detachOutput(c cluster) {
+	log, err := os.OpenFile(c.Log(supervisorName), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return // the directory is gone, and the supervisor will soon be too
 	}
 	defer log.Close()
-	_ = redirect(log, 1)
-	_ = redirect(log, 2)
+	_ = process.Redirect(log, 1)
+	_ = process.Redirect(log, 2)
 }
 
 // upDetached starts the supervisor in a session of its own, waits until the cluster is ready and leaves it running.
@@ -107,7 +110,8 @@ func upDetached(dir string, nodes int) error {
 	}
 	cmd := exec.Command(self, "up", "--attach", "--dir", dir, "--nodes", fmt.Sprint(nodes))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	stdin, stdout, stderr, err := startPiped(cmd)
+	cmd.Stderr = os.Stderr
+	stdin, stdout, err := startPiped(cmd)
 	if err != nil {
 		return err
 	}
@@ -115,7 +119,6 @@ func upDetached(dir string, nodes int) error {
 		<-ctx.Done()
 		stdin.Close() // ends the supervisor, unless it was told to stay
 	}()
-	go io.Copy(os.Stderr, stderr)
 
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil || ctx.Err() != nil {
@@ -123,31 +126,37 @@ func upDetached(dir string, nodes int) error {
 		_ = cmd.Wait()
 		return exitError{errSilent, max(1, cmd.ProcessState.ExitCode())}
 	}
-	c := &cluster{}
+	c := &directory.Cluster{}
 	if err := json.Unmarshal(line, c); err != nil {
 		return fmt.Errorf("the supervisor's answer: %w", err)
 	}
 	if _, err := fmt.Fprintln(stdin, detachWord); err != nil {
-		return fmt.Errorf("the supervisor ended: see what it says in %s", c.log(supervisorName))
+		return fmt.Errorf("the supervisor ended: see what it says in %s", c.Log(supervisorName))
 	}
 	fmt.Printf(usage, time.Since(begin).Seconds(), c.Server, c.Kubeconfigs["admin"], os.Args[0], rememberedDir(c.Dir))
 	return nil
 }
 
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // errSilent is for an error that the supervisor has already told the user.
 var errSilent = errors.New("")
 
-func startPiped(cmd *exec.Cmd) (stdin io.WriteCloser, stdout, stderr io.Reader, err error) {
+func startPiped(cmd *exec.Cmd) (stdin io.WriteCloser, stdout io.Reader, err error) {
 	if stdin, err = cmd.StdinPipe(); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	if stdout, err = cmd.StdoutPipe(); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	if stderr, err = cmd.StderrPipe(); err != nil {
-		return nil, nil, nil, err
-	}
-	return stdin, stdout, stderr, cmd.Start()
+	return stdin, stdout, cmd.Start()
 }
 
 const usage = `labcluster: ready after %.1f s at %s

@@ -75,7 +75,7 @@ func run(m *testing.M, loops []Loop) int {
 		panic(err)
 	}
 	code := m.Run()
-	if err := stopLoops(); err != nil {
+	if err := stopLoops(code != 0); err != nil {
 		fmt.Fprintln(os.Stderr, "clustertest:", err)
 		code = 1
 	}

@@ -34,11 +34,12 @@ type Loop struct {
 func Reference() bool { return os.Getenv(referenceVariable) == "1" }
 
 // startLoops runs the loops, in this process or in the original. The returned
-// function stops them and waits until they have.
-func startLoops(ctx context.Context, c cluster.Cluster, loops []Loop) (stop func() error, err error) {
+// function stops them and waits until they have; when tests have failed, it
+// shows what the original has logged last.
+func startLoops(ctx context.Context, c cluster.Cluster, loops []Loop) (stop func(failed bool) error, err error) {
 	switch {
 	case len(loops) == 0:
-		return func() error { return nil }, nil
+		return func(bool) error { return nil }, nil
 	case Reference():
 		return startReference(ctx, c, loops)
 	default:
@@ -46,7 +47,7 @@ func startLoops(ctx context.Context, c cluster.Cluster, loops []Loop) (stop func
 	}
 }
 
-func startHere(ctx context.Context, c cluster.Cluster, loops []Loop) (func() error, error) {
+func startHere(ctx context.Context, c cluster.Cluster, loops []Loop) (func(failed bool) error, error) {
 	config := c.RESTConfig(cluster.Admin)
 	config.UserAgent = "loops-under-test"
 	client, err := kubernetes.NewForConfig(config)
@@ -69,7 +70,7 @@ func startHere(ctx context.Context, c cluster.Cluster, loops []Loop) (func() err
 	for _, run := range runs {
 		running.Go(func() { run(ctx) })
 	}
-	return func() error {
+	return func(bool) error {
 		cancel()
 		running.Wait()
 		factory.Shutdown()
@@ -77,7 +78,7 @@ func startHere(ctx context.Context, c cluster.Cluster, loops []Loop) (func() err
 	}, nil
 }
 
-func startReference(ctx context.Context, c cluster.Cluster, loops []Loop) (func() error, error) {
+func startReference(ctx context.Context, c cluster.Cluster, loops []Loop) (func(failed bool) error, error) {
 	names := make([]string, len(loops))
 	for i, loop := range loops {
 		names[i] = loop.Name
@@ -94,7 +95,7 @@ func startReference(ctx context.Context, c cluster.Cluster, loops []Loop) (func(
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	return func() error {
+	return func(failed bool) error {
 		defer cancel()
 		select {
 		case err := <-ended:
@@ -103,6 +104,17 @@ func startReference(ctx context.Context, c cluster.Cluster, loops []Loop) (func(
 		}
 		cancel()
 		<-ended
+		if failed {
+			fmt.Fprintf(os.Stderr, "clustertest: the last lines of the original kube-controller-manager:\n%s\n", lastLines(log.String(), logLines))
+		}
 		return nil
 	}, nil
+}
+
+// logLines is how many lines of the original's log a failure shows.
+const logLines = 50
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

@@ -32,9 +32,10 @@ def gates_open: . as $pod | all(.spec.readinessGates[]?.conditionType; . as $typ
 # What the first container's command asks for. A loop never ends.
 def command: [.spec.containers[0] | (.command // [])[], (.args // [])[]] | join(" ") | select(test("\\b(while|until|for)\\b") | not);
 def asked_sleep: [command | capture("\\bsleep +(?<n>[0-9]+([.][0-9]+)?(ms|s|m|h)?)\\b") | .n | seconds][0];
-def asked_exit: [command | capture("\\bexit +(?<n>[0-9]+)\\b") | .n | tonumber][0];
+def asked_exit: [command | capture("\\bexit +(?<n>[0-9]{1,3})\\b") | .n | tonumber][0];
 
-def exit_code: [annotation("exit-code") | select(test("^[0-9]+$")) | tonumber][0] // asked_exit;
+# The templates in pod-exit.yaml find the code in the same way.
+def exit_code: [annotation("exit-code") | select(test("^[0-9]{1,3}$")) | tonumber][0] // asked_exit;
 # How long the containers run; null if they run until the pod is deleted.
 def run_for: (annotation("run-for") | seconds) // asked_sleep // (if exit_code == null then null else 0 end);
 def ends_before_ready: run_for != null and (never_ready or run_for <= ready_after);

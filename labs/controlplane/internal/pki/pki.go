@@ -1,4 +1,5 @@
-package main
+// Package pki makes the keys and certificates with which the processes of a lab cluster prove who they are.
+package pki
 
 import (
 	"crypto/ecdsa"
@@ -18,17 +19,17 @@ import (
 // How long certificates are valid: longer than any lab cluster lives.
 const validity = 365 * 24 * time.Hour
 
-// authority is a certificate authority.
-type authority struct {
-	cert    *x509.Certificate
+// Authority is a certificate authority.
+type Authority struct {
+	Cert    *x509.Certificate
+	CertPEM []byte
 	key     *ecdsa.PrivateKey
-	certPEM []byte
 }
 
-// keyPair is a certificate and its key as PEM.
-type keyPair struct{ cert, key []byte }
+// KeyPair is a certificate and its key as PEM.
+type KeyPair struct{ Cert, Key []byte }
 
-func newAuthority(name string) (*authority, error) {
+func newAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -44,41 +45,41 @@ func newAuthority(name string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &authority{cert: cert, key: key, certPEM: encode("CERTIFICATE", der)}, nil
+	return &Authority{Cert: cert, key: key, CertPEM: encode("CERTIFICATE", der)}, nil
 }
 
 // client issues a certificate that says who a client is: common name is the user, organisations are the groups.
-func (a *authority) client(user string, groups ...string) (keyPair, error) {
+func (a *Authority) client(user string, groups ...string) (KeyPair, error) {
 	template := newTemplate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.issue(template)
 }
 
-// server issues a serving certificate for the loopback address and the given names. It can be a client's as well, which
-// an etcd member is to itself.
-func (a *authority) server(name string, names ...string) (keyPair, error) {
+// server issues a serving certificate for the loopback address and the given addresses and names. It can be a client's as
+// well, which an etcd member is to itself.
+func (a *Authority) server(name string, addresses []net.IP, names ...string) (KeyPair, error) {
 	template := newTemplate(pkix.Name{CommonName: name})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	template.DNSNames = append([]string{"localhost"}, names...)
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(serviceIP)}
+	template.IPAddresses = append([]net.IP{net.IPv4(127, 0, 0, 1)}, addresses...)
 	return a.issue(template)
 }
 
-func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
+func (a *Authority) issue(template *x509.Certificate) (KeyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return keyPair{}, err
+		return KeyPair{}, err
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Cert, key.Public(), a.key)
 	if err != nil {
-		return keyPair{}, fmt.Errorf("create certificate of %s: %w", template.Subject.CommonName, err)
+		return KeyPair{}, fmt.Errorf("create certificate of %s: %w", template.Subject.CommonName, err)
 	}
 	keyPEM, err := encodeKey(key)
 	if err != nil {
-		return keyPair{}, err
+		return KeyPair{}, err
 	}
-	return keyPair{cert: encode("CERTIFICATE", der), key: keyPEM}, nil
+	return KeyPair{Cert: encode("CERTIFICATE", der), Key: keyPEM}, nil
 }
 
 func newTemplate(subject pkix.Name) *x509.Certificate {
@@ -114,31 +115,23 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// pki is what the processes of a cluster prove themselves with.
-type pki struct {
-	ca      *authority
-	admin   keyPair // the supervisor's own client certificate too
-	etcd    keyPair // the API server's client certificate for etcd
-	etcdCA  *authority
-	clients map[string]keyPair // by kubeconfig
+// Credentials are what the supervisor itself uses of all that New has made.
+type Credentials struct {
+	CA      *Authority // of the API server and of all its clients
+	EtcdCA  *Authority
+	Etcd    KeyPair            // the API server's client certificate for etcd
+	Clients map[string]KeyPair // by kubeconfig
 }
 
-// users are the kubeconfigs of a cluster: user name and groups by name of the kubeconfig.
-var users = map[string]struct {
-	name   string
-	groups []string
-}{
-	"admin":     {"kubernetes-admin", []string{"system:masters"}},
-	"scheduler": {"system:kube-scheduler", nil},
-	// RBAC's bootstrap policy knows the controller manager by this name. The groups tell the two apart in the audit log.
-	"kcm":       {"system:kube-controller-manager", []string{"kcm-book:kcm"}},
-	"reference": {"system:kube-controller-manager", []string{"kcm-book:reference"}},
-	// kwok acts for all nodes at once, which no built-in role allows.
-	"kwok": {kwokUser, []string{"system:masters"}},
+// User is who a client is.
+type User struct {
+	Name   string
+	Groups []string
 }
 
-// newPKI creates all keys and certificates and writes those that processes read from files to dir.
-func newPKI(dir string) (*pki, error) {
+// New creates all keys and certificates and writes those that processes read from files to dir. The API server's
+// certificate is valid for serviceIP too. The users are by name of their kubeconfig.
+func New(dir, serviceIP string, users map[string]User) (*Credentials, error) {
 	ca, err := newAuthority("labcluster-ca")
 	if err != nil {
 		return nil, err
@@ -152,28 +145,27 @@ func newPKI(dir string) (*pki, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pki{ca: ca, etcdCA: etcdCA, clients: map[string]keyPair{}}
+	c := &Credentials{CA: ca, EtcdCA: etcdCA, Clients: map[string]KeyPair{}}
 	w := &pairWriter{dir: dir}
-	w.write("ca.crt", ca.certPEM)
+	w.write("ca.crt", ca.CertPEM)
 	w.writeKey("ca.key", ca.key) // for the CSR loops, which sign with it
-	w.write("etcd-ca.crt", etcdCA.certPEM)
-	w.write("front-proxy-ca.crt", frontProxyCA.certPEM)
-	w.pair("apiserver")(ca.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"))
-	w.pair("scheduler")(ca.server("kube-scheduler"))
-	w.pair("etcd")(etcdCA.server("etcd"))
+	w.write("etcd-ca.crt", etcdCA.CertPEM)
+	w.write("front-proxy-ca.crt", frontProxyCA.CertPEM)
+	w.pair("apiserver")(ca.server("kube-apiserver", []net.IP{net.ParseIP(serviceIP)}, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"))
+	w.pair("scheduler")(ca.server("kube-scheduler", nil))
+	w.pair("etcd")(etcdCA.server("etcd", nil))
 	w.pair("front-proxy-client")(frontProxyCA.client("front-proxy-client"))
-	p.etcd = w.pair("apiserver-etcd-client")(etcdCA.client("kube-apiserver"))
+	c.Etcd = w.pair("apiserver-etcd-client")(etcdCA.client("kube-apiserver"))
 	for name, user := range users {
-		p.clients[name] = w.keep(ca.client(user.name, user.groups...))
+		c.Clients[name] = w.keep(ca.client(user.Name, user.Groups...))
 	}
-	p.admin = p.clients["admin"]
 	for _, name := range []string{"service-account", "service-account-next"} {
 		private, public, err := newSigningKey()
 		w.fail(err)
 		w.write(name+".key", private)
 		w.write(name+".pub", public)
 	}
-	return p, w.err
+	return c, w.err
 }
 
 // pairWriter writes PEM files that only the owner can read, and keeps the first error.
@@ -200,17 +192,17 @@ func (w *pairWriter) writeKey(name string, key *ecdsa.PrivateKey) {
 	w.write(name, content)
 }
 
-func (w *pairWriter) keep(pair keyPair, err error) keyPair {
+func (w *pairWriter) keep(pair KeyPair, err error) KeyPair {
 	w.fail(err)
 	return pair
 }
 
 // pair returns a function that writes a certificate and its key to name.crt and name.key.
-func (w *pairWriter) pair(name string) func(keyPair, error) keyPair {
-	return func(pair keyPair, err error) keyPair {
+func (w *pairWriter) pair(name string) func(KeyPair, error) KeyPair {
+	return func(pair KeyPair, err error) KeyPair {
 		w.fail(err)
-		w.write(name+".crt", pair.cert)
-		w.write(name+".key", pair.key)
+		w.write(name+".crt", pair.Cert)
+		w.write(name+".key", pair.Key)
 		return pair
 	}
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package process
 
 import (
 	"os"
@@ -18,8 +18,8 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// processStat returns whether the process is frozen, and its resident memory in bytes.
-func processStat(pid int) (frozen bool, memory int64) {
+// stat returns whether the process is frozen, and its resident memory in bytes.
+func stat(pid int) (frozen bool, memory int64) {
 	output, err := exec.Command("ps", "-o", "state=,rss=", "-p", strconv.Itoa(pid)).Output()
 	fields := strings.Fields(string(output))
 	if err != nil || len(fields) < 2 {
@@ -29,8 +29,8 @@ func processStat(pid int) (frozen bool, memory int64) {
 	return strings.HasPrefix(fields[0], "T"), kilobytes << 10
 }
 
-// commandLine returns the arguments of a process, nil if there is none.
-func commandLine(pid int) []string {
+// CommandLine returns the arguments of a process, nil if there is none.
+func CommandLine(pid int) []string {
 	output, err := exec.Command("ps", "-o", "command=", "-ww", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
 		return nil
@@ -38,7 +38,7 @@ func commandLine(pid int) []string {
 	return strings.Fields(string(output))
 }
 
-// redirect makes descriptor fd refer to the file.
-func redirect(file *os.File, fd int) error {
+// Redirect makes descriptor fd refer to the file.
+func Redirect(file *os.File, fd int) error {
 	return unix.Dup2(int(file.Fd()), fd)
 }

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// processStat returns whether the process is frozen, and its memory in bytes. A page that several processes share, as
+// stat returns whether the process is frozen, and its memory in bytes. A page that several processes share, as
 // those of the one binary that they all run, is divided among them (PSS), so that a sum counts it once.
-func processStat(pid int) (frozen bool, memory int64) {
+func stat(pid int) (frozen bool, memory int64) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false, 0
@@ -42,8 +42,8 @@ func proportionalSetSize(pid int) int64 {
 	return 0
 }
 
-// commandLine returns the arguments of a process, nil if there is none.
-func commandLine(pid int) []string {
+// CommandLine returns the arguments of a process, nil if there is none.
+func CommandLine(pid int) []string {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || len(content) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func commandLine(pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(content), "\x00"), "\x00")
 }
 
-// redirect makes descriptor fd refer to the file.
-func redirect(file *os.File, fd int) error {
+// Redirect makes descriptor fd refer to the file.
+func Redirect(file *os.File, fd int) error {
 	return unix.Dup3(int(file.Fd()), fd, 0)
 }
