@@ -26,7 +26,7 @@ demo: bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over
 
 .PHONY: test
 test: bin/labcluster lint ## run everything: lint and all tests with the race detector
-	@echo "testing all packages with the race detector; about 10 minutes the first time, then about 4"
+	@echo "testing all packages with the race detector; about 8 minutes the first time, then about 2"
 	@go test -race ./...
 	@# The rest of this module is Kubernetes, which would be compiled once more; labs/cluster tests it from outside.
 	@cd labs/controlplane && go test -race ./internal/...

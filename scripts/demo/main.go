@@ -61,10 +61,11 @@ func run(ctx context.Context, kcm string) error {
 	}
 	d := &demo{story: story, cluster: c, client: client, kcm: kcm, logs: logs}
 	defer d.stopReplicas()
-	if err := d.play(ctx); err != nil {
+	err = d.play(ctx)
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w\nthe logs of the replicas are in %s", err, logs)
 	}
-	return os.RemoveAll(logs)
+	return errors.Join(err, os.RemoveAll(logs))
 }
 
 // play tells the whole story.
