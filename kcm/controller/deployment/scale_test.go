@@ -75,11 +75,11 @@ func TestScalingGoesToTheOnlyActiveOrTheLatestReplicaSet(t *testing.T) {
 		sizes []int32
 		want  map[string]int32
 	}{
-		"the only one with pods": {[]int32{3, 0, 0}, map[string]int32{"v1": 5}},
-		"the new one":            {[]int32{0, 0, 0}, map[string]int32{"v2": 5}},
-		"the youngest old one":   {[]int32{0}, map[string]int32{"v1": 5}},
-		"nothing to scale":       {nil, map[string]int32{}},
-		"it has the size":        {[]int32{0, 5}, map[string]int32{}},
+		"the only one with pods":          {[]int32{3, 0, 0}, map[string]int32{"v1": 5}},
+		"the new one":                     {[]int32{0, 0, 0}, map[string]int32{"v2": 5}},
+		"the youngest old one":            {[]int32{0}, map[string]int32{"v1": 5}},
+		"nothing to scale":                {nil, map[string]int32{}},
+		"it has the size, which is noted": {[]int32{0, 5}, map[string]int32{"v2": 5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +102,9 @@ func TestRecreateDoesNotScaleInProportion(t *testing.T) {
 	d := recreating(3)
 	replicaSets := []*appsv1.ReplicaSet{replicaSet(d, 1, 2), replicaSet(d, 2, 1)}
 	d.Spec.Replicas = new(int32(9))
-	assert.Empty(t, scale(see(d, replicaSets...)))
+	changes := scale(see(d, replicaSets...))
+	assert.Equal(t, map[string]int32{"v1": 2, "v2": 1}, sizes(plan{change: changes}), "as they are")
+	assert.False(t, wasScaled(see(d, changes[0].to, changes[1].to)), "but with a note of the size, or nothing would ever go on")
 }
 
 func TestAnnotationsThatMakeNoSenseAreAsIfTheyWereNotThere(t *testing.T) {
