@@ -52,7 +52,7 @@ func newHealth(electing bool) *health {
 	return h
 }
 
-// live returns the checks that only a restart can help.
+// live returns the checks whose failure only a restart can mend.
 func (h *health) live() []healthz.HealthChecker {
 	checks := []healthz.HealthChecker{healthz.PingHealthz}
 	if h.election != nil {
