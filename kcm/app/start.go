@@ -165,7 +165,10 @@ type runningSet struct {
 func (r *runningSet) run(name string, f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.names = r.names.Union(sets.New(name))
+	if r.names == nil {
+		r.names = sets.New[string]()
+	}
+	r.names.Insert(name)
 	r.group.Go(func() {
 		f()
 		r.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -133,19 +134,13 @@ func (d *demo) replicaWithIdentity(identity string) (string, error) {
 
 // wait calls done until it is, and fails with what was seen last.
 func (d *demo) wait(ctx context.Context, what string, done func() (bool, string, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	ticker := time.NewTicker(look)
-	defer ticker.Stop()
-	for {
-		ok, seen, err := done()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited until %s; last seen: %s", what, seen)
-		case <-ticker.C:
-		}
+	var seen string
+	err := wait.PollUntilContextTimeout(ctx, look, patience, true, func(context.Context) (ok bool, err error) {
+		ok, seen, err = done()
+		return ok, err
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("waited until %s; last seen: %s", what, seen)
 	}
+	return err
 }

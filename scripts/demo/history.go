@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // history keeps the pods as they are and what was wrong with them at any time
@@ -116,9 +118,7 @@ func (h *history) availableByImage() map[string]int {
 func image(pod *corev1.Pod) string { return pod.Spec.Containers[0].Image }
 
 func isAvailable(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return pod.DeletionTimestamp == nil && controller.IsPodReady(pod)
 }
 
 // check looks back over everything that was recorded.

@@ -124,8 +124,8 @@ func (c *Controller) updateReplicaSet(ctx context.Context, rs *appsv1.ReplicaSet
 func (c *Controller) changeReplicaSets(ctx context.Context, d *appsv1.Deployment, changes []change) error {
 	for _, change := range changes {
 		to := change.to
-		if _, err := c.client.AppsV1().ReplicaSets(to.Namespace).Update(ctx, to, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("update ReplicaSet %s of %s: %w", to.Name, klog.KObj(d), err)
+		if _, err := c.updateReplicaSet(ctx, to); err != nil {
+			return err
 		}
 		if size(to) != size(change.from) {
 			c.recordScaling(d, to.Name, size(change.from), size(to))

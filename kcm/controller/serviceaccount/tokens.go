@@ -1,7 +1,6 @@
 package serviceaccount
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -18,6 +17,10 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
+
+// maxRetries is how often a failing key is tried again before it is given up
+// until something changes.
+const maxRetries = 10
 
 // TokensController looks after Secrets of type
 // kubernetes.io/service-account-token. Two loops share the work, because two
@@ -49,8 +52,6 @@ type TokensControllerOptions struct {
 	// kept up to date in every Secret. When it is empty, Secrets keep the
 	// bundle that they have.
 	RootCA []byte
-	// MaxRetries is how often a failing key is tried again. 0 stands for 10.
-	MaxRetries int
 }
 
 // accountKey names a ServiceAccount and not a later one of the same name. An
@@ -91,13 +92,13 @@ func NewTokensController(
 		Name:       "serviceaccount-token-controller",
 		QueueName:  "serviceaccount_tokens_service",
 		Sync:       c.syncAccount,
-		MaxRetries: cmp.Or(options.MaxRetries, 10),
+		MaxRetries: maxRetries,
 	})
 	c.secrets = controller.NewLoop(controller.LoopConfig[secretKey]{
 		Name:       "serviceaccount-token-controller",
 		QueueName:  "serviceaccount_tokens_secret",
 		Sync:       c.syncSecret,
-		MaxRetries: cmp.Or(options.MaxRetries, 10),
+		MaxRetries: maxRetries,
 	})
 	c.synced = []cache.InformerSynced{
 		controller.Handle(saInformer.Informer(), c.accountHandlers()),
