@@ -1,0 +1,204 @@
+// Package history records what happens to the objects of a namespace, so that
+// a test or a lab can look back: not only at how it ended, but at every state
+// on the way.
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// Change is one version of one object, as a watch has brought it.
+type Change struct {
+	// Type is Added, Modified or Deleted.
+	Type watch.EventType
+	// Resource is the plural name, such as "replicasets".
+	Resource string
+	Object   *unstructured.Unstructured
+	// Version is the object's resourceVersion as a number. All resources are in
+	// one etcd, so it tells which of two changes came first, also when they are
+	// of different resources. (The API promises that for one resource only.)
+	Version uint64
+}
+
+// State is what was there at one moment: the objects of each resource by UID.
+// It must not be changed.
+type State map[string]map[types.UID]*unstructured.Unstructured
+
+// Objects returns the objects of a resource in the order of their names.
+func (s State) Objects(resource string) []*unstructured.Unstructured {
+	return slices.SortedFunc(maps.Values(s[resource]), func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetUID(), b.GetUID()))
+	})
+}
+
+func (s State) apply(change Change) {
+	objects := s[change.Resource]
+	if objects == nil {
+		objects = map[types.UID]*unstructured.Unstructured{}
+		s[change.Resource] = objects
+	}
+	if change.Type == watch.Deleted {
+		delete(objects, change.Object.GetUID())
+		return
+	}
+	objects[change.Object.GetUID()] = change.Object
+}
+
+// Recording records until the context of Record ends. Its methods may be called
+// at any time.
+type Recording struct {
+	clients map[string]dynamic.ResourceInterface // by resource
+	watches sync.WaitGroup
+
+	mu      sync.Mutex
+	changes []Change
+	err     error
+}
+
+// Record begins to record the resources of a namespace. What is there already
+// comes first, as if it were added now.
+func Record(ctx context.Context, client dynamic.Interface, namespace string, resources ...schema.GroupVersionResource) (*Recording, error) {
+	r := &Recording{clients: map[string]dynamic.ResourceInterface{}}
+	for _, resource := range resources {
+		r.clients[resource.Resource] = client.Resource(resource).Namespace(namespace)
+		if err := r.watch(ctx, r.clients[resource.Resource], resource.Resource); err != nil {
+			return nil, fmt.Errorf("record %s in namespace %s: %w", resource.Resource, namespace, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *Recording) watch(ctx context.Context, client dynamic.ResourceInterface, resource string) error {
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		r.add(watch.Added, resource, &list.Items[i])
+	}
+	// The API server cuts off a watch that does not keep up. This one goes on
+	// where it was cut off, so it misses nothing.
+	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: client.Watch,
+	})
+	if err != nil {
+		return err
+	}
+	r.watches.Go(func() {
+		for event := range watcher.ResultChan() {
+			object, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type == watch.Error {
+				r.fail(fmt.Errorf("the watch of %s broke off: %v", resource, event.Object))
+				return
+			}
+			r.add(event.Type, resource, object)
+		}
+	})
+	return nil
+}
+
+func (r *Recording) add(kind watch.EventType, resource string, object *unstructured.Unstructured) {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		r.fail(fmt.Errorf("resourceVersion of %s %s: %w", resource, object.GetName(), err))
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changes = append(r.changes, Change{Type: kind, Resource: resource, Object: object, Version: version})
+}
+
+func (r *Recording) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = cmp.Or(r.err, err)
+}
+
+// Wait returns when nothing is recorded any more, after the context of Record
+// has ended.
+func (r *Recording) Wait() { r.watches.Wait() }
+
+// Changes returns what has happened so far, in the order in which it happened,
+// or an error if something was missed.
+func (r *Recording) Changes() ([]Change, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changes := slices.Clone(r.changes)
+	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Version, b.Version) })
+	return changes, r.err
+}
+
+// CatchUp returns when all that had happened when it was called is recorded,
+// and the version until which that is.
+func (r *Recording) CatchUp(ctx context.Context) (version uint64, err error) {
+	for resource, client := range r.clients {
+		list, err := client.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("list %s: %w", resource, err)
+		}
+		listed, err := strconv.ParseUint(list.GetResourceVersion(), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("resourceVersion of the list of %s: %w", resource, err)
+		}
+		version = max(version, listed)
+		err = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
+			changes, err := r.Changes()
+			until := slices.DeleteFunc(changes, func(c Change) bool { return c.Version > listed })
+			return isList(Now(until)[resource], list.Items), err
+		})
+		if err != nil {
+			return 0, fmt.Errorf("wait until the recorded %s are those that are there: %w", resource, err)
+		}
+	}
+	return version, nil
+}
+
+// isList tells whether the recorded objects are those of a list, in the same
+// versions.
+func isList(recorded map[types.UID]*unstructured.Unstructured, listed []unstructured.Unstructured) bool {
+	return len(recorded) == len(listed) && !slices.ContainsFunc(listed, func(object unstructured.Unstructured) bool {
+		seen := recorded[object.GetUID()]
+		return seen == nil || seen.GetResourceVersion() != object.GetResourceVersion()
+	})
+}
+
+// Now returns the state after all changes.
+func Now(changes []Change) State {
+	state := State{}
+	for _, change := range changes {
+		state.apply(change)
+	}
+	return state
+}
+
+// States returns the state after each change, with the number of that change.
+// The state is the same value each time and is changed for the next one.
+func States(changes []Change) iter.Seq2[int, State] {
+	return func(yield func(int, State) bool) {
+		state := State{}
+		for i, change := range changes {
+			state.apply(change)
+			if !yield(i, state) {
+				return
+			}
+		}
+	}
+}

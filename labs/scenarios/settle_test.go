@@ -1,0 +1,95 @@
+package scenarios
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// witnessLabel marks the objects that settle needs. Expressions do not see
+// them.
+const witnessLabel = "lab.kcm-book.io/witness"
+
+func isWitness(object *unstructured.Unstructured) bool {
+	_, is := object.GetLabels()[witnessLabel]
+	return is
+}
+
+const witness = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {generateName: witness-, labels: {lab.kcm-book.io/witness: ""}}
+spec:
+  replicas: 1
+  selector: {matchLabels: {lab.kcm-book.io/witness: ""}}
+  template:
+    metadata: {labels: {lab.kcm-book.io/witness: ""}}
+    spec: {containers: [{name: web, image: "web:1"}]}
+`
+
+// settle waits until the loops have seen what there is and have synced the
+// object. For the first, a Deployment is created and its status awaited: a
+// loop's caches see things in the order in which they happen, so it has then
+// seen all that happened before. For the second, the object's generation is
+// raised by something that changes nothing, and observedGeneration awaited.
+func (s *scenario) settle(_ *testscript.TestScript, args []string) error {
+	o, name, err := s.locate(args[0])
+	if err != nil {
+		return err
+	}
+	touch, known := touches[o.resource.Resource]
+	if !known {
+		return fmt.Errorf("%s has no observedGeneration", args[0])
+	}
+	if err := s.seen(); err != nil {
+		return fmt.Errorf("settle %s: %w", args[0], err)
+	}
+	s.touched++ // a value that it has not had
+	patch := fmt.Appendf(nil, touch, s.touched)
+	touched, err := s.api(o.resource).Patch(context.Background(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return err
+	}
+	return s.poll(args[0]+" was synced", func(now history.State) (bool, error) {
+		object := now[o.resource.Resource][touched.GetUID()]
+		if object == nil {
+			return false, errAbsent{args[0]}
+		}
+		observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+		return observed >= touched.GetGeneration(), fmt.Errorf("generation %d, observed %d", touched.GetGeneration(), observed)
+	})
+}
+
+// touches raise an object's generation. A generation is raised by any change of
+// the spec; these are of fields that have no effect on pods that run.
+var touches = map[string]string{
+	"deployments":            `{"spec": {"revisionHistoryLimit": 10%d}}`,
+	"replicasets":            `{"spec": {"template": {"metadata": {"annotations": {"lab.kcm-book.io/touched": "%d"}}}}}`,
+	"replicationcontrollers": `{"spec": {"template": {"metadata": {"annotations": {"lab.kcm-book.io/touched": "%d"}}}}}`,
+}
+
+// seen returns when the loops have seen all that has happened until now.
+func (s *scenario) seen() error {
+	object, err := parseManifest(witness, "")
+	if err != nil {
+		return err
+	}
+	created, err := s.api(kindOf["deployment"]).Create(context.Background(), object, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return s.poll("the loops have seen what there is", func(now history.State) (bool, error) {
+		object := now["deployments"][created.GetUID()]
+		if object == nil {
+			return false, errAbsent{"deployment/" + created.GetName()}
+		}
+		replicas, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
+		return replicas == 1, nil
+	})
+}
