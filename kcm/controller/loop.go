@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,6 +15,11 @@ import (
 // RetryForever as [LoopConfig.MaxRetries] keeps a failing key in the queue
 // until its sync succeeds.
 const RetryForever = -1
+
+// ErrStaleCache, wrapped in what Sync returns, says that the caches do not show
+// yet what an earlier sync has written. That is no failure: the key is put
+// back, and nobody is told.
+var ErrStaleCache = errors.New("the cache is behind")
 
 // LoopConfig says how a [Loop] behaves.
 type LoopConfig[K comparable] struct {
@@ -103,6 +109,9 @@ func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
 	switch {
 	case err == nil:
 		l.queue.Forget(key)
+	case errors.Is(err, ErrStaleCache):
+		klog.FromContext(ctx).V(4).Info("Sync has to wait", "key", key, "reason", err)
+		l.queue.AddRateLimited(key)
 	case ctx.Err() != nil:
 		// The loop is being stopped, which is most likely why the sync failed.
 	case l.MaxRetries == RetryForever:

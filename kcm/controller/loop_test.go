@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,26 @@ func TestAFailingKeyIsTriedAgainAfterGrowingDelaysUntilItSucceeds(t *testing.T) 
 		})
 		ms := time.Millisecond
 		assert.Equal(t, []time.Duration{0, 5 * ms, 15 * ms, 35 * ms, 75 * ms}, seen.times)
+	})
+}
+
+func TestAKeyThatWaitsForTheCacheIsTriedAgainHoweverOften(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		seen := newCalls()
+		run(t, 1, LoopConfig[string]{Name: "waits", MaxRetries: 1, Sync: func(_ context.Context, key string) error {
+			if seen.note(key) < 5 {
+				return fmt.Errorf("not yet: %w", ErrStaleCache)
+			}
+			return nil
+		}}, func(loop *Loop[string]) {
+			loop.Add("a")
+			time.Sleep(time.Hour)
+		})
+		assert.Len(t, seen.list(), 5)
+		failures, err := testutil.GetCounterMetricValue(syncErrors.WithLabelValues("waits"))
+		require.NoError(t, err)
+		assert.Zero(t, failures, "waiting is no failure")
 	})
 }
 

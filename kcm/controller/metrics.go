@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ var registerSyncMetrics = sync.OnceFunc(func() {
 
 func observeSync(loop string, took time.Duration, err error) {
 	syncDuration.WithLabelValues(loop).Observe(took.Seconds())
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrStaleCache) {
 		syncErrors.WithLabelValues(loop).Inc()
 	}
 }

@@ -54,7 +54,7 @@ func (w *ownWrites) wrote(set cache.ObjectName, version string) {
 	}
 }
 
-// observed returns an error while the cache lacks something that the set's
+// observed returns [controller.ErrStaleCache] while the cache lacks something that the set's
 // syncs have written.
 func (w *ownWrites) observed(set cache.ObjectName) error {
 	w.mu.Lock()
@@ -64,7 +64,7 @@ func (w *ownWrites) observed(set cache.ObjectName) error {
 		return nil
 	}
 	if cached := w.cached.LastStoreSyncResourceVersion(); isOlder(cached, newest) {
-		return fmt.Errorf("cache is at version %s, %s has written version %s: wait for it", cached, set, newest)
+		return fmt.Errorf("%w: it is at version %s, and %s has written version %s", controller.ErrStaleCache, cached, set, newest)
 	}
 	delete(w.newest, set)
 	return nil

@@ -21,7 +21,7 @@ func TestOwnWritesHoldASetBackUntilTheCacheHasThem(t *testing.T) {
 
 	writes.wrote(web, "100")
 	writes.wrote(web, "99") // answers come in any order
-	assert.EqualError(t, writes.observed(web), "cache is at version 90, ns/web has written version 100: wait for it")
+	assert.EqualError(t, writes.observed(web), "the cache is behind: it is at version 90, and ns/web has written version 100")
 	assert.NoError(t, writes.observed(other))
 
 	cached = "99"
