@@ -54,7 +54,7 @@ func (c *Claimer[T]) Claim(ctx context.Context, objects []T) ([]T, error) {
 
 func (c *Claimer[T]) claim(ctx context.Context, obj T, canAdopt func() error) (bool, error) {
 	matches := c.Selector.Matches(labels.Set(obj.GetLabels()))
-	ref := metav1.GetControllerOf(obj)
+	ref := metav1.GetControllerOfNoCopy(obj)
 	ownerGoes := c.Owner.GetDeletionTimestamp() != nil
 	switch {
 	case ref != nil && ref.UID != c.Owner.GetUID():

@@ -2,8 +2,8 @@ package replication
 
 import (
 	"context"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,8 +53,9 @@ func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) erro
 	}
 }
 
-// deletePods deletes all pods at the same time. What makes one deletion fail,
-// unlike a quota, need not make the next one fail.
+// deletePods deletes all pods, many at the same time, and returns the first
+// error. What makes one deletion fail, unlike a quota, need not make the next
+// one fail.
 func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pods []*corev1.Pod) error {
 	klog.FromContext(ctx).V(2).Info("Too many replicas", "kind", c.Kind, "set", klog.KObj(set), "want", *set.Spec.Replicas, "deleting", len(pods))
 	uids := make([]types.UID, 0, len(pods))
@@ -63,19 +64,12 @@ func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pod
 	}
 	c.expectations.Expect(set, 0, uids...)
 
-	errs := make(chan error, len(pods))
-	var running sync.WaitGroup
+	var deletions errgroup.Group
+	deletions.SetLimit(maxInFlight)
 	for _, pod := range pods {
-		running.Go(func() { errs <- c.deletePod(ctx, set, pod) })
+		deletions.Go(func() error { return c.deletePod(ctx, set, pod) })
 	}
-	running.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return deletions.Wait()
 }
 
 // deletePod deletes one pod. That it is gone already is no failure, but the
