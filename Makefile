@@ -21,8 +21,21 @@ bin/kcm: ## build kcm (about 2 minutes the first time, then seconds)
 	@go build -ldflags '$(kcm_ldflags)' -o bin/kcm ./kcm/cmd/kcm
 
 .PHONY: demo
-demo: bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over
+demo: $(if $(on_kind),,bin/labcluster) bin/kcm ## see kcm at work: elect, roll out, fail over (CLUSTER=kind: with real containers)
 	@go run ./scripts/demo
+
+.PHONY: compare
+compare: bin/labcluster ## run the scenarios with kcm and with the original, side by side (RUN=regexp, CLUSTER=kind)
+	@go run ./scripts/compare $(if $(RUN),-run '$(RUN)')
+
+# The original as it is released, a program of its own. Built with the lab cluster's flags, it says which release it is.
+bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum
+	@echo "building the original kube-controller-manager; about 5 minutes the first time, then seconds"
+	@cd labs/controlplane && go build -buildvcs=false -tags '$(labcluster_tags)' -ldflags '$(labcluster_ldflags)' -o ../../$@ k8s.io/kubernetes/cmd/kube-controller-manager
+
+.PHONY: bench
+bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, about 15 minutes (ARGS="-rounds 5")
+	@go run ./scripts/bench $(ARGS)
 
 .PHONY: test
 test: bin/labcluster lint ## run everything: lint and all tests with the race detector

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+)
+
+// runLoad runs phases and keeps what they have taken together.
+func (t *trial) runLoad(ctx context.Context, phases []phase) error {
+	if len(phases) == 0 {
+		return nil
+	}
+	begin := time.Now()
+	before, err := t.leader.usage()
+	if err != nil {
+		return err
+	}
+	for _, p := range phases {
+		if err := t.profiled(ctx, p.name, func() error { return p.run(t, ctx) }); err != nil {
+			return err
+		}
+	}
+	end := time.Now()
+	after, err := t.leader.usage()
+	if err != nil {
+		return err
+	}
+	t.result.Values[keyPeak] = after.peak
+	t.result.Values[keyCPU] = after.cpu - before.cpu
+	if err := t.countRequests(begin, end); err != nil {
+		return err
+	}
+	t.say("load: CPU %.1f s, peak RSS %.0f MiB, %.0f requests", t.result.Values[keyCPU], after.peak, t.result.Values[keyRequests])
+	return nil
+}
+
+// countRequests keeps how many requests there were of each verb, and what for.
+func (t *trial) countRequests(begin, end time.Time) error {
+	requests, err := t.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
+		return isControllerManager(e.User) && !e.Time.Before(begin) && !e.Time.After(end)
+	})
+	if err != nil {
+		return err
+	}
+	t.result.Requests = map[string]int{}
+	for _, e := range requests {
+		t.result.Values[keyRequests]++
+		t.result.Values[keyRequestsOf(e.Verb)]++
+		t.result.Requests[describe(e)]++
+	}
+	return nil
+}
+
+// isControllerManager tells whether a user is the controller manager or one of
+// its loops. Nobody else on the cluster goes by these names.
+func isControllerManager(user string) bool {
+	return user == "system:kube-controller-manager" || strings.HasPrefix(user, "system:serviceaccount:kube-system:")
+}
+
+// describe says what a request was for, such as "update deployments/status",
+// and the status code if it has failed.
+func describe(e cluster.AuditEvent) string {
+	resource := e.Resource
+	if e.Subresource != "" {
+		resource += "/" + e.Subresource
+	}
+	if e.Code >= 400 {
+		return fmt.Sprintf("%s %s (%d)", e.Verb, resource, e.Code)
+	}
+	return e.Verb + " " + resource
+}

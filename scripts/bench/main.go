@@ -1,0 +1,92 @@
+// Command bench measures kcm beside the original kube-controller-manager.
+//
+// Both run in turns, each time on a fresh lab cluster, as processes with the
+// same flags and the same loops, and do the same work: they come up, roll out
+// a Deployment of 1000 pods, update it, scale it to zero, roll out 200
+// Deployments of 10 pods, and hand over to a second replica, once asked to
+// and once killed. A third cluster in each round has no controller manager: a
+// plain client creates 1000 pods there, which is the limit of what can be had.
+//
+// # What is measured, and how
+//
+// Times are from just before the request that starts something to the watch
+// event that shows it done; nothing is polled. The watch is bench's own, so its
+// cost is the same for both.
+//
+//   - cold start: from exec until each loop has done its first work. The work
+//     waits from before: a Deployment, a ReplicaSet and a ReplicationController
+//     of one pod each, a namespace without the ServiceAccount "default" and the
+//     ConfigMap kube-root-ca.crt, and a token Secret without token. A loop has
+//     started when its part of that is done. Health checks and metrics do not
+//     say so: both programs report a loop as running before its caches are
+//     filled.
+//   - pods exist, pods are Ready: by the pods themselves, not by the status of
+//     the Deployment. kwok plays the nodes; a pod is Ready a second after it
+//     was started at the earliest.
+//   - rolling update: until the status says what `kubectl rollout status`
+//     waits for.
+//   - scale to zero: until the last pod is gone.
+//   - failover: from the signal to the leader until another replica has created
+//     the pod of a ReplicaSet that was created when the leader's process had
+//     ended. The other replica was waiting for the Lease; the Lease's times are
+//     the default ones.
+//   - memory: resident set after the 1000 pods are Ready, and its peak at the
+//     end of the load, which is everything but cold start and failover. The
+//     original runs only the loops that kcm has; once in each round it runs all
+//     of its own, and its memory with 1000 pods is taken then, too.
+//   - CPU: user and system time of the process during the load.
+//   - requests: those in the API server's audit log during the load by the
+//     controller manager and the ServiceAccounts of its loops. Watches are not
+//     in that log.
+//
+// After the counted rounds comes one that is not counted, in which CPU and heap
+// profiles are taken of both.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"syscall"
+)
+
+func main() {
+	b := &bench{}
+	flag.StringVar(&b.programs.kcm, "kcm", "bin/kcm", "the kcm `program` to measure")
+	flag.StringVar(&b.programs.original, "original", "bin/kube-controller-manager", "the original `program` to measure")
+	flag.StringVar(&b.out, "out", "build/bench", "`directory` for the results")
+	flag.IntVar(&b.rounds, "rounds", 3, "how many rounds are counted")
+	flag.BoolVar(&b.profile, "profile", true, "take profiles in a round of their own")
+	flag.BoolVar(&b.strict, "strict", false, "fail when a target is missed")
+	only := flag.String("only", "", "run only phases that match this `regexp`: limit, create, update, zero, many, clean, killed")
+	flag.Parse()
+	// A second Ctrl-C ends bench at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, b, *only); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted; everything that was started is stopped")
+		}
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, b *bench, only string) error {
+	if runtime.GOOS != "linux" {
+		return errors.New("memory and CPU time are read from /proc, so this needs Linux")
+	}
+	if b.rounds < 1 {
+		return fmt.Errorf("-rounds=%d: must be at least 1", b.rounds)
+	}
+	var err error
+	if b.only, err = regexp.Compile(only); err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	return b.run(ctx)
+}

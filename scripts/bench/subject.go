@@ -1,0 +1,75 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/kcm-book/kcm-book/kcm/app"
+	"github.com/kcm-book/kcm-book/labs/cluster"
+)
+
+// subject is what a trial measures.
+type subject struct {
+	name string
+	// program is empty for the limit, which is measured without a controller
+	// manager.
+	program string
+	// user is whose kubeconfig it gets.
+	user cluster.User
+	// allLoops says that it runs what it runs without --controllers.
+	allLoops bool
+}
+
+const (
+	kcmName      = "kcm"
+	originalName = "original"
+	allLoopsName = "original with all its loops"
+)
+
+var limit = subject{name: "limit"}
+
+func (b *bench) kcm() subject {
+	return subject{name: kcmName, program: b.programs.kcm, user: cluster.KCM}
+}
+
+// original is a program of its own and not bin/labcluster, which can be the
+// original too: the API server and all else in there would count as the
+// original's memory.
+func (b *bench) original() subject {
+	return subject{name: originalName, program: b.programs.original, user: cluster.Reference}
+}
+
+// originalWithAllLoops is the original as people run it. Most of its loops have
+// nothing to do here, but their caches are filled.
+func (b *bench) originalWithAllLoops() subject {
+	whole := b.original()
+	whole.name, whole.allLoops = allLoopsName, true
+	return whole
+}
+
+// sharedFlags are the flags that do not depend on the cluster.
+func sharedFlags() []string {
+	return []string{
+		"--controllers=" + strings.Join(app.KnownControllers(), ","),
+		"--use-service-account-credentials=true",
+		"--leader-elect=true",
+		"--kube-api-qps=1000",
+		"--kube-api-burst=2000",
+		"--bind-address=127.0.0.1",
+	}
+}
+
+// flags are the whole command line, the same for both.
+func (s subject) flags(c cluster.Cluster) []string {
+	kubeconfig := c.Kubeconfig(s.user)
+	flags := sharedFlags()
+	if s.allLoops {
+		flags = append(flags, "--controllers=*")
+	}
+	return append(flags,
+		"--kubeconfig="+kubeconfig,
+		"--authentication-kubeconfig="+kubeconfig,
+		"--authorization-kubeconfig="+kubeconfig,
+		"--service-account-private-key-file="+c.ServiceAccountKeyFile(),
+		"--root-ca-file="+c.RootCAFile(),
+	)
+}

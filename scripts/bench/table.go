@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+)
+
+// print shows the table, what it is about, and how many targets are met.
+func (r *report) print(out io.Writer, dir string) {
+	fmt.Fprintln(out)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tunit\tkcm\toriginal\tkcm/original\ttarget\t")
+	for _, row := range r.Rows {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.2f\t%s\t%s\n",
+			row.Name, row.Unit, row.KCM.show(), row.Original.show(), row.Ratio, row.Target.show(), row.Verdict.sign())
+	}
+	table.Flush()
+	fmt.Fprintf(out, "\n%s\n\nEverything is in %s, %s and %s.\n", r.caption(),
+		filepath.Join(dir, "bench.json"), filepath.Join(dir, "bench.svg"), filepath.Join(dir, "profiles"))
+	ties := ""
+	if n := r.count(tie); n > 0 {
+		ties = fmt.Sprintf(", %d of them by a tie", n)
+	}
+	reached := r.count(met) + r.count(tie)
+	fmt.Fprintf(out, "%d of %d targets are met%s.\n", reached, reached+r.missed(), ties)
+}
+
+// busy is the load of a machine on which more runs than bench itself.
+const busy = 1
+
+// caption says what one has to know to read the table.
+func (r *report) caption() string {
+	text := fmt.Sprintf("Median [least–greatest] of the rounds, on %d cores. %s\n", r.Machine.Cores, r.Rule)
+	text += "The original runs only the loops that kcm has, except in the row that says so."
+	if before := r.Rounds[0].Load; before > busy {
+		text += fmt.Sprintf("\nThe machine was busy before the first round (load %.1f): measure again when it is quiet.", before)
+	}
+	if r.Limit.Median > 0 {
+		text += fmt.Sprintf("\nThe limit: without a controller manager, a plain client with %d goroutines creates %s pods/s.", limitClients, r.Limit.show())
+		for _, row := range r.Rows {
+			if row.Key == keyRate {
+				text += fmt.Sprintf(" kcm reaches %.0f %% of that, the original %.0f %%.",
+					100*row.KCM.Median/r.Limit.Median, 100*row.Original.Median/r.Limit.Median)
+			}
+		}
+	}
+	return text
+}
+
+// show has as many digits as can be believed.
+func (s summary) show() string {
+	digits := 2
+	if s.Median >= 100 {
+		digits = 0
+	} else if s.Median >= 10 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f [%.*f–%.*f]", digits, s.Median, digits, s.Min, digits, s.Max)
+}
+
+func (t *target) show() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.AtLeast:
+		return fmt.Sprintf("≥ %.1f", t.Ratio)
+	default:
+		return fmt.Sprintf("≤ %.1f", t.Ratio)
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+)
+
+// nodes have room for 1000 pods each.
+const nodes = 10
+
+// trial is one subject on one cluster.
+type trial struct {
+	bench   *bench
+	subject subject
+	result  *result
+	cluster cluster.Cluster
+	client  kubernetes.Interface
+	watch   *watch
+	// died ends the trial when a controller manager has ended by itself.
+	died func(error)
+	// leader is the replica that leads; all are those that were started.
+	leader *process
+	all    []*process
+	// profiler is nil in rounds that are counted.
+	profiler *profiler
+}
+
+// trial runs all phases for a subject on a cluster of its own.
+func (b *bench) trial(ctx context.Context, s subject, result *result, profile bool) (err error) {
+	if s == limit && !b.only.MatchString("limit") || s.allLoops && !b.only.MatchString("create") {
+		return nil
+	}
+	c, err := cluster.Start(ctx, cluster.WithNodes(nodes))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	client, err := newClient(c)
+	if err != nil {
+		return err
+	}
+	ctx, died := context.WithCancelCause(ctx)
+	defer died(nil)
+	t := &trial{bench: b, subject: s, result: result, cluster: c, client: client, died: died}
+	if profile {
+		if t.profiler, err = newProfiler(t); err != nil {
+			return err
+		}
+	}
+	if err := t.prepare(ctx); err != nil {
+		return err
+	}
+	var stopWatch func()
+	if t.watch, stopWatch, err = startWatch(ctx, client); err != nil {
+		return err
+	}
+	defer stopWatch()
+	defer t.endAll()
+	if s == limit {
+		return t.createRaw(ctx)
+	}
+	return t.runPhases(ctx)
+}
+
+// newClient returns a client without limits that speaks what controllers
+// speak.
+func newClient(c cluster.Cluster) (kubernetes.Interface, error) {
+	config := c.RESTConfig(cluster.Admin)
+	config.UserAgent = "bench"
+	config.ContentType = runtime.ContentTypeProtobuf
+	return kubernetes.NewForConfig(config)
+}
+
+// startReplica starts the subject once more.
+func (t *trial) startReplica() (*process, error) {
+	flags := t.subject.flags(t.cluster)
+	if t.profiler != nil {
+		flags = append(flags, t.profiler.flags()...)
+	} else {
+		flags = append(flags, "--secure-port=0")
+	}
+	name := fmt.Sprintf("round-%d-%s-%d.log", t.result.Round, t.subject.name, len(t.all)+1)
+	p, err := startProcess(t.subject.program, flags, filepath.Join(t.bench.logs(), name), t.died)
+	if err != nil {
+		return nil, err
+	}
+	t.all = append(t.all, p)
+	return p, nil
+}
+
+func (t *trial) endAll() {
+	for _, p := range t.all {
+		p.end(syscall.SIGKILL)
+	}
+}
+
+// set keeps a time that was measured.
+func (t *trial) set(key string, seconds time.Duration) { t.result.Values[key] = seconds.Seconds() }
+
+func (t *trial) say(format string, args ...any) {
+	t.bench.say(t.result.Round, t.subject.name, format, args...)
+}
+
+// phase is a part of a trial.
+type phase struct {
+	name string
+	run  func(*trial, context.Context) error
+	// neededBy are the phases that go on with what this one has made.
+	neededBy []string
+}
+
+var (
+	loadPhases = []phase{
+		{name: "create", run: (*trial).create, neededBy: []string{"update", "zero"}},
+		{name: "update", run: (*trial).update},
+		{name: "zero", run: (*trial).scaleToZero},
+		{name: "many", run: (*trial).createMany},
+	}
+	failoverPhases = []phase{
+		{name: "clean", run: (*trial).failOverClean},
+		{name: "killed", run: (*trial).failOverKilled},
+	}
+)
+
+// runPhases runs what -only has left: the load, then the failovers. Nothing is
+// failed over while profiles are taken.
+func (t *trial) runPhases(ctx context.Context) error {
+	if err := t.coldStart(ctx); err != nil {
+		return err
+	}
+	if t.subject.allLoops {
+		return t.create(ctx) // its memory is all that is asked for
+	}
+	if err := t.runLoad(ctx, t.wanted(loadPhases)); err != nil {
+		return err
+	}
+	if t.profiler != nil {
+		return nil
+	}
+	for _, p := range t.wanted(failoverPhases) {
+		if err := p.run(t, ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wanted returns the phases that -only asks for, and those that they need.
+func (t *trial) wanted(phases []phase) []phase {
+	matches := func(name string) bool { return t.bench.only.MatchString(name) }
+	return slices.DeleteFunc(slices.Clone(phases), func(p phase) bool {
+		return !matches(p.name) && !slices.ContainsFunc(p.neededBy, matches)
+	})
+}
