@@ -18,8 +18,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -136,12 +134,10 @@ func (r *replica) exitCode(t *testing.T) int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// get asks kcm for path with the credentials of config, or with none.
-func (r *replica) get(t *testing.T, config *rest.Config, path string) (int, string) {
+// get asks kcm for path as the admin.
+func (r *replica) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	if config == nil {
-		config = &rest.Config{}
-	}
+	config := clustertest.Cluster().RESTConfig(cluster.Admin)
 	config.TLSClientConfig.Insecure = true // kcm made its certificate itself
 	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
 	client, err := rest.HTTPClientFor(config)
@@ -160,7 +156,7 @@ func (r *replica) waitUntilServing(t *testing.T) {
 	t.Helper()
 	r.waitUntilLeading(t)
 	clustertest.Eventually(t, "kcm recognises the admin", func(context.Context) (bool, string, error) {
-		code, body := r.get(t, admin(), "/metrics")
+		code, body := r.get(t, "/metrics")
 		return code == http.StatusOK, body, nil
 	})
 }
@@ -168,170 +164,6 @@ func (r *replica) waitUntilServing(t *testing.T) {
 func (r *replica) waitUntilLeading(t *testing.T) {
 	t.Helper()
 	r.waitForLog(t, `"Starting controller" controller="serviceaccount-controller"`)
-}
-
-// holder returns who holds the Lease, and "" when it is free.
-func holder(t *testing.T, lease string) string {
-	t.Helper()
-	l, err := clustertest.Client(t).CoordinationV1().Leases("kube-system").Get(t.Context(), lease, metav1.GetOptions{})
-	require.NoError(t, err)
-	if l.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *l.Spec.HolderIdentity
-}
-
-func admin() *rest.Config { return clustertest.Cluster().RESTConfig(cluster.Admin) }
-
-func TestHealthIsForEveryoneAndTheRestForThoseWhoMay(t *testing.T) {
-	t.Parallel()
-	r := start(t, "serving")
-	r.waitUntilServing(t)
-	nobody := serviceAccount(t)
-	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
-		code, body := r.get(t, nil, path)
-		assert.Equal(t, http.StatusOK, code, "%s: %s", path, body)
-	}
-	for _, path := range []string{"/metrics", "/metrics/slis", "/configz", "/flagz", "/statusz", "/debug/pprof/", "/healthz/leaderElection"} {
-		code, _ := r.get(t, nil, path)
-		assert.Equal(t, http.StatusForbidden, code, "%s without credentials", path)
-		code, _ = r.get(t, nobody, path)
-		assert.Equal(t, http.StatusForbidden, code, "%s with a token of somebody without permission", path)
-		code, body := r.get(t, admin(), path)
-		assert.Equal(t, http.StatusOK, code, "%s as admin: %s", path, body)
-	}
-	code, _ := r.get(t, &rest.Config{BearerToken: "made-up"}, "/metrics")
-	assert.Equal(t, http.StatusUnauthorized, code)
-}
-
-// serviceAccount returns the credentials of a ServiceAccount that may do nothing.
-func serviceAccount(t *testing.T) *rest.Config {
-	t.Helper()
-	token, err := clustertest.Client(t).CoreV1().ServiceAccounts(clustertest.Namespace(t)).
-		CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	return &rest.Config{BearerToken: token.Status.Token}
-}
-
-func TestWhatIsServedTellsOfTheControllers(t *testing.T) {
-	t.Parallel()
-	r := start(t, "telling", "--controllers=serviceaccount-controller,replicaset-controller", "--concurrent-replicaset-syncs=7")
-	r.waitUntilServing(t)
-	_, health := r.get(t, admin(), "/healthz?verbose")
-	for _, check := range []string{"ping", "leaderElection", "serviceaccount-controller", "replicaset-controller"} {
-		assert.Contains(t, health, "[+]"+check+" ok")
-	}
-	_, config := r.get(t, admin(), "/configz")
-	assert.Contains(t, config, `"kubecontrollermanager.config.k8s.io"`)
-	assert.Contains(t, config, `"ConcurrentRSSyncs":7`)
-	_, flags := r.get(t, admin(), "/flagz")
-	assert.Regexp(t, `concurrent-replicaset-syncs\W+7`, flags)
-	_, status := r.get(t, admin(), "/statusz")
-	assert.Contains(t, status, "1.36")
-	clustertest.Eventually(t, "the metrics are there", func(context.Context) (bool, string, error) {
-		_, metrics := r.get(t, admin(), "/metrics")
-		for _, want := range []string{
-			`leader_election_master_status{name="telling"} 1`,
-			`kcm_loop_sync_duration_seconds_count{loop="serviceaccount-controller"}`,
-			`workqueue_adds_total{name="serviceaccount"}`,
-			`rest_client_requests_total{code="200"`,
-			`running_managed_controllers{manager="kube-controller-manager",name="serviceaccount-controller"} 1`,
-			`kubernetes_build_info{`,
-			`kubernetes_feature_enabled{name="ComponentFlagz",stage="BETA"} 1`,
-		} {
-			if !strings.Contains(metrics, want) {
-				return false, "no " + want, nil
-			}
-		}
-		return true, "", nil
-	})
-}
-
-func TestProfilesAreServedOnlyWhenProfilingIsOn(t *testing.T) {
-	t.Parallel()
-	r := start(t, "no-profiling", "--profiling=false")
-	r.waitUntilServing(t)
-	code, _ := r.get(t, admin(), "/debug/pprof/")
-	assert.Equal(t, http.StatusNotFound, code)
-}
-
-func TestAStoppedLeaderHandsOver(t *testing.T) {
-	t.Parallel()
-	// Without a release the second would have to wait for half a minute.
-	long := []string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=20s"}
-	first := start(t, "stopped", long...)
-	first.waitUntilLeading(t)
-	second := start(t, "stopped", long...)
-	second.waitForLog(t, "Attempting to acquire leader lease")
-
-	stopped := time.Now()
-	require.NoError(t, first.cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 0, first.exitCode(t))
-	second.waitUntilLeading(t)
-	assert.Less(t, time.Since(stopped), 15*time.Second)
-}
-
-func TestAKilledLeaderIsReplacedWhenItsLeaseHasRunOut(t *testing.T) {
-	t.Parallel()
-	first := start(t, "killed")
-	first.waitUntilLeading(t)
-	before := holder(t, "killed")
-	second := start(t, "killed")
-	second.waitForLog(t, "Attempting to acquire leader lease")
-	require.NoError(t, first.cmd.Process.Kill())
-	second.waitUntilLeading(t)
-	assert.NotEqual(t, before, holder(t, "killed"))
-}
-
-func TestALeaderThatLosesItsLeaseEnds(t *testing.T) {
-	t.Parallel()
-	r := start(t, "lost")
-	r.waitUntilLeading(t)
-	leases := clustertest.Client(t).CoordinationV1().Leases("kube-system")
-	clustertest.Eventually(t, "the Lease is somebody else's", func(ctx context.Context) (bool, string, error) {
-		lease, err := leases.Get(ctx, "lost", metav1.GetOptions{})
-		require.NoError(t, err)
-		lease.Spec.HolderIdentity = new("somebody-else")
-		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
-		return err == nil, fmt.Sprint(err), nil
-	})
-	assert.Equal(t, 1, r.exitCode(t))
-	assert.Contains(t, r.log.String(), "kcm: lost the Lease")
-	assert.Equal(t, "somebody-else", holder(t, "lost"), "what is not ours is not released")
-}
-
-func TestAReplicaThatWaitsToLeadStopsAtOnce(t *testing.T) {
-	t.Parallel()
-	leader := start(t, "waiting")
-	leader.waitUntilLeading(t)
-	r := start(t, "waiting")
-	r.waitForLog(t, "Attempting to acquire leader lease")
-	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 0, r.exitCode(t))
-	assert.NotContains(t, r.log.String(), "Starting controller\" controller")
-}
-
-func TestEachControllerHasItsOwnIdentityWhenAskedTo(t *testing.T) {
-	t.Parallel()
-	// No other test runs this controller.
-	start(t, "identities", "--use-service-account-credentials", "--controllers=root-ca-cert-publisher")
-	namespace := clustertest.BareNamespace(t)
-	clustertest.Eventually(t, "the root CA is published", func(context.Context) (bool, string, error) {
-		events, err := clustertest.Cluster().AuditEvents(func(e cluster.AuditEvent) bool {
-			return e.Verb == "create" && e.Resource == "configmaps" && e.Namespace == namespace
-		})
-		if len(events) == 0 {
-			return false, "no request", err
-		}
-		assert.Equal(t, "system:serviceaccount:kube-system:root-ca-cert-publisher", events[0].User)
-		return true, "", err
-	})
-}
-
-func TestLogsCanBeJSON(t *testing.T) {
-	t.Parallel()
-	r := start(t, "json", "--logging-format=json")
-	r.waitForLog(t, `"msg":"Starting","v":0,"version":`)
 }
 
 func TestAnAPIServerThatIsNotThereIsReportedInTime(t *testing.T) {
@@ -361,7 +193,7 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	t.Parallel()
 	// A cluster of its own: an API server that does not answer would disturb
 	// the other tests.
-	c, err := cluster.Start(t.Context())
+	c, err := cluster.StartEmbedded(t.Context())
 	require.NoError(t, err)
 	defer c.Close()
 	r := run(t, "0", "--kubeconfig="+c.Kubeconfig(cluster.KCM), "--secure-port=0", "--controllers=serviceaccount-controller")
@@ -372,16 +204,6 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 1, r.exitCode(t))
 	require.NoError(t, c.Continue(t.Context(), cluster.APIServer))
-}
-
-func TestWithoutElectionTheControllersRunAtOnce(t *testing.T) {
-	t.Parallel()
-	r := start(t, "unused", "--leader-elect=false")
-	r.waitUntilServing(t)
-	_, health := r.get(t, admin(), "/healthz?verbose")
-	assert.NotContains(t, health, "leaderElection")
-	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 0, r.exitCode(t))
 }
 
 func TestAPortThatIsTakenIsReported(t *testing.T) {
@@ -414,9 +236,9 @@ func TestALoopShowsWhatItExpects(t *testing.T) {
 	t.Parallel()
 	r := start(t, "debug", "--controllers=serviceaccount-controller,replicationcontroller-controller")
 	r.waitUntilServing(t)
-	code, body := r.get(t, admin(), "/debug/controllers/replicationcontroller-controller")
+	code, body := r.get(t, "/debug/controllers/replicationcontroller-controller")
 	assert.Equal(t, http.StatusOK, code)
 	assert.JSONEq(t, `{"expectations": []}`, body, "nothing was asked for")
-	code, _ = r.get(t, admin(), "/debug/controllers/serviceaccount-controller")
+	code, _ = r.get(t, "/debug/controllers/serviceaccount-controller")
 	assert.Equal(t, http.StatusNotFound, code, "this loop has nothing to show")
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cluster is a control plane with nodes. The embedded lab cluster implements it; a kind cluster can too.
+// Cluster is a control plane with nodes: an embedded lab cluster or a kind cluster.
 // All methods may be called concurrently.
 type Cluster interface {
 	// Dir is the directory that holds all files of the cluster.
@@ -40,7 +40,7 @@ type Cluster interface {
 	// oldest first. A nil keep keeps all.
 	AuditEvents(keep func(AuditEvent) bool) ([]AuditEvent, error)
 
-	// Kill kills a component with SIGKILL. It stays dead until Restart.
+	// Kill kills a component with SIGKILL. It stays dead until Restart. It is an error if it does not run.
 	Kill(context.Context, Component) error
 
 	// Stop freezes a component with SIGSTOP.
@@ -53,7 +53,7 @@ type Cluster interface {
 	// ready.
 	Restart(context.Context, Component) error
 
-	// Reference returns the command that runs the original kube-controller-manager of the cluster's version on this
+	// Reference returns the command that runs the original kube-controller-manager, that of bin/labcluster, on this
 	// cluster as the user Reference, each loop with its own service account, and with no open port. The given flags come
 	// last and win, so "--secure-port=12345" makes it serve. The caller starts it, leaves its standard input alone and
 	// waits for it; the end of ctx sends it SIGTERM, and the end of the calling process, in whatever way, ends it too.
@@ -82,11 +82,11 @@ const (
 // Component is a process of the control plane.
 type Component string
 
-// The components of the embedded cluster.
+// The components of a cluster.
 const (
 	Etcd      Component = "etcd"
 	APIServer Component = "kube-apiserver"
 	Scheduler Component = "kube-scheduler"
-	// Kwok plays the kubelets of all nodes.
+	// Kwok plays the kubelets of all nodes. A kind cluster has none.
 	Kwok Component = "kwok"
 )

@@ -144,8 +144,9 @@ func TestClustersRunSideBySideAndTheReferenceRunsOnOne(t *testing.T) {
 	require.ErrorContains(t, err, "not found", "the other cluster is another one")
 }
 
-// It changes the environment, so it runs before the tests that run in parallel.
+// These change the environment, so they run before the tests that run in parallel.
 func TestRunningIsTheClusterOfMakesDirectory(t *testing.T) {
+	t.Setenv("CLUSTER", "")
 	t.Setenv("LABCLUSTER_DIR", clustertest.Cluster().Dir())
 	c, err := cluster.Running()
 	require.NoError(t, err)
@@ -157,4 +158,18 @@ func TestRunningIsTheClusterOfMakesDirectory(t *testing.T) {
 	t.Setenv("LABCLUSTER_DIR", filepath.Join(t.TempDir(), "none"))
 	_, err = cluster.Running()
 	require.ErrorIs(t, err, cluster.ErrNotRunning)
+}
+
+func TestAMistypedClusterIsRefusedAndNeverTheEmbeddedOne(t *testing.T) {
+	t.Setenv("CLUSTER", "knid")
+	t.Setenv("LABCLUSTER_DIR", clustertest.Cluster().Dir())
+	_, err := cluster.Start(t.Context())
+	require.EqualError(t, err, `CLUSTER is "knid": set it to embedded or kind, or to nothing, which means embedded`)
+	_, err = cluster.Running()
+	require.EqualError(t, err, `CLUSTER is "knid": set it to embedded or kind, or to nothing, which means embedded`)
+
+	t.Setenv("CLUSTER", "kind")
+	_, err = cluster.Running()
+	require.ErrorContains(t, err, "not a kind cluster's directory")
+	require.True(t, cluster.OnKind())
 }

@@ -1,8 +1,8 @@
 // Package cluster gives tests, labs and the demo a Kubernetes control plane to run controllers on.
 //
-// [Start] runs the embedded lab cluster (bin/labcluster: etcd, kube-apiserver, kube-scheduler, and kwok for the nodes)
-// attached to the calling process, in a directory of its own. [Running] and [Attach] use one that is already up, such as
-// the one that `make cluster` left running.
+// [Start] starts what CLUSTER in the environment names. Without it, that is the embedded lab cluster (bin/labcluster: etcd,
+// kube-apiserver, kube-scheduler, and kwok for the nodes) attached to the calling process, in a directory of its own.
+// [Running] uses one that is already up, such as the one that `make cluster` left running.
 //
 // What is guaranteed:
 //   - When Start returns, the nodes are Ready, and a pod that is created is scheduled and, about a second later, Ready.
@@ -15,8 +15,17 @@
 //   - No controller manager runs. Namespaces stay Terminating, pods need a ServiceAccount that somebody created, and
 //     nobody but kwok touches nodes, until the caller starts kcm or the original ([Cluster.Reference]).
 //   - No container runs: kwok plays the kubelet. There are no logs, no exec, no network between pods. What a pod does is
-//     told by its annotations, see labs/controlplane/README.md.
+//     told by its annotations or by its container's flags, see labs/controlplane/README.md.
 //   - Nothing is durable. etcd does not sync to disk: a cluster survives the kill of any component, but not a power cut.
+//
+// With CLUSTER=kind it is a kind cluster, which needs Docker or Podman. What differs there:
+//   - Containers run, those of the images web:1, web:2 and web:3 of labs/web above all, which are loaded into the node. The
+//     node has room for 110 pods.
+//   - The control plane is kubeadm's, in the one node. kind's own controller manager has run until DNS was up, so that
+//     the first namespaces have what it creates; then it was taken away, and its Lease is free.
+//   - A component that crashes is started again by the kubelet; one that was killed with [Cluster.Kill] is not.
+//   - A process that is killed leaves its cluster behind. The next Start of the same user removes it.
+//   - The node image is that of kind's release for our minor version. KIND_NODE_IMAGE in the environment names another.
 //
 // Two controller managers on one cluster fight over the same objects, so a test of a loop never uses a cluster that
 // somebody else may be using: Start always makes a new one, and only Running and Attach, which say so in their names,

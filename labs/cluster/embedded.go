@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,24 +14,15 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
-
-// ErrNotRunning is returned, wrapped, by Running and Attach when no cluster runs in the directory.
-var ErrNotRunning = errors.New("no lab cluster is running")
 
 // How long the processes of a cluster get to end after Close before they are killed.
 const closeTimeout = 15 * time.Second
 
-// Start starts an embedded cluster that lives until Close is called, ctx ends or this process ends. It builds
-// bin/labcluster first if that is missing or older than its sources.
-func Start(ctx context.Context, opts ...Option) (Cluster, error) {
-	o := options{nodes: 3, progress: io.Discard}
-	for _, opt := range opts {
-		opt(&o)
-	}
+// StartEmbedded starts an embedded cluster, whatever CLUSTER in the environment says. It lives until Close is called, ctx
+// ends or this process ends. It builds bin/labcluster first if that is missing or older than its sources.
+func StartEmbedded(ctx context.Context, opts ...Option) (Cluster, error) {
+	o := newOptions(opts)
 	binary, err := Binary(ctx, buildProgress(o.progress))
 	if err != nil {
 		return nil, err
@@ -61,27 +51,15 @@ func buildProgress(progress io.Writer) io.Writer {
 
 // embedded is a cluster of bin/labcluster.
 type embedded struct {
+	access
 	binary string
-	state  state
 
 	// The attached labcluster process: closing stdin ends it. Nil for a cluster that was up before.
 	stdin  io.Closer
 	exited chan struct{}
 	cmd    *exec.Cmd
 
-	configs map[User]*rest.Config
-	close   func() error
-}
-
-// state is what `labcluster up --attach` prints and what it keeps in the state directory.
-type state struct {
-	Dir                   string            `json:"dir"`
-	Server                string            `json:"server"`
-	Kubeconfigs           map[string]string `json:"kubeconfigs"`
-	RootCA                string            `json:"rootCA"`
-	ServiceAccountKey     string            `json:"serviceAccountKey"`
-	NextServiceAccountKey string            `json:"nextServiceAccountKey"`
-	AuditLog              string            `json:"auditLog"`
+	close func() error
 }
 
 func start(ctx context.Context, binary string, o options) (*embedded, error) {
@@ -123,28 +101,6 @@ func start(ctx context.Context, binary string, o options) (*embedded, error) {
 	return c, nil
 }
 
-// directoryVariable in the environment is where `make cluster` has its cluster, relative to the root of the repository.
-const directoryVariable = "LABCLUSTER_DIR"
-
-// Running returns the cluster that `make cluster` left running in the repository, or ErrNotRunning. Like make, it looks in
-// the directory that LABCLUSTER_DIR in the environment names, otherwise in .labcluster. The cluster is shared with whoever
-// started it and with whatever controller manager runs on it: fit for labs and demos, not for tests of loops. Close leaves
-// it running.
-func Running() (Cluster, error) {
-	root, err := Root()
-	if err != nil {
-		return nil, err
-	}
-	dir := os.Getenv(directoryVariable)
-	if dir == "" {
-		dir = ".labcluster"
-	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(root, dir)
-	}
-	return Attach(dir)
-}
-
 // Attach returns the cluster that `bin/labcluster up --dir dir` left running, or ErrNotRunning. It is shared, as with
 // Running. Close leaves it running.
 func Attach(dir string) (Cluster, error) {
@@ -152,7 +108,7 @@ func Attach(dir string) (Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	content, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s: run 'make cluster'", ErrNotRunning, dir)
 	}
@@ -194,36 +150,6 @@ func lastMessage(text string) string {
 	return text
 }
 
-// load takes the state as labcluster wrote it.
-func (c *embedded) load(content []byte) error {
-	if err := json.Unmarshal(content, &c.state); err != nil {
-		return fmt.Errorf("read the state of the lab cluster: %w", err)
-	}
-	c.configs = map[User]*rest.Config{}
-	for user, path := range c.state.Kubeconfigs {
-		config, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			return fmt.Errorf("read kubeconfig of %s: %w", user, err)
-		}
-		config.QPS = -1
-		c.configs[User(user)] = config
-	}
-	return nil
-}
-
-func (c *embedded) Dir() string                       { return c.state.Dir }
-func (c *embedded) Server() string                    { return c.state.Server }
-func (c *embedded) Kubeconfig(user User) string       { return c.state.Kubeconfigs[string(user)] }
-func (c *embedded) RESTConfig(user User) *rest.Config { return rest.CopyConfig(c.configs[user]) }
-func (c *embedded) RootCAFile() string                { return c.state.RootCA }
-func (c *embedded) ServiceAccountKeyFile() string     { return c.state.ServiceAccountKey }
-func (c *embedded) NextServiceAccountKeyFile() string { return c.state.NextServiceAccountKey }
-func (c *embedded) AuditLog() string                  { return c.state.AuditLog }
-
-func (c *embedded) AuditEvents(keep func(AuditEvent) bool) ([]AuditEvent, error) {
-	return ReadAuditLog(c.state.AuditLog, keep)
-}
-
 func (c *embedded) Kill(ctx context.Context, component Component) error {
 	return c.run(ctx, "kill", string(component))
 }
@@ -259,28 +185,7 @@ func (c *embedded) run(ctx context.Context, args ...string) error {
 }
 
 func (c *embedded) Reference(ctx context.Context, flags ...string) *exec.Cmd {
-	kubeconfig := c.Kubeconfig(Reference)
-	args := append([]string{
-		"attached", "kube-controller-manager",
-		"--kubeconfig=" + kubeconfig,
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--service-account-private-key-file=" + c.ServiceAccountKeyFile(),
-		"--root-ca-file=" + c.RootCAFile(),
-		// The user itself may do little: each loop works as a service account, as with kubeadm.
-		"--use-service-account-credentials=true",
-		"--bind-address=127.0.0.1",
-		"--secure-port=0",
-	}, flags...)
-	cmd := exec.CommandContext(ctx, c.binary, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = closeTimeout
-	// It ends with its standard input, whose other end the kernel closes when this process ends, in whatever way. An error
-	// here is the answer of the caller's Start.
-	if _, err := cmd.StdinPipe(); err != nil {
-		cmd.Err = err
-	}
-	return cmd
+	return c.reference(ctx, c.binary, flags)
 }
 
 func (c *embedded) Close() error { return c.close() }

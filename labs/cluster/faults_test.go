@@ -124,7 +124,7 @@ func TestAClusterEndsWithTheProcessThatStartedIt(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cluster")
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childVariable+"="+dir)
+	child.Env = append(os.Environ(), childVariable+"="+dir, "CLUSTER=embedded")
 	output, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
@@ -261,7 +261,7 @@ func TestACrashDuringTheStartIsItsError(t *testing.T) {
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "cluster")
 	go killWhenItStarts(ctx, dir, "kube-apiserver")
-	_, err := cluster.Start(t.Context(), cluster.WithDir(dir))
+	_, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir))
 	require.ErrorContains(t, err, "kube-apiserver was ended by signal 9 (killed)")
 	require.False(t, exists(dir))
 }
@@ -341,7 +341,7 @@ func TestWhereNoClusterIsIsSaid(t *testing.T) {
 func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cluster")
-	c, err := cluster.Start(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
+	c, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
 	require.NoError(t, err)
 	defer c.Close()
 	processes := pids(t, dir)
@@ -353,7 +353,7 @@ func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
 func TestAClusterEndsWhenItCanNoLongerBeRecognised(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cluster")
-	c, err := cluster.Start(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
+	c, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
 	require.NoError(t, err)
 	defer c.Close()
 	processes := pids(t, dir)

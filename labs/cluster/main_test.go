@@ -46,10 +46,10 @@ func startAndWait(dir string) {
 	select {} // whoever started this process kills it
 }
 
-// start starts a cluster of the test's own.
+// start starts an embedded cluster of the test's own.
 func start(t *testing.T, opts ...cluster.Option) cluster.Cluster {
 	t.Helper()
-	c, err := cluster.Start(t.Context(), opts...)
+	c, err := cluster.StartEmbedded(t.Context(), opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c

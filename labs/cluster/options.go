@@ -16,13 +16,14 @@ func WithDir(dir string) Option {
 	return func(o *options) { o.dir = dir }
 }
 
-// WithNodes sets the number of nodes. The default is 3.
+// WithNodes sets the number of nodes. The default is 3. A kind cluster always has one, in which the control plane runs too:
+// a second would cost as much memory again.
 func WithNodes(n int) Option {
 	return func(o *options) { o.nodes = n }
 }
 
-// WithProgress sets where a few lines about what is being done go. The default is nowhere, except that a build of
-// bin/labcluster, which takes minutes when the build cache is cold, is announced on standard error.
+// WithProgress sets where a few lines about what is being done go, one Write for each. The default is nowhere, except that a
+// build of bin/labcluster, which takes minutes when the build cache is cold, is announced on standard error.
 func WithProgress(w io.Writer) Option {
 	return func(o *options) { o.progress = w }
 }

@@ -23,6 +23,11 @@ func commanded(words ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Containers[0].Command = words }
 }
 
+// flagging gives the first container flags of labs/web.
+func flagging(flags ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.Containers[0].Args = flags }
+}
+
 func withImage(image string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }
 }
@@ -51,7 +56,7 @@ func TestAPodIsReadyAboutASecondAfterItWasCreated(t *testing.T) {
 	require.True(t, *pod.Status.ContainerStatuses[0].Started)
 }
 
-func TestReadinessWaitsAsLongAsTheAnnotationSays(t *testing.T) {
+func TestReadinessWaitsAsLongAsTheAnnotationOrTheFlagSays(t *testing.T) {
 	t.Parallel()
 	namespace := clustertest.Namespace(t)
 	begin := time.Now()
@@ -61,6 +66,11 @@ func TestReadinessWaitsAsLongAsTheAnnotationSays(t *testing.T) {
 		create(t, namespace, newPod(name, annotated("ready-after", "0s")))
 	}
 	create(t, namespace, newPod("slow", annotated("ready-after", "3s")))
+	create(t, namespace, newPod("flagged", flagging("--ready-after=3s")))
+	create(t, namespace, newPod("overruled", flagging("--ready-after=never"), annotated("ready-after", "0s")))
+	untilPod(t, namespace, "overruled", "is Ready, as its annotation says", isReady)
+	untilPod(t, namespace, "flagged", "is Ready", isReady)
+	require.GreaterOrEqual(t, readyAfterStart(t, namespace, "flagged"), 2900*time.Millisecond)
 	untilPod(t, namespace, "slow", "is Ready", isReady)
 	require.GreaterOrEqual(t, time.Since(begin), 2900*time.Millisecond)
 	least := time.Hour
@@ -88,6 +98,7 @@ func TestWhatNeverGetsReadyIsNotReadyWhenOthersAre(t *testing.T) {
 	namespace := clustertest.Namespace(t)
 	create(t, namespace, newPod("broken", withImage("registry.example.com:5000/web:broken")))
 	create(t, namespace, newPod("never", annotated("ready-after", "never")))
+	create(t, namespace, newPod("flagged", flagging("--ready-after", "never")))
 	create(t, namespace, newPod("later", annotated("ready-after", "3s")))
 	untilPod(t, namespace, "later", "is Ready", isReady)
 	broken := untilPod(t, namespace, "broken", "waits for its image", func(p *corev1.Pod) bool {
@@ -97,6 +108,8 @@ func TestWhatNeverGetsReadyIsNotReadyWhenOthersAre(t *testing.T) {
 	require.Equal(t, "ImagePullBackOff", broken.Status.ContainerStatuses[0].State.Waiting.Reason)
 	never := untilPod(t, namespace, "never", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	require.False(t, isReady(never))
+	flagged := untilPod(t, namespace, "flagged", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	require.False(t, isReady(flagged))
 
 	patch := []byte(`{"spec":{"containers":[{"name":"main","image":"web:fixed"}]}}`)
 	_, err := clustertest.Client(t).CoreV1().Pods(namespace).Patch(t.Context(), "broken", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
@@ -140,7 +153,7 @@ func TestInitContainersRunFirst(t *testing.T) {
 	require.NotNil(t, pod.Status.InitContainerStatuses[1].State.Running)
 }
 
-func TestContainersEndAsTheirCommandOrAnnotationsAsk(t *testing.T) {
+func TestContainersEndAsTheirCommandFlagsOrAnnotationsAsk(t *testing.T) {
 	t.Parallel()
 	namespace := clustertest.Namespace(t)
 	never, onFailure := restarted(corev1.RestartPolicyNever), restarted(corev1.RestartPolicyOnFailure)
@@ -155,6 +168,11 @@ func TestContainersEndAsTheirCommandOrAnnotationsAsk(t *testing.T) {
 		{"sleep", newPod("sleep", onFailure, commanded("sleep", "1")), corev1.PodSucceeded, 0, time.Second},
 		{"exit", newPod("exit", never, commanded("sh", "-c", "exit 1")), corev1.PodFailed, 1, 0},
 		{"annotations", newPod("annotations", never, annotated("run-for", "1500ms"), annotated("exit-code", "7")), corev1.PodFailed, 7, 1500 * time.Millisecond},
+		{"flags", newPod("flags", never, flagging("--run-for=1500ms", "--exit-code=3")), corev1.PodFailed, 3, 1500 * time.Millisecond},
+		{"a flag in the command", newPod("flag", onFailure, commanded("/web", "--run-for", "1s")), corev1.PodSucceeded, 0, time.Second},
+		{"an exit code as a flag", newPod("exit-flag", never, flagging("-exit-code=2")), corev1.PodFailed, 2, 0},
+		{"flags and annotations", newPod("both", never, flagging("--run-for=1h", "--exit-code=3"), annotated("run-for", "1s"), annotated("exit-code", "4")), corev1.PodFailed, 4, time.Second},
+		{"a flag that is not understood", newPod("not-understood", never, flagging("--run-for=1s", "--exit-code=soon")), corev1.PodSucceeded, 0, time.Second},
 		{"no exit code", newPod("no-exit-code", never, commanded("sh", "-c", "exit 3"), annotated("exit-code", "1234")), corev1.PodFailed, 3, 0},
 		{"a loop's exit", newPod("loops-exit", never, commanded("sh", "-c", "while true; do exit 3; done"), annotated("run-for", "1s")), corev1.PodSucceeded, 0, time.Second},
 	}
@@ -217,6 +235,7 @@ func TestDeletionHonoursTheGracePeriod(t *testing.T) {
 	}{
 		{"well behaved", 30, newPod("well-behaved"), 400 * time.Millisecond, 10 * time.Second},
 		{"slow", 30, newPod("slow", annotated("stop-after", "3s")), 2900 * time.Millisecond, 15 * time.Second},
+		{"slow by a flag", 30, newPod("slow-by-a-flag", flagging("--stop-after=3s")), 2900 * time.Millisecond, 15 * time.Second},
 		// A deletionTimestamp has whole seconds: the grace period may end up to one second early.
 		{"deaf", 3, newPod("deaf", annotated("stop-after", "1h")), 1900 * time.Millisecond, 15 * time.Second},
 		{"forced", 0, newPod("forced", annotated("stop-after", "1h")), 0, 5 * time.Second},

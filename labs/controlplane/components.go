@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 
@@ -137,25 +138,10 @@ func (c cluster) environment() []string {
 	return []string{"HOME=" + c.Path("config")}
 }
 
-// auditPolicy leaves out what says nothing about a controller: probes, discovery, watches (their lists are there), the
-// API server's requests to itself and the nodes' heartbeats.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
-rules:
-- level: None
-  nonResourceURLs: ["/healthz*", "/livez*", "/readyz*", "/version*", "/metrics*", "/openapi*", "/api", "/api/*", "/apis", "/apis/*"]
-- level: None
-  users: ["system:apiserver"]
-- level: None
-  verbs: ["watch"]
-- level: None
-  users: ["` + kwokUser + `"]
-  resources:
-  - group: coordination.k8s.io
-    resources: ["leases"]
-- level: Metadata
-`
+// auditPolicy is in a file of its own because labs/cluster gives it to kind as well.
+//
+//go:embed audit-policy.yaml
+var auditPolicy string
 
 // schedulerConfig is for a scheduler that is alone and may be quick.
 func (c cluster) schedulerConfig() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	_ "time/tzdata" // time zones of CronJobs
 
@@ -65,12 +66,15 @@ func runKwok() {
 	}
 }
 
-// runKubectl runs kubectl as the admin of the cluster in --dir, which must come before kubectl's own arguments.
+// runKubectl runs kubectl as the admin of the cluster in --dir, which must come before kubectl's own arguments. If
+// --kubeconfig comes first, kubectl needs no cluster of ours.
 func runKubectl() {
 	dir, args := directory.CutFlag(os.Args[1:])
-	if err := setKubectlEnvironment(dir); err != nil {
-		fmt.Fprintf(os.Stderr, "labcluster: %v\n", err)
-		os.Exit(exitCode(err))
+	if len(args) == 0 || !strings.HasPrefix(args[0], "--kubeconfig") {
+		if err := setKubectlEnvironment(dir); err != nil {
+			fmt.Fprintf(os.Stderr, "labcluster: %v\n", err)
+			os.Exit(exitCode(err))
+		}
 	}
 	os.Args = append([]string{"kubectl"}, args...)
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {

@@ -18,7 +18,7 @@ import (
 
 const (
 	// patience is how long any part may take before the demo gives up.
-	patience = time.Minute
+	patience = 3 * time.Minute
 	// look is how often the demo looks for what it waits for.
 	look = 50 * time.Millisecond
 )

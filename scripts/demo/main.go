@@ -2,6 +2,8 @@
 // kcm elect a leader, a Deployment rolls out and is updated, the leader is
 // killed in the middle of an update and the other replica carries on.
 //
+// With CLUSTER=kind in the environment all that happens on a kind cluster.
+//
 // It records every change of every pod from the start and checks at the end
 // that at no moment there were too many pods or too few, and that none was
 // created twice.
@@ -43,8 +45,12 @@ func run(ctx context.Context, kcm string) error {
 		return fmt.Errorf("%w; make bin/kcm builds it", err)
 	}
 	story := &story{start: time.Now()}
-	story.step("A control plane: etcd, API server, scheduler and three simulated nodes")
-	c, err := cluster.Start(ctx)
+	if cluster.OnKind() {
+		story.step("A kind cluster: Kubernetes in a container, and real containers in it")
+	} else {
+		story.step("A control plane: etcd, API server, scheduler and three simulated nodes")
+	}
+	c, err := cluster.Start(ctx, cluster.WithProgress(progress{story}))
 	if err != nil {
 		return err
 	}
@@ -78,7 +84,11 @@ func (d *demo) play(ctx context.Context) error {
 		}
 	}
 	d.story.say("")
-	d.story.say("That was %s. To look around yourself: make cluster", time.Since(d.story.start).Round(time.Second))
+	lookAround := "make cluster"
+	if cluster.OnKind() {
+		lookAround += " CLUSTER=kind"
+	}
+	d.story.say("That was %s. To look around yourself: %s", time.Since(d.story.start).Round(time.Second), lookAround)
 	return nil
 }
 

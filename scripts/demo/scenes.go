@@ -56,8 +56,21 @@ func web() *appsv1.Deployment {
 			},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{container()}},
 			},
+		},
+	}
+}
+
+// container takes about a second to be ready, on simulated nodes and on kind,
+// where the probe asks it. A busy machine may take its time to answer.
+func container() corev1.Container {
+	ready := &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}
+	return corev1.Container{
+		Name: "web", Image: "web:1", Args: []string{"--ready-after=1s"},
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: ready},
+			PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 10,
 		},
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -26,6 +27,14 @@ func (s *story) say(format string, args ...any) {
 		return
 	}
 	fmt.Printf("  %5.1f s  %s\n", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// progress tells what is written to it, a line at a time.
+type progress struct{ story *story }
+
+func (p progress) Write(line []byte) (int, error) {
+	p.story.say("%s", strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 func bold(text string) string {

@@ -11,7 +11,8 @@
 //	}
 //
 // The cluster is started before the first test and ends after the last; it is never shared with another package or with
-// the cluster of `make cluster`. Tests of one package share it, so each works in a namespace of its own.
+// the cluster of `make cluster`. Tests of one package share it, so each works in a namespace of its own. It is always an
+// embedded one, whatever CLUSTER in the environment says.
 package clustertest
 
 import (
@@ -59,7 +60,7 @@ func Main(m *testing.M, loops ...Loop) {
 
 func run(m *testing.M, loops []Loop) int {
 	ctx := context.Background()
-	started, err := cluster.Start(ctx)
+	started, err := cluster.StartEmbedded(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clustertest:", err)
 		return 1

@@ -24,20 +24,28 @@ def init_runs: any(.status.initContainerStatuses[]?.state.running; . != null);
 # When the containers were started. A startTime has only whole seconds, so the containers' IDs say it in milliseconds.
 def started: [.status.containerStatuses[]?.containerID // "" | capture("^lab://(?<ms>[0-9]+)") | (.ms | tonumber) / 1000][0] // now;
 
+# The first container's command line, and what a flag on it says, as labs/web reads it: --name=value or --name value.
+def command_line: [.spec.containers[0] | (.command // [])[], (.args // [])[]] | join(" ");
+def flag($name): [command_line | capture("(^| )--?" + $name + "[= ](?<value>[^ ]+)") | .value][0] // "";
+
+# What an annotation asks for, otherwise the flag of the same name. What is not understood counts as absent.
+def asked_for($name): annotation($name), flag($name);
+def duration($name): [asked_for($name) | seconds | values][0];
+
 def init_for: (annotation("init-for") | seconds) // 0.5;
-def never_ready: annotation("ready-after") == "never";
-def ready_after: (annotation("ready-after") | seconds) // 1;
+def never_ready: [asked_for("ready-after") | select(. == "never" or seconds != null)][0] == "never";
+def ready_after: duration("ready-after") // 1;
 def gates_open: . as $pod | all(.spec.readinessGates[]?.conditionType; . as $type | $pod | condition($type) == "True");
 
-# What the first container's command asks for. A loop never ends.
-def command: [.spec.containers[0] | (.command // [])[], (.args // [])[]] | join(" ") | select(test("\\b(while|until|for)\\b") | not);
+# What a shell's commands in it ask for. A loop never ends.
+def command: command_line | select(test("\\b(while|until|for)\\b") | not);
 def asked_sleep: [command | capture("\\bsleep +(?<n>[0-9]+([.][0-9]+)?(ms|s|m|h)?)\\b") | .n | seconds][0];
 def asked_exit: [command | capture("\\bexit +(?<n>[0-9]{1,3})\\b") | .n | tonumber][0];
 
 # The templates in pod-exit.yaml find the code in the same way.
-def exit_code: [annotation("exit-code") | select(test("^[0-9]{1,3}$")) | tonumber][0] // asked_exit;
+def exit_code: [asked_for("exit-code") | select(test("^[0-9]{1,3}$")) | tonumber][0] // asked_exit;
 # How long the containers run; null if they run until the pod is deleted.
-def run_for: (annotation("run-for") | seconds) // asked_sleep // (if exit_code == null then null else 0 end);
+def run_for: duration("run-for") // asked_sleep // (if exit_code == null then null else 0 end);
 def ends_before_ready: run_for != null and (never_ready or run_for <= ready_after);
 def exits_next: phase == "Running" and containers_run and run_for != null
   and (ends_before_ready or (condition("ContainersReady") == "True" and (condition("Ready") == "True") == gates_open));
@@ -47,5 +55,5 @@ def stays_ended: .spec.restartPolicy == "Never" or (.spec.restartPolicy == "OnFa
 def restart_after: ([.status.containerStatuses[].restartCount] | max) as $n | if $n == 0 then 0 else [10 * pow(2; $n - 1), 300] | min end;
 
 # When a deleted pod's containers have ended: they are quick about it, but have no more than the grace period.
-def stop_after: (annotation("stop-after") | seconds) // 0.5;
+def stop_after: duration("stop-after") // 0.5;
 def stopped: [now + stop_after, (.metadata.deletionTimestamp | fromdateiso8601)] | min;

@@ -1,0 +1,366 @@
+package cluster_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	kind "sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
+)
+
+// onKind skips a test that creates kind clusters, unless that is asked for.
+func onKind(t *testing.T) {
+	t.Helper()
+	if !cluster.OnKind() {
+		t.Skip("it creates a kind cluster, which takes half a minute: run it with CLUSTER=kind")
+	}
+}
+
+// skipWithoutEngine skips the test if that is why Start has failed.
+func skipWithoutEngine(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, cluster.ErrNoEngine) {
+		t.Skipf("NOT TESTED ON KIND: %v", err)
+	}
+}
+
+// TestKind has its parts share a cluster.
+func TestKind(t *testing.T) {
+	onKind(t)
+	c, err := cluster.Start(t.Context(), cluster.WithProgress(t.Output()))
+	skipWithoutEngine(t, err)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	client := clientOf(t, c)
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, cluster.Cluster, kubernetes.Interface)
+	}{
+		{"no controller manager runs and its Lease is free", noControllerManagerRuns},
+		{"the users are those of the embedded cluster", usersAreTheEmbeddedOnes},
+		{"the audit log is on the host", auditLogIsOnTheHost},
+		{"the original mints tokens with either key", referenceMintsTokensWithEitherKey},
+		{"containers do what their flags say", containersObeyFlags},
+		{"the cluster of a killed process is removed by the next Start, and no other", orphansAreRemoved},
+		{"components die and come back", componentsDieAndComeBack},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, c, client) })
+	}
+}
+
+func noControllerManagerRuns(t *testing.T, _ cluster.Cluster, client kubernetes.Interface) {
+	_, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "kube-controller-manager", metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), err)
+	pods, err := client.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "component=kube-controller-manager"})
+	require.NoError(t, err)
+	for _, pod := range pods.Items { // the kubelet takes a moment to remove it
+		require.Nil(t, pod.Status.ContainerStatuses[0].State.Running)
+	}
+	dns, err := client.AppsV1().Deployments("kube-system").Get(t.Context(), "coredns", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, *dns.Spec.Replicas, dns.Status.AvailableReplicas, "DNS is up")
+}
+
+func usersAreTheEmbeddedOnes(t *testing.T, c cluster.Cluster, _ kubernetes.Interface) {
+	groups := map[cluster.User]string{cluster.Admin: "system:masters", cluster.KCM: "kcm-book:kcm", cluster.Reference: "kcm-book:reference"}
+	for user, group := range groups {
+		embedded, here := whoIs(t, clustertest.Cluster().RESTConfig(user)), whoIs(t, c.RESTConfig(user))
+		require.Equal(t, embedded.Username, here.Username)
+		require.Contains(t, embedded.Groups, group)
+		require.Contains(t, here.Groups, group)
+		info, err := os.Stat(c.Kubeconfig(user))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+}
+
+// whoIs returns who the API server takes a client for.
+func whoIs(t *testing.T, config *rest.Config) authenticationv1.UserInfo {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return self.Status.UserInfo
+}
+
+func auditLogIsOnTheHost(t *testing.T, c cluster.Cluster, client kubernetes.Interface) {
+	_, err := client.CoreV1().Secrets("default").Get(t.Context(), "absent", metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err))
+	events, err := c.AuditEvents(func(e cluster.AuditEvent) bool { return e.Name == "absent" })
+	require.NoError(t, err)
+	require.Len(t, events, 1)
+	require.Equal(t, "kubernetes-admin", events[0].User)
+	require.Equal(t, 404, events[0].Code)
+	noise, err := c.AuditEvents(func(e cluster.AuditEvent) bool {
+		return e.Verb == "watch" || strings.HasPrefix(e.User, "system:node:") && e.Resource == "leases"
+	})
+	require.NoError(t, err)
+	require.Empty(t, noise, "the policy is that of the embedded cluster")
+}
+
+// The original mints the tokens, so this is its test on kind too.
+func referenceMintsTokensWithEitherKey(t *testing.T, c cluster.Cluster, client kubernetes.Interface) {
+	for name, key := range map[string]string{"first": c.ServiceAccountKeyFile(), "next": c.NextServiceAccountKeyFile()} {
+		ctx, cancel := context.WithCancel(t.Context())
+		reference := c.Reference(ctx, "--controllers=serviceaccount-token-controller", "--leader-elect=false", "--service-account-private-key-file="+key)
+		require.NoError(t, reference.Start())
+		token := waitForToken(t, client, name)
+		cancel()
+		_ = reference.Wait()
+
+		config := rest.AnonymousClientConfig(c.RESTConfig(cluster.Admin))
+		config.BearerToken = token
+		require.Equal(t, "system:serviceaccount:default:default", whoIs(t, config).Username, "the %s key", name)
+	}
+	minted, err := c.AuditEvents(func(e cluster.AuditEvent) bool {
+		return e.Verb == "update" && e.Resource == "secrets" && slices.Contains(e.Groups, "kcm-book:reference")
+	})
+	require.NoError(t, err)
+	require.Len(t, minted, 2, "the tokens loop works as the controller manager itself")
+}
+
+// waitForToken creates a Secret for a token of the account default, and returns the token.
+func waitForToken(t *testing.T, client kubernetes.Interface, name string) string {
+	t.Helper()
+	secret := &corev1.Secret{Type: corev1.SecretTypeServiceAccountToken, ObjectMeta: metav1.ObjectMeta{
+		Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"},
+	}}
+	_, err := client.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{})
+	require.NoError(t, err)
+	var token string
+	clustertest.Eventually(t, "the Secret has a token", func(ctx context.Context) (bool, string, error) {
+		secret, err := client.CoreV1().Secrets("default").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		token = string(secret.Data[corev1.ServiceAccountTokenKey])
+		return token != "", "none yet", nil
+	})
+	return token
+}
+
+// flagged is a pod of web with these flags, and with the probe that makes --ready-after count.
+func flagged(name string, flags ...string) *corev1.Pod {
+	return newPod(name, func(p *corev1.Pod) {
+		main := &p.Spec.Containers[0]
+		main.Args = flags
+		main.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1}
+		main.ReadinessProbe.HTTPGet = &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}
+	})
+}
+
+func containersObeyFlags(t *testing.T, _ cluster.Cluster, client kubernetes.Interface) {
+	pods := client.CoreV1().Pods("default")
+	until := func(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
+		t.Helper()
+		var pod *corev1.Pod
+		clustertest.EventuallyWithin(t, time.Minute, "pod "+name+" "+what, func(ctx context.Context) (bool, string, error) {
+			var err error
+			if pod, err = pods.Get(ctx, name, metav1.GetOptions{}); err != nil {
+				return false, "", err
+			}
+			return is(pod), fmt.Sprintf("%+v", pod.Status), nil
+		})
+		return pod
+	}
+	for _, pod := range []*corev1.Pod{
+		flagged("later", "--ready-after=4s"),
+		flagged("never", "--ready-after=never"),
+		flagged("fails", "--run-for=2s", "--exit-code=3"),
+		flagged("lingers", "--stop-after=3s"),
+		newPod("broken", withImage("web:broken")),
+	} {
+		if pod.Name == "fails" {
+			pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		}
+		_, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	ready := until("later", "is Ready", isReady)
+	started := ready.Status.ContainerStatuses[0].State.Running.StartedAt.Time
+	require.GreaterOrEqual(t, readySince(ready).Sub(started), 3*time.Second, "both are whole seconds")
+	never := until("never", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	require.False(t, isReady(never))
+	failed := until("fails", "has failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	require.EqualValues(t, 3, failed.Status.ContainerStatuses[0].State.Terminated.ExitCode)
+	until("broken", "waits for its image", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
+			p.Status.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
+	})
+
+	until("lingers", "is Ready", isReady)
+	begin := time.Now()
+	require.NoError(t, pods.Delete(t.Context(), "lingers", metav1.DeleteOptions{}))
+	clustertest.Eventually(t, "pod lingers is gone", func(ctx context.Context) (bool, string, error) {
+		_, err := pods.Get(ctx, "lingers", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), "still there", nil
+	})
+	require.GreaterOrEqual(t, time.Since(begin), 3*time.Second)
+	require.Less(t, time.Since(begin), 20*time.Second, "less than its grace period")
+	require.NoError(t, pods.DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}))
+}
+
+func readySince(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+func componentsDieAndComeBack(t *testing.T, c cluster.Cluster, client kubernetes.Interface) {
+	namespaces := func() error {
+		_, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		return err
+	}
+	answers := func() {
+		t.Helper()
+		clustertest.Eventually(t, "the server answers", func(context.Context) (bool, string, error) {
+			err := namespaces()
+			return err == nil, fmt.Sprint(err), nil
+		})
+	}
+	for _, component := range []cluster.Component{cluster.APIServer, cluster.Etcd, cluster.Scheduler} {
+		require.NoError(t, c.Kill(t.Context(), component))
+		require.ErrorContains(t, c.Kill(t.Context(), component), string(component)+" does not run")
+		if component != cluster.Scheduler {
+			require.Error(t, namespaces())
+		}
+		require.NoError(t, c.Restart(t.Context(), component))
+		answers()
+	}
+	require.NoError(t, c.Restart(t.Context(), cluster.Scheduler), "one that runs is restarted too")
+
+	require.NoError(t, c.Stop(t.Context(), cluster.APIServer))
+	require.Error(t, namespaces())
+	require.NoError(t, c.Continue(t.Context(), cluster.APIServer))
+	answers()
+
+	require.EqualError(t, c.Kill(t.Context(), cluster.Kwok), "no kwok runs on kind: its node is a real one")
+	require.EqualError(t, c.Stop(t.Context(), "kubelet"), `no component "kubelet" on kind: it is one of etcd, kube-apiserver, kube-scheduler`)
+}
+
+// nodesOf returns the nodes of a kind cluster by its directory; none if there is no such directory yet.
+func nodesOf(t *testing.T, dir string) []nodes.Node {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	var state struct{ Name string }
+	if err != nil || json.Unmarshal(content, &state) != nil {
+		return nil
+	}
+	return nodesNamed(t, state.Name)
+}
+
+func nodesNamed(t *testing.T, name string) []nodes.Node {
+	t.Helper()
+	engine, err := kind.DetectNodeProvider()
+	require.NoError(t, err)
+	found, err := kind.NewProvider(engine).ListNodes(name)
+	require.NoError(t, err)
+	return found
+}
+
+func orphansAreRemoved(t *testing.T, c cluster.Cluster, client kubernetes.Interface) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"="+dir)
+	output, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	line, err := bufio.NewReader(output).ReadString('\n')
+	require.NoError(t, err)
+	_, err = strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err, line)
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	left := nodesOf(t, dir)
+	require.Len(t, left, 1, "nobody has removed it")
+
+	// Start removes it before it creates its own, which is not wanted here.
+	ctx, cancel := context.WithCancel(t.Context())
+	go cancelWhen(ctx, cancel, func() bool { return len(nodesOf(t, dir)) == 0 })
+	_, err = cluster.Start(ctx)
+	cancel()
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, exists(dir))
+	require.NotEmpty(t, nodesOf(t, c.Dir()))
+	_, err = client.CoreV1().Nodes().Get(t.Context(), nodesOf(t, c.Dir())[0].String(), metav1.GetOptions{})
+	require.NoError(t, err, "the one with a living owner goes on")
+}
+
+// cancelWhen calls cancel when the condition holds, unless the context has ended before.
+func cancelWhen(ctx context.Context, cancel func(), holds func() bool) {
+	for ctx.Err() == nil && !holds() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	cancel()
+}
+
+func TestKindLeavesNothingWhenItsStartIsInterrupted(t *testing.T) {
+	onKind(t)
+	dir := filepath.Join(t.TempDir(), "cluster")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	name := ""
+	go cancelWhen(ctx, func() { cancel(errors.New("the user has had enough")) }, func() bool {
+		created := nodesOf(t, dir)
+		if len(created) > 0 {
+			name = created[0].String()
+		}
+		return name != ""
+	})
+	_, err := cluster.Start(ctx, cluster.WithDir(dir))
+	cancel(nil)
+	skipWithoutEngine(t, err)
+	require.EqualError(t, err, "start kind cluster: the user has had enough")
+	require.Empty(t, nodesNamed(t, strings.TrimSuffix(name, "-control-plane")))
+	require.False(t, exists(dir))
+}
+
+func TestKindClustersAreLeftRunningAndAttachedTo(t *testing.T) {
+	onKind(t)
+	dir := filepath.Join(t.TempDir(), "cluster")
+	t.Setenv("LABCLUSTER_DIR", dir)
+	_, err := cluster.Running()
+	require.ErrorIs(t, err, cluster.ErrNotRunning)
+
+	started, err := cluster.KindUp(t.Context(), dir, t.Output())
+	skipWithoutEngine(t, err)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cluster.KindDown(dir) })
+	_, err = cluster.KindUp(t.Context(), dir, t.Output())
+	require.ErrorContains(t, err, "already holds a kind cluster")
+
+	c, err := cluster.Running()
+	require.NoError(t, err)
+	require.Equal(t, started.Server(), c.Server())
+	require.NoError(t, c.Close())
+	require.Len(t, nodesOf(t, dir), 1, "closing leaves it running")
+
+	require.NoError(t, cluster.KindDown(dir))
+	require.False(t, exists(dir))
+	require.ErrorIs(t, cluster.KindDown(dir), cluster.ErrNotRunning)
+}

@@ -1,0 +1,197 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kindexec "sigs.k8s.io/kind/pkg/exec"
+	"sigs.k8s.io/yaml"
+)
+
+func TestKindsConfigurationIsWhatKubeadmUnderstands(t *testing.T) {
+	t.Parallel()
+	config := kindConfig("kcm-book-1", "image:1", "/host/shared")
+	require.Equal(t, "kcm-book-1", config.Name)
+	require.Len(t, config.Nodes, 1)
+	require.Equal(t, "image:1", config.Nodes[0].Image)
+	require.Equal(t, "/host/shared", config.Nodes[0].ExtraMounts[0].HostPath)
+	kinds := []string{}
+	for _, patch := range config.KubeadmConfigPatches {
+		var object map[string]any
+		require.NoError(t, yaml.UnmarshalStrict([]byte(patch), &object), patch)
+		kinds = append(kinds, object["kind"].(string))
+	}
+	require.Equal(t, []string{"ClusterConfiguration", "InitConfiguration", "KubeletConfiguration"}, kinds)
+}
+
+func TestKindsComponentsAreHeldAndHaveNoLivenessProbe(t *testing.T) {
+	t.Parallel()
+	probe := &corev1.Probe{}
+	probe.HTTPGet = &corev1.HTTPGetAction{Port: intstr.FromInt32(2381)}
+	pod := corev1.Pod{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{
+			Name: "etcd", Command: []string{"etcd"}, LivenessProbe: probe, StartupProbe: probe,
+			Env:          []corev1.EnvVar{{Name: "NO_PROXY", Value: "*"}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/var/lib/etcd"}},
+		}},
+		Volumes: []corev1.Volume{{Name: "data"}},
+	}}
+	original, err := json.Marshal(pod)
+	require.NoError(t, err)
+	patch, err := yaml.YAMLToJSON([]byte(podPatches()["etcd+strategic.yaml"]))
+	require.NoError(t, err)
+	merged, err := strategicpatch.StrategicMergePatch(original, patch, corev1.Pod{})
+	require.NoError(t, err)
+	var patched corev1.Pod
+	require.NoError(t, json.Unmarshal(merged, &patched))
+
+	container := patched.Spec.Containers[0]
+	require.Nil(t, container.LivenessProbe)
+	require.NotNil(t, container.StartupProbe)
+	require.Equal(t, []string{"etcd"}, container.Command, "kubeadm looks for it")
+	require.Len(t, container.Env, 2)
+	require.Len(t, container.VolumeMounts, 2)
+	require.Len(t, patched.Spec.Volumes, 2)
+	require.Contains(t, container.Env, corev1.EnvVar{Name: "PATH", Value: "/lab/hold:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"})
+}
+
+func TestOnlyTheAPIServerTrustsASecondKey(t *testing.T) {
+	t.Parallel()
+	patches := podPatches()
+	require.Len(t, patches, 4)
+	var operations []map[string]string
+	require.NoError(t, yaml.UnmarshalStrict([]byte(patches["kube-apiserver+json.yaml"]), &operations))
+	require.Equal(t, []map[string]string{{
+		"op": "add", "path": "/spec/containers/0/command/-", "value": "--service-account-key-file=/lab/service-account-next.pub",
+	}}, operations)
+}
+
+func TestAnArchiveOfWebHasAnImageForEachVersion(t *testing.T) {
+	t.Parallel()
+	archive, err := webArchive([]byte("program"), "arm64")
+	require.NoError(t, err)
+	content, err := io.ReadAll(archive)
+	require.NoError(t, err)
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+	for _, version := range []string{"1", "2", "3"} {
+		tag, err := name.NewTag("web:" + version)
+		require.NoError(t, err)
+		image, err := tarball.Image(open, &tag)
+		require.NoError(t, err)
+		config, err := image.ConfigFile()
+		require.NoError(t, err)
+		require.Equal(t, "arm64", config.Architecture)
+		require.Equal(t, []string{"/web"}, config.Config.Entrypoint)
+		require.Equal(t, []string{"VERSION=" + version}, config.Config.Env)
+	}
+	broken, err := name.NewTag("web:broken")
+	require.NoError(t, err)
+	_, err = tarball.Image(open, &broken)
+	require.Error(t, err)
+}
+
+// pretend puts programs into PATH, and nothing else, that are these shell scripts.
+func pretend(t *testing.T, scripts map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for program, script := range scripts {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"+script), 0o755))
+	}
+	t.Setenv("PATH", dir)
+}
+
+const dockerThatRuns = `case $1 in -v) echo Docker version 99;; esac`
+
+func TestWithoutAnEngineTheErrorSaysWhatToDo(t *testing.T) {
+	pretend(t, nil)
+	_, err := findEngine(t.Context())
+	require.ErrorIs(t, err, ErrNoEngine)
+	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and neither Docker nor Podman is installed: install one, or unset CLUSTER to use the embedded cluster")
+
+	pretend(t, map[string]string{"docker": `case $1 in -v) echo Docker version 99;; *) echo noise >&2; echo no daemon >&2; exit 1;; esac`})
+	_, err = findEngine(t.Context())
+	require.ErrorIs(t, err, ErrNoEngine)
+	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and docker does not answer: start it, or unset CLUSTER to use the embedded cluster: no daemon")
+}
+
+func TestPodmanByDockersNameIsPodman(t *testing.T) {
+	pretend(t, map[string]string{"docker": "echo podman version 5", "podman": "echo podman version 5"})
+	engine, err := findEngine(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "podman", engine.program)
+}
+
+func TestAnImageThatCannotBePulledIsOneLine(t *testing.T) {
+	pretend(t, map[string]string{"docker": `case $1 in -v) echo Docker version 99;; image) exit 1;; pull) echo Error: no such host >&2; exit 1;; esac`})
+	engine, err := findEngine(t.Context())
+	require.NoError(t, err)
+	c := &kindCluster{engine: engine, progress: io.Discard}
+	require.EqualError(t, c.ensureImage(t.Context(), "node:1"),
+		"the node image node:1 cannot be pulled: set KIND_NODE_IMAGE to a node image that the engine has, if it cannot reach the registry: Error: no such host")
+}
+
+func TestAKindClusterIsRemovedOnlyWhenItsOwnerIsGone(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", home)
+	pretend(t, map[string]string{"docker": dockerThatRuns})
+	engine, err := findEngine(t.Context())
+	require.NoError(t, err)
+	dir, err := newKindDir(filepath.Join(t.TempDir(), "cluster"))
+	require.NoError(t, err)
+	c := &kindCluster{}
+	c.Name, c.state = "kcm-book-1", kindFiles(dir)
+	require.NoError(t, c.save())
+
+	claim, err := claimKind(c.Name, dir)
+	require.NoError(t, err)
+	require.NoError(t, removeOrphans(engine))
+	require.FileExists(t, filepath.Join(dir, stateFile), "its owner lives")
+	require.NoError(t, claim.abandon())
+	require.NoError(t, removeOrphans(engine))
+	require.NoDirExists(t, dir)
+	require.NoError(t, removeOrphans(engine), "and that is all")
+}
+
+func TestOnlyTheFilesOfTheNamedClusterAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, stateFile), []byte(`{"kind": "labcluster-kind", "name": "kcm-book-1"}`), 0o600))
+	require.NoError(t, removeKindFiles(dir, "kcm-book-2"))
+	require.FileExists(t, filepath.Join(dir, stateFile))
+
+	_, err := newKindDir(dir)
+	require.ErrorContains(t, err, "already holds a kind cluster")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600))
+	require.ErrorContains(t, removeKindFiles(dir, "kcm-book-1"), "its directory stays")
+	require.FileExists(t, filepath.Join(dir, "mine"))
+	_, err = newKindDir(dir)
+	require.ErrorContains(t, err, "is not empty")
+}
+
+func TestAnErrorOfKindIsTheLineThatSaysWhy(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"much\nno space left\n": "no space left",
+		"docker: Error response from daemon: no space left.\nSee 'docker run --help'.\n":                        "docker: Error response from daemon: no space left.",
+		"[init] Using v1\nerror: the node is lame\n\nTo see the stack trace of this error execute with --v=5\n": "error: the node is lame",
+		"": "command \"docker run\" failed with error: exit status 1",
+	} {
+		err := &kindexec.RunError{Command: []string{"docker", "run"}, Output: []byte(said), Inner: errors.New("exit status 1")}
+		require.EqualError(t, saidBy(fmt.Errorf("create: %w", err)), want)
+	}
+	other := errors.New("other")
+	require.Equal(t, other, saidBy(other))
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"time"
+)
+
+// behaviour is what the flags ask for.
+type behaviour struct {
+	readyAfter time.Duration
+	neverReady bool
+	// ends says that it ends by itself, after runFor with exitCode.
+	ends     bool
+	runFor   time.Duration
+	exitCode int
+	// stopAfter is how long it goes on after SIGTERM.
+	stopAfter time.Duration
+}
+
+func parse(args []string) (behaviour, error) {
+	b := behaviour{}
+	flags := flag.NewFlagSet("web", flag.ContinueOnError)
+	flags.Func("ready-after", "how long /ready answers 503 after the start; `never` to do so for ever", func(value string) (err error) {
+		b.neverReady = value == "never"
+		if !b.neverReady {
+			b.readyAfter, err = time.ParseDuration(value)
+		}
+		return err
+	})
+	flags.DurationVar(&b.runFor, "run-for", 0, "how long to run before it ends by itself; for ever if it is not given")
+	flags.IntVar(&b.exitCode, "exit-code", 0, "the code to end with then; without --run-for it ends at once")
+	flags.DurationVar(&b.stopAfter, "stop-after", 0, "how long to take to end after SIGTERM")
+	if err := flags.Parse(args); err != nil {
+		return b, err
+	}
+	if flags.NArg() > 0 {
+		return b, fmt.Errorf("it takes flags only, not %q", flags.Arg(0))
+	}
+	flags.Visit(func(f *flag.Flag) { b.ends = b.ends || f.Name == "run-for" || f.Name == "exit-code" })
+	return b, nil
+}
