@@ -21,7 +21,8 @@
 //
 // and the same with REFERENCE=1. The scenarios in replication/ run twice, with
 // $KIND, $RESOURCE and $COMPONENT set for ReplicaSets and for
-// ReplicationControllers.
+// ReplicationControllers; what is about one of the two is in the folder of its
+// name.
 //
 // # Objects
 //
@@ -46,6 +47,7 @@
 //	owner(o)            the controlling owner as "Kind/name", or ""
 //	revision(o)         the annotation deployment.kubernetes.io/revision as a number, or 0
 //	ready(pod)          whether a pod is Ready and not being deleted
+//	rolledOut(o)        whether all pods of a deployment are of its present template and available, and its status says so
 //	sum(list)           of numbers
 //
 // # Verbs
@@ -53,11 +55,13 @@
 //	create FILE [OVERLAY]            create the objects in FILE, changed by OVERLAY
 //	patch [--status] OBJECT OVERLAY  change an object, or its status
 //	delete [--cascade=HOW] OBJECT    delete an object; HOW is orphan, background (default) or foreground
-//	kubectl ARG...                   run kubectl in the namespace; stdout and stderr check what it says
+//	kubectl ARG...                   run kubectl in the namespace; stdout and stderr check what it says;
+//	                                 it must succeed, or fail if there is a ! before it
+//	retry ARG...                     run kubectl until it succeeds, or until it fails if there is a ! before it
 //	let NAME [OBJECT] EXPR           store a value as vars.NAME
 //
 //	await [OBJECT] EXPR              wait until it is true; 30 seconds, 90 on kind
-//	settle OBJECT                    wait until the loop has nothing more to do about the object as things are
+//	settle [OBJECT]                  wait until the loops have seen what there is, and one has nothing more to do about the object
 //	event OBJECT COMPONENT TYPE REASON MESSAGE [COUNT]
 //	                                 wait for COUNT (1) events; MESSAGE is a regular expression for the whole text
 //
@@ -71,7 +75,9 @@
 //	start NAME FLAG...               start a manager of the scenario's own, whose Lease is in the namespace
 //	signal NAME SIGNAL               send TERM, KILL, STOP or CONT
 //	log NAME REGEXP                  wait until it has logged that
-//	get NAME USER PATH [CODE]        wait until it answers a request of USER (admin or anonymous) with CODE (200); then see stdout
+//	get NAME USER PATH [CODE [REGEXP]]
+//	                                 wait until it answers a request of USER with CODE (200) and with that; then see stdout. USER is admin,
+//	                                 account (the default ServiceAccount, which may do little), forger (has made up a token) or anonymous
 //	exits NAME CODE                  wait until it has ended, with that exit code
 //
 // The conditions [kind] and [reference] tell where a scenario runs, as in

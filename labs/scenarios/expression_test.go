@@ -28,7 +28,7 @@ var language = newLanguage()
 func newLanguage() *cel.Env {
 	list, object, text := cel.ListType(cel.DynType), cel.DynType, cel.StringType
 	options := []cel.EnvOption{
-		cel.OptionalTypes(), ext.Strings(), ext.Lists(), ext.Math(), ext.TwoVarComprehensions(),
+		cel.OptionalTypes(), ext.Strings(), ext.Encoders(), ext.Lists(), ext.Math(), ext.TwoVarComprehensions(),
 		cel.Variable("self", object),
 		cel.Variable("vars", cel.MapType(text, cel.DynType)),
 		cel.Variable("requests", list),
@@ -36,6 +36,7 @@ func newLanguage() *cel.Env {
 		unary("owner", object, text, owner),
 		unary("revision", object, cel.IntType, revision),
 		unary("ready", object, cel.BoolType, ready),
+		unary("rolledOut", object, cel.BoolType, rolledOut),
 		unary("sum", list, cel.IntType, sum),
 		cel.Function("condition", cel.Overload("condition", []*cel.Type{object, text}, object,
 			cel.BinaryBinding(func(object, kind ref.Val) ref.Val { return condition(object, string(kind.(types.String))) }))),
@@ -86,21 +87,34 @@ func (e *expression) isTrue(activation map[string]any) (bool, error) {
 	return bool(truth), nil
 }
 
-// activation is what an expression can see. The audit log is read only when it
-// is asked for.
+// activation is what an expression can see. What it does not ask for costs
+// nothing.
 func (s *scenario) activation(state history.State, self map[string]any) map[string]any {
 	seen := map[string]any{"vars": s.vars, "requests": func() any { return s.requests() }}
 	if self != nil {
 		seen["self"] = self
 	}
 	for _, resource := range recorded {
-		objects := []any{}
-		for _, object := range state.Objects(resource.Resource) {
-			if !isWitness(object) {
-				objects = append(objects, withDefaults(object))
+		seen[resource.Resource] = func() any {
+			objects := []any{}
+			for _, object := range state.Objects(resource.Resource) {
+				if !isWitness(object) {
+					objects = append(objects, s.view(object))
+				}
 			}
+			return objects
 		}
-		seen[resource.Resource] = objects
+	}
+	return seen
+}
+
+// view is withDefaults, once for each version of an object: those that look
+// back see it in many states.
+func (s *scenario) view(object *unstructured.Unstructured) map[string]any {
+	seen, ok := s.views[object]
+	if !ok {
+		seen = withDefaults(object)
+		s.views[object] = seen
 	}
 	return seen
 }
@@ -188,6 +202,18 @@ func revision(object ref.Val) ref.Val {
 func ready(pod ref.Val) ref.Val {
 	_, deleted, _ := unstructured.NestedString(native(pod), "metadata", "deletionTimestamp")
 	return types.Bool(!deleted && conditionOf(native(pod), "Ready")["status"] == "True")
+}
+
+// rolledOut asks what kubectl rollout status asks, and that all pods of the new
+// version are available.
+func rolledOut(deployment ref.Val) ref.Val {
+	number := func(path ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(native(deployment), path...)
+		return n
+	}
+	wanted := number("spec", "replicas")
+	return types.Bool(number("status", "observedGeneration") >= number("metadata", "generation") &&
+		number("status", "updatedReplicas") == wanted && number("status", "replicas") == wanted && number("status", "availableReplicas") == wanted)
 }
 
 func condition(object ref.Val, kind string) ref.Val {

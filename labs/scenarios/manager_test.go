@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // as kcm's main has it
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // as kcm's main has it
+	_ "k8s.io/component-base/metrics/prometheus/version"  // as kcm's main has it
 
 	"github.com/kcm-book/kcm-book/kcm/app"
 	"github.com/kcm-book/kcm-book/labs/cluster"

@@ -1,14 +1,19 @@
 package scenarios
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -31,8 +36,17 @@ func (s *scenario) start(ts *testscript.TestScript, args []string) error {
 	if s.managers[name] != nil {
 		return fmt.Errorf("%s runs already", name)
 	}
+	controllers := harmless
 	flags := append([]string{"--leader-elect-resource-namespace=" + s.namespace}, ownManagerFlags...)
-	m, err := startManager(harmless, append(flags, args[1:]...)...)
+	for _, flag := range args[1:] {
+		// This flag would add to what was said before.
+		if wanted, found := strings.CutPrefix(flag, "--controllers="); found {
+			controllers = wanted
+			continue
+		}
+		flags = append(flags, flag)
+	}
+	m, err := startManager(controllers, flags...)
 	if err != nil {
 		return err
 	}
@@ -92,12 +106,18 @@ func (s *scenario) get(ts *testscript.TestScript, args []string) error {
 		return err
 	}
 	wanted := http.StatusOK
-	if len(args) == 4 {
+	if len(args) >= 4 {
 		if wanted, err = strconv.Atoi(args[3]); err != nil {
 			return err
 		}
 	}
-	client, err := clientOf(args[1])
+	content := regexp.MustCompile("")
+	if len(args) == 5 {
+		if content, err = regexp.Compile("(?m)" + args[4]); err != nil {
+			return err
+		}
+	}
+	client, err := s.clientOf(args[1])
 	if err != nil {
 		return err
 	}
@@ -112,21 +132,30 @@ func (s *scenario) get(ts *testscript.TestScript, args []string) error {
 		if body, err = io.ReadAll(response.Body); err != nil {
 			return false, err
 		}
-		return response.StatusCode == wanted, fmt.Errorf("%s: %s", response.Status, body)
+		return response.StatusCode == wanted && content.Match(body), fmt.Errorf("%s: %s", response.Status, body)
 	})
 	ts.Stdout().Write(body)
 	return err
 }
 
 // clientOf returns a client with the credentials of a user.
-func clientOf(user string) (*http.Client, error) {
+func (s *scenario) clientOf(user string) (*http.Client, error) {
 	config := &rest.Config{}
 	switch user {
 	case "admin":
 		config = lab.RESTConfig(cluster.Admin)
+	case "account":
+		accounts := kubernetes.NewForConfigOrDie(lab.RESTConfig(cluster.Admin)).CoreV1().ServiceAccounts(s.namespace)
+		token, err := accounts.CreateToken(context.Background(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("ask for a token of the default ServiceAccount: %w", err)
+		}
+		config.BearerToken = token.Status.Token
+	case "forger":
+		config.BearerToken = "made-up"
 	case "anonymous":
 	default:
-		return nil, fmt.Errorf("unknown user %s: use admin or anonymous", user)
+		return nil, fmt.Errorf("unknown user %s: use admin, account, forger or anonymous", user)
 	}
 	// The manager has made its certificate itself.
 	config.TLSClientConfig.Insecure = true

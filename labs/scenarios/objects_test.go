@@ -53,7 +53,7 @@ func (s *scenario) find(o operand, state history.State) map[string]any {
 		if isWitness(object) || o.name != "" && object.GetName() != o.name {
 			continue
 		}
-		self := withDefaults(object)
+		self := s.view(object)
 		if o.selects == nil {
 			return self
 		}

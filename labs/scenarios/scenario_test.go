@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +29,7 @@ type scenario struct {
 	recording *history.Recording
 	mark      uint64         // the version of the last change before the last mark
 	vars      map[string]any // what let has stored
+	views     map[*unstructured.Unstructured]map[string]any
 	managers  map[string]*manager
 	touched   int // how often settle has touched an object
 }
@@ -72,7 +74,7 @@ var kindOf = map[string]schema.GroupVersionResource{
 // record what happens there.
 func setUp(env *testscript.Env, test string) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &scenario{vars: map[string]any{}, managers: map[string]*manager{}}
+	s := &scenario{vars: map[string]any{}, views: map[*unstructured.Unstructured]map[string]any{}, managers: map[string]*manager{}}
 	env.Values[scenarioKey{}] = s
 	env.Defer(func() { s.tearDown(cancel) })
 	config := lab.RESTConfig(cluster.Admin)
@@ -139,9 +141,13 @@ func (s *scenario) waitUntil(what, expression string) error {
 }
 
 // poll calls done with the newest state until it returns true. An error of done
-// is what was seen last.
+// is what was seen last. The first state is not older than the call, so that
+// what was true before the script's last change does not count.
 func (s *scenario) poll(what string, done func(history.State) (bool, error)) error {
 	deadline := time.Now().Add(patience())
+	if _, err := s.recording.CatchUp(context.Background()); err != nil {
+		return err
+	}
 	for {
 		changes, err := s.recording.Changes()
 		if err != nil {
@@ -165,6 +171,9 @@ func (s *scenario) poll(what string, done func(history.State) (bool, error)) err
 
 // now returns the newest state.
 func (s *scenario) now() (history.State, error) {
+	if _, err := s.recording.CatchUp(context.Background()); err != nil {
+		return nil, err
+	}
 	changes, err := s.recording.Changes()
 	return history.Now(changes), err
 }

@@ -3,15 +3,21 @@ package scenarios
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 )
+
+// How many scenarios run at the same time.
+const parallelScenarios = "8"
 
 // lab is the cluster that all scenarios share.
 var lab cluster.Cluster
@@ -30,14 +36,24 @@ func TestMain(m *testing.M) {
 
 // runOnCluster runs the tests while one manager runs all loops on a cluster.
 func runOnCluster(m *testing.M) (code int, err error) {
-	ctx := context.Background()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if lab, err = cluster.Start(ctx, cluster.WithProgress(os.Stderr)); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, lab.Close()) }()
+	// A kind cluster does not end by itself when Ctrl-C ends the tests.
+	defer context.AfterFunc(ctx, func() {
+		lab.Close()
+		os.Exit(1)
+	})()
 	loops, err := startManager(loops, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000")
 	if err != nil {
 		return 1, err
+	}
+	// Scenarios wait for the cluster most of the time, not for a processor. A -parallel on the command line comes later and wins.
+	if err := flag.Set("test.parallel", parallelScenarios); err != nil {
+		panic(err)
 	}
 	code = m.Run()
 	if loops.hasEnded() {
@@ -50,7 +66,8 @@ func runOnCluster(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// Scenarios in replication/ are about two kinds.
+// Scenarios in replication/ are about two kinds. What is about one of them is
+// in a folder of its own.
 var kinds = []struct{ kind, resource, component string }{
 	{"replicaset", "replicasets", "replicaset-controller"},
 	{"replicationcontroller", "replicationcontrollers", "replication-controller"},
@@ -61,9 +78,9 @@ func TestScenarios(t *testing.T) {
 		t.Run(dir, func(t *testing.T) { run(t, dir) })
 	}
 	for _, kind := range kinds {
-		t.Run(filepath.Join("replication", kind.kind), func(t *testing.T) {
-			run(t, "replication", "KIND="+kind.kind, "RESOURCE="+kind.resource, "COMPONENT="+kind.component)
-		})
+		variables := []string{"KIND=" + kind.kind, "RESOURCE=" + kind.resource, "COMPONENT=" + kind.component}
+		t.Run(filepath.Join("replication", kind.kind), func(t *testing.T) { run(t, "replication", variables...) })
+		t.Run(kind.kind, func(t *testing.T) { run(t, kind.kind, variables...) })
 	}
 }
 

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/history"
 )
 
 // verbs are the commands of scenarios beside testscript's own.
@@ -25,10 +27,11 @@ var verbs = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"create":   verb((*scenario).create, 1, 2),
 	"patch":    verb((*scenario).patch, 2, 3),
 	"delete":   verb((*scenario).delete, 1, 2),
-	"kubectl":  verb((*scenario).kubectl, 1, 20),
+	"kubectl":  kubectl,
+	"retry":    retry,
 	"let":      verb((*scenario).let, 2, 3),
 	"await":    verb((*scenario).await, 1, 2),
-	"settle":   verb((*scenario).settle, 1, 1),
+	"settle":   verb((*scenario).settle, 0, 1),
 	"event":    verb((*scenario).event, 5, 6),
 	"always":   verb((*scenario).always, 1, 1),
 	"never":    verb((*scenario).never, 1, 1),
@@ -38,7 +41,7 @@ var verbs = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"start":    verb((*scenario).start, 1, 20),
 	"signal":   verb((*scenario).signal, 2, 2),
 	"log":      verb((*scenario).waitForLog, 2, 2),
-	"get":      verb((*scenario).get, 3, 4),
+	"get":      verb((*scenario).get, 3, 5),
 	"exits":    verb((*scenario).exits, 2, 2),
 }
 
@@ -152,6 +155,29 @@ func (s *scenario) locate(argument string) (operand, string, error) {
 	return o, name, err
 }
 
+// kubectl is the verb that can be negated: some of what users ask is refused.
+func kubectl(ts *testscript.TestScript, neg bool, args []string) {
+	err := of(ts).kubectl(ts, args)
+	var refused *exec.ExitError
+	switch {
+	case err != nil && !(neg && errors.As(err, &refused)):
+		ts.Fatalf("%v", err)
+	case err == nil && neg:
+		ts.Fatalf("kubectl has succeeded")
+	}
+}
+
+// retry runs kubectl until it is answered as it should be. What an API server
+// admits, it reads from caches that follow after a moment.
+func retry(ts *testscript.TestScript, neg bool, args []string) {
+	s := of(ts)
+	ts.Check(s.poll("kubectl is answered otherwise", func(history.State) (bool, error) {
+		err := s.kubectl(ts, args)
+		var refused *exec.ExitError
+		return neg == errors.As(err, &refused), err
+	}))
+}
+
 func (s *scenario) kubectl(ts *testscript.TestScript, args []string) error {
 	binary, err := cluster.Binary(context.Background(), ts.Stderr())
 	if err != nil {
@@ -161,11 +187,12 @@ func (s *scenario) kubectl(ts *testscript.TestScript, args []string) error {
 	cmd := exec.Command(binary, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("kubectl: %w: %s", err, stderr.String())
-	}
+	err = cmd.Run()
 	fmt.Fprint(ts.Stdout(), stdout.String())
 	fmt.Fprint(ts.Stderr(), stderr.String())
+	if err != nil {
+		return fmt.Errorf("kubectl: %w: %s", err, stderr.String())
+	}
 	return nil
 }
 
