@@ -29,10 +29,7 @@ func scale(seen observed) []change {
 	case len(withPods) == 1:
 		return settleSize(d, withPods[0], *d.Spec.Replicas)
 	case len(withPods) == 0:
-		if rs := latest(seen); rs != nil {
-			return resize(d, rs, *d.Spec.Replicas)
-		}
-		return nil
+		return scaleLatest(seen)
 	case saturated(d, seen.newRS):
 		// The others were adopted, or are left from before.
 		var changes []change
@@ -60,6 +57,18 @@ func settleSize(d *appsv1.Deployment, rs *appsv1.ReplicaSet, to int32) []change 
 		return nil
 	}
 	return []change{{from: rs, to: resized(d, rs, to)}}
+}
+
+// scaleLatest scales a deployment of which no ReplicaSet is to have pods. With
+// Recreate it waits until there are none: paused in the middle, a rollout would
+// otherwise start pods of one version while those of another still end. (The
+// original does that.)
+func scaleLatest(seen observed) []change {
+	d, rs := seen.deployment, latest(seen)
+	if rs == nil || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && oldPodsRemain(seen) {
+		return nil
+	}
+	return resize(d, rs, *d.Spec.Replicas)
 }
 
 // latest returns the new ReplicaSet, else the youngest of the old ones.
@@ -126,14 +135,17 @@ func bySize(missing int32) func(a, b *appsv1.ReplicaSet) int {
 
 // share is how many of the pods that are left to add (or to remove, when
 // negative) fall to one ReplicaSet: enough to make it the same fraction of the
-// deployment that it was before, but not more than are left.
+// deployment that it was before, but not more than are left. No ReplicaSet goes
+// against the direction, though one that somebody else has resized may be above
+// or below its fraction. (The original lets it, and can so ask for far more
+// pods than the surge allows, and empty the largest in return.)
 func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, left int32) int32 {
 	grow := growth(d, rs)
 	switch {
 	case left > 0:
-		return min(grow, left)
+		return min(max(grow, 0), left)
 	case left < 0:
-		return max(grow, left)
+		return max(min(grow, 0), left)
 	default:
 		return 0
 	}

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -134,72 +135,94 @@ func TestASizeThatStaysIsNotedAnew(t *testing.T) {
 	}
 }
 
-func TestProportionalScalingReachesTheGoalAndKeepsOrder(t *testing.T) {
+// Whoever was resized by somebody else before, and in whatever order the
+// ReplicaSets come: scaling in proportion reaches the goal, at once, and none of
+// them goes against the direction.
+func TestProportionalScalingReachesTheGoal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		before := rapid.Int32Range(1, 200).Draw(t, "before")
-		after := rapid.Int32Range(0, 400).Draw(t, "after")
-		surge := rapid.SampledFrom([]string{"0", "1", "3", "25%", "100%"}).Draw(t, "surge")
-		d := rolling(before, surge, "1")
-		var replicaSets []*appsv1.ReplicaSet
-		left := maxTotal(d)
-		for i := 1; left > 0 && i < 6; i++ {
-			n := rapid.Int32Range(1, left).Draw(t, "size")
-			left -= n
-			replicaSets = append(replicaSets, replicaSet(d, i, n))
-		}
-		total := sum(replicaSets, size)
-		oldMax := maxTotal(d)
-		d.Spec.Replicas = &after
-
-		goal := int32(0)
-		if after > 0 {
-			goal = maxTotal(d)
-		}
-		grows := goal > total
-		became := map[string]int32{}
-		for _, change := range scaleInProportion(d, replicaSets) {
-			became[change.to.Name] = size(change.to)
-		}
-		var reached int32
+		sizes := rapid.SliceOfN(rapid.Int32Range(1, 30), 2, 5).Draw(t, "sizes")
+		d, replicaSets := scaledFrom(10, rapid.Int32Range(0, 80).Draw(t, "replicas"), drawBound(t, "maxSurge"), sizes...)
 		for _, rs := range replicaSets {
-			n, changed := became[rs.Name]
-			if !changed {
-				n = size(rs)
-			}
-			reached += n
-			if n < 0 {
-				t.Fatalf("%s: size %d", rs.Name, n)
-			}
-			if grows && n < size(rs) && after >= before || !grows && n > size(rs) {
-				t.Fatalf("%s goes from %d to %d, against the direction", rs.Name, size(rs), n)
-			}
-			// When the deployment was full, everybody but the largest, who
-			// takes what is left over, is within rounding of its fraction or
-			// of what the others left.
-			if total == oldMax && rs.Name != largest(d, replicaSets, goal-total) {
-				exact := float64(size(rs)) * float64(goal) / float64(oldMax)
-				if grows && float64(n) > exact+0.5 || !grows && float64(n) < exact-0.5 {
-					t.Fatalf("%s goes from %d to %d, its share is %.2f", rs.Name, size(rs), n, exact)
-				}
+			annotateSize(rolling(rapid.Int32Range(1, 80).Draw(t, "when it was sized"), "1", "0"), rs)
+		}
+		goal := maxTotal(d)
+		if *d.Spec.Replicas == 0 {
+			goal = 0
+		}
+		missing := goal - sum(replicaSets, size)
+		scaled := apply(replicaSets, scaleInProportion(d, replicaSets))
+		t.Logf("%v, %d missing for %d, became %v", sizes, missing, goal, sizesOf(scaled))
+
+		for i, rs := range scaled {
+			grown := size(rs) - size(replicaSets[i])
+			if size(rs) < 0 || grown > 0 && missing <= 0 || grown < 0 && missing >= 0 {
+				t.Fatal("a ReplicaSet goes against the direction")
 			}
 		}
-		// Rounding can leave over more than the largest has. Then it goes down
-		// to zero and the rest stays, for the rollout to take.
-		n, changed := became[largest(d, replicaSets, goal-total)]
-		emptied := changed && n == 0
-		if reached != goal && !(emptied && reached > goal) {
-			t.Fatalf("%v became %v: %d pods, want %d", total, became, reached, goal)
+		// Rounding can leave more to remove than the largest has. Then that
+		// one goes down to zero and the rest stays, for the rollout to take.
+		reached, emptied := sum(scaled, size), slices.Contains(sizesOf(scaled), 0)
+		if reached != goal && (reached < goal || !emptied) {
+			t.Fatal("the goal is not reached")
+		}
+		if reached == goal && (len(scaleInProportion(d, scaled)) > 0 || wasScaled(see(d, scaled...))) {
+			t.Fatal("a second round would change something")
+		}
+		backwards := slices.Clone(replicaSets)
+		slices.Reverse(backwards)
+		slices.Reverse(scaled)
+		if !slices.Equal(sizesOf(apply(backwards, scaleInProportion(d, backwards))), sizesOf(scaled)) {
+			t.Fatal("the order of the list matters")
 		}
 	})
 }
 
-func largest(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet, missing int32) string {
-	first := replicaSets[0]
-	for _, rs := range replicaSets {
-		if bySize(missing)(rs, first) < 0 {
-			first = rs
+// A deployment that is at its full size is scaled fairly: each version but the
+// largest, which takes what rounding leaves over, is off its exact share by
+// half a pod at most, or has what the others left.
+func TestProportionalScalingIsFair(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.Int32Range(1, 60), 2, 5).Draw(t, "sizes")
+		before := sumOf(sizes)
+		d, replicaSets := scaledFrom(before, rapid.Int32Range(1, 400).Draw(t, "replicas"), "0", sizes...)
+		after := *d.Spec.Replicas
+		scaled := apply(replicaSets, scaleInProportion(d, replicaSets))
+		t.Logf("%v of %d became %v of %d", sizes, before, sizesOf(scaled), after)
+		largest := slices.Max(sizes)
+		for i, n := range sizes {
+			exact := float64(n) * float64(after) / float64(before)
+			off := float64(size(scaled[i])) - exact
+			if n != largest && (after > before && off > 0.5 || after < before && off < -0.5) {
+				t.Fatal("a version gets more than its share of the change")
+			}
+			if off > 0.5*float64(len(sizes)) || off < -0.5*float64(len(sizes)) {
+				t.Fatal("a version is off by more than all rounding together")
+			}
 		}
+	})
+}
+
+// apply returns the ReplicaSets with the changes made.
+func apply(replicaSets []*appsv1.ReplicaSet, changes []change) []*appsv1.ReplicaSet {
+	replicaSets = slices.Clone(replicaSets)
+	for _, change := range changes {
+		replicaSets[slices.Index(replicaSets, change.from)] = change.to
 	}
-	return first.Name
+	return replicaSets
+}
+
+func sizesOf(replicaSets []*appsv1.ReplicaSet) (sizes []int32) {
+	for _, rs := range replicaSets {
+		sizes = append(sizes, size(rs))
+	}
+	return sizes
+}
+
+func sumOf(sizes []int32) (total int32) {
+	for _, n := range sizes {
+		total += n
+	}
+	return total
 }

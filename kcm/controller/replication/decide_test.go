@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"pgregory.net/rapid"
 )
 
 var testNow = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -65,34 +64,4 @@ func TestDecide(t *testing.T) {
 			assert.Len(t, plan.delete, tt.delete)
 		})
 	}
-}
-
-// Whatever the numbers, carrying plans out one after the other leads to the
-// size asked for, never past it, and in no more steps than the burst needs.
-func TestDecideConvergesWithoutOvershoot(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		want := rapid.IntRange(0, 60).Draw(t, "want")
-		pods := testPods(rapid.IntRange(0, 60).Draw(t, "have"))
-		burst := rapid.IntRange(1, 20).Draw(t, "burst")
-		growing := len(pods) < want
-		steps := (max(want-len(pods), len(pods)-want) + burst - 1) / burst
-
-		for range steps {
-			p := decide(&observation{set: testSet(int32(want)), active: pods, settled: true, now: testNow}, burst)
-			assert.LessOrEqual(t, p.create+len(p.delete), burst)
-			assert.Subset(t, pods, p.delete)
-			gone := map[types.UID]bool{}
-			for _, pod := range p.delete {
-				gone[pod.UID] = true
-			}
-			assert.Len(t, gone, len(p.delete), "a pod is deleted once")
-			pods = filter(append(pods, testPods(p.create)...), func(pod *corev1.Pod) bool { return !gone[pod.UID] })
-			for i, pod := range pods {
-				pod.UID = types.UID(fmt.Sprint(i)) // those created have the UIDs of those there
-			}
-			assert.Equal(t, growing, len(pods) <= want && want > 0 && growing)
-		}
-		assert.Len(t, pods, want)
-	})
 }

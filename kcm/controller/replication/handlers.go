@@ -42,19 +42,22 @@ func (c *Controller) watchPods(informer cache.SharedIndexInformer) {
 	c.synced = append(c.synced, synced)
 }
 
+// podAdded takes a new pod for one that its set has created. After a broken
+// watch the first that is seen of a pod may be that it is going already. It was
+// created all the same, and a set that went on waiting for that would wait in
+// vain. (The original does, until its expectation runs out.)
 func (c *Controller) podAdded(pod *corev1.Pod) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	switch {
-	case pod.DeletionTimestamp != nil:
-		// After a restart of kcm, or of its watch, the first that is seen of a
-		// pod may be that it is going. That is no creation to wait for.
-		c.podDeleted(pod)
 	case ref != nil:
 		if set := c.setOf(pod.Namespace, ref); set != nil {
 			c.expectations.CreationObserved(set)
+			if pod.DeletionTimestamp != nil {
+				c.expectations.DeletionObserved(set, pod.UID)
+			}
 			c.loop.Add(cache.MetaObjectToName(set))
 		}
-	default:
+	case pod.DeletionTimestamp == nil:
 		c.wakeAdopters(pod)
 	}
 }

@@ -147,20 +147,128 @@ func TestPodsWithMostNeighboursOfTheFamilyGoFirst(t *testing.T) {
 }
 
 // drawPod draws from few values, so that most pods are alike in most things.
-func drawPod(t *rapid.T, uid int) *corev1.Pod {
-	ago := func(label string) time.Duration {
-		return rapid.SampledFrom([]time.Duration{-time.Second, 0, time.Second, 60 * time.Second, 65 * time.Second, time.Hour}).Draw(t, label)
-	}
-	return runningPod(fmt.Sprintf("%03d", uid), func(p *corev1.Pod) {
+func drawPod(t *rapid.T, name string) *corev1.Pod {
+	times := rapid.SampledFrom([]time.Duration{-time.Second, 0, time.Nanosecond, time.Second, 60 * time.Second, 65 * time.Second, time.Hour})
+	restarts := rapid.Int32Range(0, 1)
+	return runningPod(name, func(p *corev1.Pod) {
 		p.Spec.NodeName = rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node")
 		p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning}).Draw(t, "phase")
-		p.CreationTimestamp = metav1.NewTime(testNow.Add(-ago("age")))
-		p.Annotations = map[string]string{corev1.PodDeletionCost: rapid.SampledFrom([]string{"-1", "0", "nonsense", "1"}).Draw(t, "cost")}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: rapid.Int32Range(0, 1).Draw(t, "restarts")}}
-		if setReady(p, ago("ready")); rapid.Bool().Draw(t, "not ready") {
+		p.Annotations = map[string]string{corev1.PodDeletionCost: rapid.SampledFrom([]string{"", "-1", "0", "nonsense", "1"}).Draw(t, "cost")}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: restarts.Draw(t, "restarts")}}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "sidecar", RestartCount: restarts.Draw(t, "sidecar restarts")}}
+		p.CreationTimestamp = metav1.NewTime(testNow.Add(-times.Draw(t, "age")))
+		setReady(p, times.Draw(t, "ready"))
+		switch rapid.IntRange(0, 3).Draw(t, "odd") {
+		case 0:
 			p.Status.Conditions = nil
+		case 1:
+			p.Status.Conditions[0].LastTransitionTime = metav1.Time{}
+		case 2:
+			p.CreationTimestamp = metav1.Time{}
 		}
 	})
+}
+
+func drawPods(t *rapid.T, least, most int) (pods []*corev1.Pod) {
+	for i := range rapid.IntRange(least, most).Draw(t, "pods") {
+		pods = append(pods, drawPod(t, fmt.Sprintf("%03d", i)))
+	}
+	return pods
+}
+
+// criterion is one of the documented criteria. Of two pods the one with the
+// smaller number goes first.
+type criterion struct {
+	name   string
+	number func(*corev1.Pod) float64
+}
+
+// documented are the criteria in the order in which the documentation of
+// ReplicaSet's scaling down and KEP-2185 give them, written down once more from
+// what a user can see of a pod.
+func documented(related []*corev1.Pod) []criterion {
+	return []criterion{
+		{"on a node", func(p *corev1.Pod) float64 { return number(p.Spec.NodeName != "") }},
+		{"unknown or running", func(p *corev1.Pod) float64 { return number(p.Status.Phase != corev1.PodPending) }},
+		{"running", func(p *corev1.Pod) float64 { return number(p.Status.Phase == corev1.PodRunning) }},
+		{"ready", func(p *corev1.Pod) float64 { return number(len(p.Status.Conditions) > 0) }},
+		{"deletion cost", func(p *corev1.Pod) float64 {
+			return map[string]float64{"-1": -1, "1": 1}[p.Annotations[corev1.PodDeletionCost]]
+		}},
+		{"pods on its node (fewer stay)", func(p *corev1.Pod) (neighbours float64) {
+			for _, other := range related {
+				neighbours -= number(other.Spec.NodeName == p.Spec.NodeName)
+			}
+			return neighbours
+		}},
+		{"ready for, in powers of two", func(p *corev1.Pod) float64 {
+			if len(p.Status.Conditions) == 0 {
+				return 0
+			}
+			return powerOfTwo(p.Status.Conditions[0].LastTransitionTime.Time)
+		}},
+		{"restarts (fewer stay)", func(p *corev1.Pod) float64 { return -float64(p.Status.ContainerStatuses[0].RestartCount) }},
+		{"restarts of a sidecar (fewer stay)", func(p *corev1.Pod) float64 { return -float64(p.Status.InitContainerStatuses[0].RestartCount) }},
+		{"age, in powers of two", func(p *corev1.Pod) float64 { return powerOfTwo(p.CreationTimestamp.Time) }},
+	}
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// powerOfTwo counts how often one nanosecond must be doubled to be longer ago
+// than t. The future is newer than any past, and the unknown newer still.
+func powerOfTwo(t time.Time) float64 {
+	ago := testNow.Sub(t)
+	switch {
+	case t.IsZero():
+		return -2
+	case ago <= 0:
+		return -1
+	}
+	doublings := 0
+	for unit := 2 * time.Nanosecond; unit <= ago; unit *= 2 {
+		doublings++
+	}
+	return float64(doublings)
+}
+
+// Of any two pods, the first documented criterion that tells them apart says
+// which goes first, and where none does, the UID.
+func TestPodsAreDeletedInTheDocumentedOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		pods := drawPods(t, 2, 6)
+		chosen := leastMissed(&observation{honoursCost: true, active: pods, related: pods, now: testNow}, len(pods))
+		for i := range chosen[1:] {
+			first, then := chosen[i], chosen[i+1]
+			by, less := "UID", first.UID < then.UID
+			for _, c := range documented(pods) {
+				if a, b := c.number(first), c.number(then); a != b {
+					by, less = c.name, a < b
+					break
+				}
+			}
+			if !less {
+				logPods(t, first, then, documented(pods))
+				t.Logf("%s goes before %s, against the criterion %q", first.Name, then.Name, by)
+				t.Fatal("pods do not go in the documented order")
+			}
+		}
+	})
+}
+
+// logPods shows two pods by every criterion.
+func logPods(t *rapid.T, first, then *corev1.Pod, criteria []criterion) {
+	text := fmt.Sprintf("%-36s %6s %6s\n", "", first.Name, then.Name)
+	for _, c := range criteria {
+		text += fmt.Sprintf("%-36s %6g %6g\n", c.name, c.number(first), c.number(then))
+	}
+	t.Log("\n" + text)
 }
 
 func TestTheRankingIsATotalOrder(t *testing.T) {
@@ -168,7 +276,7 @@ func TestTheRankingIsATotalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var ranks []rank
 		for i := range 3 {
-			pod := drawPod(t, i)
+			pod := drawPod(t, fmt.Sprint(i))
 			r := rankOf(pod, rapid.IntRange(0, 1).Draw(t, "neighbours"), testNow)
 			r.deletionCost = deletionCost(pod)
 			ranks = append(ranks, r)
@@ -186,16 +294,23 @@ func TestTheRankingIsATotalOrder(t *testing.T) {
 	})
 }
 
+func indices(pods []*corev1.Pod) (indices []int) {
+	for i := range pods {
+		indices = append(indices, i)
+	}
+	return indices
+}
+
 func TestTheChoiceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var pods []*corev1.Pod
-		for i := range rapid.IntRange(1, 12).Draw(t, "pods") {
-			pods = append(pods, drawPod(t, i))
+		pods := drawPods(t, 1, 12)
+		var shuffled []*corev1.Pod
+		for _, i := range rapid.Permutation(indices(pods)).Draw(t, "order") {
+			shuffled = append(shuffled, pods[i])
 		}
-		shuffled := rapid.Permutation(pods).Draw(t, "shuffled")
-		n := rapid.IntRange(0, len(pods)).Draw(t, "n")
 		before := slices.Clone(shuffled)
+		n := rapid.IntRange(0, len(pods)).Draw(t, "n")
 		chosen := leastMissed(&observation{honoursCost: true, active: shuffled, related: pods, now: testNow}, n)
 		assert.Equal(t, leastMissed(&observation{honoursCost: true, active: pods, related: pods, now: testNow}, n), chosen)
 		assert.Equal(t, before, shuffled, "what was observed is not changed")

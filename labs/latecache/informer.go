@@ -1,0 +1,150 @@
+package latecache
+
+import (
+	"strconv"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// Informer is an informer whose watch runs when it is told. Give it to a factory with InformerFor before anybody asks the
+// factory for the informer of that type.
+type Informer[T Object[T]] struct {
+	cache.SharedIndexInformer // never run: it holds the cache and its indices
+	store                     *Store[T]
+	shown                     int // how much of the store's log is in the cache
+	handlers                  []cache.ResourceEventHandler
+	untold                    []func(cache.ResourceEventHandler)
+}
+
+// NewInformer returns an informer that has just listed the store.
+func NewInformer[T Object[T]](store *Store[T]) *Informer[T] {
+	i := &Informer[T]{
+		SharedIndexInformer: cache.NewSharedIndexInformer(nil, *new(T), 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+		store:               store,
+	}
+	i.Relist()
+	i.Tell(len(i.untold))
+	return i
+}
+
+// AddEventHandler tells the handler at once of all that is in the cache: no loop starts before it has heard of that.
+func (i *Informer[T]) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.handlers = append(i.handlers, handler)
+	for _, obj := range i.GetStore().List() {
+		handler.OnAdd(obj, true)
+	}
+	return synced{}, nil
+}
+
+type synced struct {
+	cache.ResourceEventHandlerRegistration
+}
+
+func (synced) HasSynced() bool { return true }
+
+// Show puts the next n changes into the cache, or as many as there are. Handlers are not told yet.
+func (i *Informer[T]) Show(n int) {
+	for range min(n, len(i.store.log)-i.shown) {
+		i.show(i.store.log[i.shown])
+		i.shown++
+	}
+}
+
+func (i *Informer[T]) show(c change[T]) {
+	old, exists := i.cached(c.obj.GetName())
+	switch {
+	case c.gone && exists:
+		must(i.GetStore().Delete(c.obj))
+		i.tell(func(h cache.ResourceEventHandler) { h.OnDelete(c.obj) })
+	case c.gone:
+	case exists:
+		must(i.GetStore().Update(c.obj))
+		i.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, c.obj) })
+	default:
+		must(i.GetStore().Add(c.obj))
+		i.tell(func(h cache.ResourceEventHandler) { h.OnAdd(c.obj, false) })
+	}
+}
+
+// Tell tells the handlers of the next n changes in the cache, or of as many as there are.
+func (i *Informer[T]) Tell(n int) {
+	for range min(n, len(i.untold)) {
+		notify := i.untold[0]
+		i.untold = i.untold[1:]
+		for _, handler := range i.handlers {
+			notify(handler)
+		}
+	}
+}
+
+// CatchUp shows and tells everything.
+func (i *Informer[T]) CatchUp() {
+	i.Show(len(i.store.log))
+	i.Tell(len(i.untold))
+}
+
+// Behind returns how many changes the cache does not show, and of how many more the handlers have not been told.
+func (i *Informer[T]) Behind() (unshown, untold int) {
+	return len(i.store.log) - i.shown, len(i.untold)
+}
+
+// Relist is what happens after a broken watch: the cache shows what the store has now, and the handlers are to be told the
+// difference. Of what is gone they are given the state that the cache last had, as a tombstone. Relist returns what was
+// created and went again unseen: no handler will ever hear of it.
+func (i *Informer[T]) Relist() (missed []T) {
+	for _, c := range i.store.log[i.shown:] {
+		_, exists := i.cached(c.obj.GetName())
+		if !exists && c.gone {
+			missed = append(missed, c.obj)
+		}
+	}
+	i.shown = len(i.store.log)
+
+	cached := i.GetStore().List()
+	var list []any
+	for _, obj := range i.store.List() {
+		list = append(list, obj)
+		if old, exists := i.cached(obj.GetName()); exists {
+			i.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
+		} else {
+			i.tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
+		}
+	}
+	must(i.GetStore().Replace(list, strconv.Itoa(i.store.version)))
+	for _, old := range cached {
+		if _, exists := i.cached(old.(T).GetName()); !exists {
+			key := cache.MetaObjectToName(old.(T)).String()
+			i.tell(func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: key, Obj: old}) })
+		}
+	}
+	return missed
+}
+
+// Cached returns what the cache shows, in no order. It is the cache's own.
+func (i *Informer[T]) Cached() []T {
+	var objects []T
+	for _, obj := range i.GetStore().List() {
+		objects = append(objects, obj.(T))
+	}
+	return objects
+}
+
+func (i *Informer[T]) cached(name string) (obj T, exists bool) {
+	for _, obj := range i.Cached() {
+		if obj.GetName() == name {
+			return obj, true
+		}
+	}
+	return obj, false
+}
+
+func (i *Informer[T]) tell(notify func(cache.ResourceEventHandler)) {
+	i.untold = append(i.untold, notify)
+}
+
+// must stops the test at an error of the cache, which keeps every object that has a name.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

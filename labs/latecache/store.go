@@ -1,0 +1,117 @@
+package latecache
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Object is what a [Store] holds, for example a *corev1.Pod.
+type Object[T any] interface {
+	comparable
+	metav1.Object
+	runtime.Object
+	DeepCopy() T
+}
+
+// Store holds the objects of one resource in one namespace as an API server does: it gives them UIDs and resource
+// versions, and refuses an update of something that has changed since it was read. What it returns is a copy.
+//
+// A Store is not safe for concurrent use.
+type Store[T Object[T]] struct {
+	resource schema.GroupResource
+	objects  map[string]T
+	log      []change[T]
+	version  int
+}
+
+// change is an object as it was created, changed or, when gone, last seen.
+type change[T any] struct {
+	obj  T
+	gone bool
+}
+
+// NewStore returns an empty store. Errors name the resource. Like etcd's, its first version is not zero, which would not
+// be a version.
+func NewStore[T Object[T]](resource schema.GroupResource) *Store[T] {
+	return &Store[T]{resource: resource, objects: map[string]T{}, version: 1}
+}
+
+// Create stores an object, unless there is one of that name.
+func (s *Store[T]) Create(obj T) (T, error) {
+	if _, exists := s.objects[obj.GetName()]; exists {
+		return *new(T), apierrors.NewAlreadyExists(s.resource, obj.GetName())
+	}
+	obj = obj.DeepCopy()
+	obj.SetUID(types.UID(fmt.Sprintf("uid-%s-%d", obj.GetName(), s.version+1)))
+	return s.write(obj), nil
+}
+
+// Update replaces an object by the one that was made of it. An update that changes nothing gives no new resource version
+// and no notification.
+func (s *Store[T]) Update(obj T) (T, error) {
+	there, exists := s.objects[obj.GetName()]
+	switch {
+	case !exists:
+		return *new(T), apierrors.NewNotFound(s.resource, obj.GetName())
+	case there.GetResourceVersion() != obj.GetResourceVersion() || there.GetUID() != obj.GetUID():
+		return *new(T), apierrors.NewConflict(s.resource, obj.GetName(), errors.New("the object has been modified"))
+	case equality.Semantic.DeepEqual(there, obj):
+		return there.DeepCopy(), nil
+	}
+	return s.write(obj.DeepCopy()), nil
+}
+
+// Delete removes an object at once. A deletion that takes its time is an Update that sets the deletion timestamp, and
+// this later.
+func (s *Store[T]) Delete(name string) error {
+	obj, exists := s.objects[name]
+	if !exists {
+		return apierrors.NewNotFound(s.resource, name)
+	}
+	delete(s.objects, name)
+	s.append(change[T]{obj.DeepCopy(), true})
+	return nil
+}
+
+// Get returns the object of that name.
+func (s *Store[T]) Get(name string) (T, error) {
+	obj, exists := s.objects[name]
+	if !exists {
+		return *new(T), apierrors.NewNotFound(s.resource, name)
+	}
+	return obj.DeepCopy(), nil
+}
+
+// List returns all objects, sorted by name.
+func (s *Store[T]) List() []T {
+	list := slices.Collect(maps.Values(s.objects))
+	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	for i, obj := range list {
+		list[i] = obj.DeepCopy()
+	}
+	return list
+}
+
+func (s *Store[T]) write(obj T) T {
+	s.append(change[T]{obj, false})
+	s.objects[obj.GetName()] = obj
+	return obj.DeepCopy()
+}
+
+// append gives the change its resource version. A deletion has one, too.
+func (s *Store[T]) append(c change[T]) {
+	s.version++
+	c.obj.SetResourceVersion(strconv.Itoa(s.version))
+	s.log = append(s.log, c)
+}
