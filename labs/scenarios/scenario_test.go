@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -34,11 +33,9 @@ type scenario struct {
 	touched   int // how often settle has touched an object
 }
 
-func onKind() bool { return os.Getenv("CLUSTER") == "kind" }
-
 // patience is how long await and its like wait.
 func patience() time.Duration {
-	if onKind() {
+	if cluster.OnKind() {
 		return 90 * time.Second // real containers start and stop more slowly
 	}
 	return 30 * time.Second
@@ -72,7 +69,7 @@ var kindOf = map[string]schema.GroupVersionResource{
 
 // setUp gives a script its namespace, in which pods can run, and begins to
 // record what happens there.
-func setUp(env *testscript.Env, test string) error {
+func setUp(env *testscript.Env) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &scenario{vars: map[string]any{}, views: map[*unstructured.Unstructured]map[string]any{}, managers: map[string]*manager{}}
 	env.Values[scenarioKey{}] = s
