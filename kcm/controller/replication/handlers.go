@@ -2,6 +2,7 @@ package replication
 
 import (
 	"maps"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,7 @@ func (c *Controller) podAdded(pod *corev1.Pod) {
 			if pod.DeletionTimestamp != nil {
 				c.expectations.DeletionObserved(set, pod.UID)
 			}
-			c.loop.Add(cache.MetaObjectToName(set))
+			c.wake(set)
 		}
 	case pod.DeletionTimestamp == nil:
 		c.wakeAdopters(pod)
@@ -98,7 +99,7 @@ func (c *Controller) podDeleted(pod *corev1.Pod) {
 	}
 	if set := c.setOf(pod.Namespace, ref); set != nil {
 		c.expectations.DeletionObserved(set, pod.UID)
-		c.loop.Add(cache.MetaObjectToName(set))
+		c.wake(set)
 	}
 }
 
@@ -108,8 +109,18 @@ func (c *Controller) wakeOwner(namespace string, ref *metav1.OwnerReference) {
 		return
 	}
 	if set := c.setOf(namespace, ref); set != nil {
-		c.loop.Add(cache.MetaObjectToName(set))
+		c.wake(set)
 	}
+}
+
+// newsPeriod is how long news of a set's pods is collected before the set is
+// synced. The pods of a large set bring news all the time, and each sync looks
+// at all of them and may write a status, which wakes the Deployment in turn.
+const newsPeriod = 100 * time.Millisecond
+
+// wake has a set synced soon, because there is news of its pods.
+func (c *Controller) wake(set *appsv1.ReplicaSet) {
+	c.loop.AddAfter(cache.MetaObjectToName(set), newsPeriod)
 }
 
 // setOf returns the set that ref names, or nil when it names another kind of

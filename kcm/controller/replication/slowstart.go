@@ -3,7 +3,7 @@ package replication
 // maxInFlight is how many requests about pods a sync has under way at most.
 // That is enough to keep an API server busy. More would only wait in its
 // queues, where it refuses some of them, and cost memory in both.
-const maxInFlight = 64
+const maxInFlight = 256
 
 // slowStart calls create until it has succeeded count times or failed once,
 // and returns how often it has succeeded and the first error.
