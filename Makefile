@@ -29,7 +29,7 @@ compare: bin/labcluster ## run the scenarios with kcm and with the original, sid
 	@go run ./scripts/compare $(if $(RUN),-run '$(RUN)')
 
 # The original as it is released, a program of its own. Built with the lab cluster's flags, it says which release it is.
-bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum
+bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum labs/cluster.mk
 	@echo "building the original kube-controller-manager; about 5 minutes the first time, then seconds"
 	@cd labs/controlplane && go build -buildvcs=false -tags '$(labcluster_tags)' -ldflags '$(labcluster_ldflags)' -o ../../$@ k8s.io/kubernetes/cmd/kube-controller-manager
 
@@ -38,11 +38,13 @@ bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside 
 	@go run ./scripts/bench $(ARGS)
 
 .PHONY: test
-test: bin/labcluster lint ## run everything: lint and all tests with the race detector
-	@echo "testing all packages with the race detector; about 8 minutes the first time, then about 2"
+test: bin/labcluster lint ## run everything: lint, all tests with the race detector, the scenarios with the original, the demo
+	@echo "testing all packages with the race detector; about 8 minutes the first time, then about 4"
 	@go test -race ./...
 	@# The rest of this module is Kubernetes, which would be compiled once more; labs/cluster tests it from outside.
 	@cd labs/controlplane && go test -race ./internal/...
+	@echo "running the scenarios with the original kube-controller-manager: they must hold there, too"
+	@REFERENCE=1 go test ./labs/scenarios
 	@$(MAKE) --no-print-directory demo
 
 .PHONY: lint

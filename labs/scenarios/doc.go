@@ -47,6 +47,7 @@
 //	owner(o)            the controlling owner as "Kind/name", or ""
 //	revision(o)         the annotation deployment.kubernetes.io/revision as a number, or 0
 //	ready(pod)          whether a pod is Ready and not being deleted
+//	ended(pod)          whether all containers of a pod have ended for good
 //	rolledOut(o)        whether all pods of a deployment are of its present template and available, and its status says so
 //	sum(list)           of numbers
 //

@@ -36,6 +36,7 @@ func newLanguage() *cel.Env {
 		unary("owner", object, text, owner),
 		unary("revision", object, cel.IntType, revision),
 		unary("ready", object, cel.BoolType, ready),
+		unary("ended", object, cel.BoolType, ended),
 		unary("rolledOut", object, cel.BoolType, rolledOut),
 		unary("sum", list, cel.IntType, sum),
 		cel.Function("condition", cel.Overload("condition", []*cel.Type{object, text}, object,
@@ -214,6 +215,11 @@ func rolledOut(deployment ref.Val) ref.Val {
 	wanted := number("spec", "replicas")
 	return types.Bool(number("status", "observedGeneration") >= number("metadata", "generation") &&
 		number("status", "updatedReplicas") == wanted && number("status", "replicas") == wanted && number("status", "availableReplicas") == wanted)
+}
+
+func ended(pod ref.Val) ref.Val {
+	phase, _, _ := unstructured.NestedString(native(pod), "status", "phase")
+	return types.Bool(phase == "Succeeded" || phase == "Failed")
 }
 
 func condition(object ref.Val, kind string) ref.Val {

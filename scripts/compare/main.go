@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	pattern := flag.String("run", "TestScenarios", "compare only the scenarios that this `regexp` matches, as go test -run has it")
+	pattern := flag.String("run", "", "compare only the scenarios that this `regexp` matches, such as deployment/recreate")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends it at once

@@ -42,7 +42,7 @@ const shutDownTimeout = 30 * time.Second
 // runScenarios runs the scenarios in their own go test and tells how it goes.
 func runScenarios(ctx context.Context, name, pattern string, env ...string) (*results, error) {
 	fmt.Fprintf(os.Stderr, "%s: building the scenarios and starting a cluster\n", name)
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=30m", "-json", "-run", pattern, "./labs/scenarios")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=30m", "-json", "-run", "TestScenarios/"+pattern, "./labs/scenarios")
 	cmd.Env = append(os.Environ(), env...)
 	// Ctrl-C is for this process, which tells the tests.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -74,17 +75,17 @@ func cell(r *result) string {
 	return fmt.Sprintf("%s %5.1f s", mark(r), r.seconds)
 }
 
+// logLine is how go test prints what a test has said.
+var logLine = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: (.+)$`)
+
 // whySkipped returns what a scenario says when it does not run.
 func whySkipped(results ...*result) string {
 	for _, r := range results {
 		if r == nil || r.verdict != "skip" {
 			continue
 		}
-		for line := range strings.Lines(r.output.String()) {
-			if _, reason, found := strings.Cut(line, "testscript.go:"); found {
-				_, reason, _ = strings.Cut(reason, ": ")
-				return "  " + strings.TrimSpace(reason)
-			}
+		if said := logLine.FindAllStringSubmatch(r.output.String(), -1); len(said) > 0 {
+			return "  " + said[len(said)-1][1]
 		}
 	}
 	return ""

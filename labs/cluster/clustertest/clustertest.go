@@ -48,38 +48,27 @@ const (
 // shared is the cluster of this test process.
 var shared cluster.Cluster
 
-// Main runs the tests of a package with one cluster for them all, on which the given loops run, and exits. It fails the
-// run if goroutines are left when the tests have passed, the loops have stopped and the cluster is closed. Call it from
-// TestMain.
-func Main(m *testing.M, loops ...Loop) {
+// Main runs the tests of a package with one cluster for them all and exits. It fails the run if goroutines are left when
+// the tests have passed and the cluster is closed. Call it from TestMain.
+func Main(m *testing.M) {
 	if onlyLists() {
 		os.Exit(m.Run())
 	}
-	os.Exit(run(m, loops))
+	os.Exit(run(m))
 }
 
-func run(m *testing.M, loops []Loop) int {
-	ctx := context.Background()
-	started, err := cluster.StartEmbedded(ctx)
+func run(m *testing.M) int {
+	started, err := cluster.StartEmbedded(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clustertest:", err)
 		return 1
 	}
 	shared = started
-	stopLoops, err := startLoops(ctx, started, loops)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "clustertest:", errors.Join(err, started.Close()))
-		return 1
-	}
 	// Tests wait for the cluster most of the time, not for a processor. A -parallel on the command line comes later and wins.
 	if err := flag.Set("test.parallel", parallelTests); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	if err := stopLoops(code != 0); err != nil {
-		fmt.Fprintln(os.Stderr, "clustertest:", err)
-		code = 1
-	}
 	if err := started.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "clustertest:", err)
 		code = 1
@@ -94,6 +83,10 @@ func run(m *testing.M, loops []Loop) int {
 	}
 	return 0
 }
+
+// Reference tells whether REFERENCE=1 is in the environment: a test that runs a controller manager then runs the
+// original, so that it shows whether it tells the truth about Kubernetes.
+func Reference() bool { return os.Getenv("REFERENCE") == "1" }
 
 // onlyLists says whether the process was started by go test -list, which runs no test and needs no cluster.
 func onlyLists() bool {
