@@ -73,11 +73,14 @@ func TestKind(t *testing.T) {
 func noControllerManagerRuns(t *testing.T, _ cluster.Cluster, client kubernetes.Interface) {
 	_, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "kube-controller-manager", metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), err)
-	pods, err := client.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "component=kube-controller-manager"})
-	require.NoError(t, err)
-	for _, pod := range pods.Items { // the kubelet takes a moment to remove it
-		require.Nil(t, pod.Status.ContainerStatuses[0].State.Running)
-	}
+	// The kubelet tells of it later than it happens.
+	clustertest.Eventually(t, "the kubelet has taken back its pod", func(ctx context.Context) (bool, string, error) {
+		pods, err := client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "component=kube-controller-manager"})
+		if err != nil {
+			return false, "", err
+		}
+		return len(pods.Items) == 0, fmt.Sprintf("%d pods", len(pods.Items)), nil
+	})
 	dns, err := client.AppsV1().Deployments("kube-system").Get(t.Context(), "coredns", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, *dns.Spec.Replicas, dns.Status.AvailableReplicas, "DNS is up")
