@@ -185,7 +185,7 @@ func (c *embedded) run(ctx context.Context, args ...string) error {
 }
 
 func (c *embedded) Reference(ctx context.Context, flags ...string) *exec.Cmd {
-	return c.reference(ctx, c.binary, flags)
+	return reference(ctx, c, c.binary, flags)
 }
 
 func (c *embedded) Close() error { return c.close() }

@@ -150,7 +150,7 @@ func (c *kindCluster) remove(claim *claim) error {
 
 func (c *kindCluster) Reference(ctx context.Context, flags ...string) *exec.Cmd {
 	binary, err := Binary(ctx, os.Stderr)
-	cmd := c.reference(ctx, binary, flags)
+	cmd := reference(ctx, c, binary, flags)
 	if err != nil {
 		cmd.Err = err
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,8 +41,7 @@ func runManager() {
 }
 
 // The loops that kcm has. The original runs no others, or they would take part.
-const loops = "serviceaccount-token-controller,serviceaccount-controller,root-ca-certificate-publisher-controller," +
-	"replicationcontroller-controller,replicaset-controller,deployment-controller"
+var loops = strings.Join(app.KnownControllers(), ",")
 
 // manager is a controller manager that runs as a process.
 type manager struct {
@@ -79,15 +79,8 @@ func startManager(controllers string, flags ...string) (*manager, error) {
 // kcm returns the command that runs kcm on the cluster, with the flags with
 // which the cluster runs the original.
 func kcm(flags ...string) *exec.Cmd {
-	kubeconfig := lab.Kubeconfig(cluster.KCM)
-	cmd := exec.Command(os.Args[0], append([]string{
-		"--kubeconfig=" + kubeconfig,
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--service-account-private-key-file=" + lab.ServiceAccountKeyFile(),
-		"--root-ca-file=" + lab.RootCAFile(),
-		"--use-service-account-credentials=true",
-	}, flags...)...)
+	flags = slices.Concat(cluster.ManagerFlags(lab, cluster.KCM), []string{"--use-service-account-credentials=true"}, flags)
+	cmd := exec.Command(os.Args[0], flags...)
 	cmd.Env = append(os.Environ(), runManagerVariable+"=1")
 	if _, err := cmd.StdinPipe(); err != nil {
 		cmd.Err = err

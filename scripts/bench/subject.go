@@ -60,16 +60,9 @@ func sharedFlags() []string {
 
 // flags are the whole command line, the same for both.
 func (s subject) flags(c cluster.Cluster) []string {
-	kubeconfig := c.Kubeconfig(s.user)
 	flags := sharedFlags()
 	if s.allLoops {
 		flags = append(flags, "--controllers=*")
 	}
-	return append(flags,
-		"--kubeconfig="+kubeconfig,
-		"--authentication-kubeconfig="+kubeconfig,
-		"--authorization-kubeconfig="+kubeconfig,
-		"--service-account-private-key-file="+c.ServiceAccountKeyFile(),
-		"--root-ca-file="+c.RootCAFile(),
-	)
+	return append(flags, cluster.ManagerFlags(c, s.user)...)
 }

@@ -57,17 +57,14 @@ func (d *demo) startReplica(name string) error {
 		return err
 	}
 	defer log.Close() // the process has its own
-	kubeconfig := d.cluster.Kubeconfig(cluster.KCM)
-	cmd := exec.Command(d.kcm,
-		"--kubeconfig="+kubeconfig,
-		"--service-account-private-key-file="+d.cluster.ServiceAccountKeyFile(),
-		"--root-ca-file="+d.cluster.RootCAFile(),
+	flags := append(cluster.ManagerFlags(d.cluster, cluster.KCM),
 		"--use-service-account-credentials",
 		"--secure-port=0",
 		"--leader-elect-lease-duration=4s",
 		"--leader-elect-renew-deadline=3s",
 		"--leader-elect-retry-period=500ms",
 	)
+	cmd := exec.Command(d.kcm, flags...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
 	if err := cmd.Start(); err != nil {
