@@ -54,7 +54,7 @@ func NewControllerManagerCommand() *cobra.Command {
 // word too many was meant to do something else.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%s takes flags only, got %q", cmd.CommandPath(), args)
+		return fmt.Errorf("unexpected arguments %q; %s takes flags only", args, cmd.CommandPath())
 	}
 	return nil
 }

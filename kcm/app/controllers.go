@@ -19,14 +19,14 @@ import (
 // order in which they are built. Names and aliases are those of
 // kube-controller-manager; one that was ever published stays.
 func NewControllerDescriptors() []*ControllerDescriptor {
-	return mustBeDistinct(
+	return mustBeDistinct([]*ControllerDescriptor{
 		newServiceAccountTokenDescriptor(),
 		newServiceAccountDescriptor(),
 		newRootCAPublisherDescriptor(),
 		newReplicationDescriptor(),
 		newReplicaSetDescriptor(),
 		newDeploymentDescriptor(),
-	)
+	})
 }
 
 func newServiceAccountTokenDescriptor() *ControllerDescriptor {

@@ -94,7 +94,7 @@ func names(descriptors []*ControllerDescriptor, keep func(*ControllerDescriptor)
 
 // mustBeDistinct returns the descriptors, and panics where one could not be
 // told from another: a mistake in this program, not of its user.
-func mustBeDistinct(descriptors ...*ControllerDescriptor) []*ControllerDescriptor {
+func mustBeDistinct(descriptors []*ControllerDescriptor) []*ControllerDescriptor {
 	seen := sets.New[string]()
 	for _, d := range descriptors {
 		if d.name == "" || d.constructor == nil {

@@ -23,7 +23,7 @@ func TestEveryControllerHasANameOfItsOwn(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.PanicsWithValue(t, test.want, func() { mustBeDistinct(test.descriptors...) })
+			assert.PanicsWithValue(t, test.want, func() { mustBeDistinct(test.descriptors) })
 		})
 	}
 }
@@ -56,5 +56,5 @@ func TestNoControllerIsBothHereAndElsewhere(t *testing.T) {
 	for _, d := range controllersElsewhere {
 		all = append(all, &ControllerDescriptor{name: d.name, aliases: d.aliases, constructor: build})
 	}
-	assert.NotPanics(t, func() { mustBeDistinct(all...) })
+	assert.NotPanics(t, func() { mustBeDistinct(all) })
 }

@@ -222,7 +222,14 @@ func TestArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := run(t, "0", "start")
 	assert.Equal(t, 1, r.exitCode(t))
-	assert.Equal(t, "kcm: kcm takes flags only, got [\"start\"]\n", r.log.String())
+	assert.Equal(t, "kcm: unexpected arguments [\"start\"]; kcm takes flags only\n", r.log.String())
+}
+
+func TestAVersionThatCannotBeEmulatedIsRefused(t *testing.T) {
+	t.Parallel()
+	r := run(t, "0", "--emulated-version=1.20")
+	assert.Equal(t, 1, r.exitCode(t))
+	assert.Contains(t, r.log.String(), "emulation version 1.20 is not between")
 }
 
 func TestAnUnknownFlagGetsOneLine(t *testing.T) {

@@ -23,14 +23,13 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
 
-const (
-	// leaseGrace is how long after its Lease ran out a leader that has not
-	// noticed is reported as unhealthy.
-	leaseGrace = 20 * time.Second
-	// closeTimeout is how long requests may take that are still being
-	// answered when the server is closed.
-	closeTimeout = 2 * time.Second
-)
+// leaseGrace is how long after its Lease ran out a leader that has not noticed
+// is reported as unhealthy.
+const leaseGrace = 20 * time.Second
+
+// closeTimeout is how long requests may take that are still being answered when
+// the server is closed.
+const closeTimeout = 2 * time.Second
 
 // health is what the manager says about itself.
 type health struct {

@@ -79,8 +79,9 @@ type Config struct {
 	ControllerShutdownTimeout time.Duration
 }
 
-// CompletedConfig is a Config that was completed. Only Complete makes one, so
-// what takes a CompletedConfig cannot be handed half of a configuration.
+// CompletedConfig is a Config that was completed. Only Complete makes one that
+// holds anything, so what takes a CompletedConfig cannot be handed half of a
+// configuration.
 type CompletedConfig struct {
 	*completedConfig
 }

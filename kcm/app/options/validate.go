@@ -35,12 +35,12 @@ func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
 // validateGates also makes the feature gates and the emulated version count:
 // what other flags may be set to depends on them.
 func (o *KubeControllerManagerOptions) validateGates() []error {
-	errs := o.ComponentGlobalsRegistry.Validate()
 	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
-		errs = append(errs, err)
+		return []error{fmt.Errorf("--feature-gates, --emulated-version or --min-compatibility-version: %w", err)}
 	}
+	errs := o.ComponentGlobalsRegistry.Validate() // of what has been set
 	for i := range errs {
-		errs[i] = fmt.Errorf("--feature-gates or --emulated-version: %w", errs[i])
+		errs[i] = fmt.Errorf("--emulated-version or --min-compatibility-version: %w", errs[i])
 	}
 	return errs
 }

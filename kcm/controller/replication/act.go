@@ -65,7 +65,6 @@ func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pod
 	c.expectations.Expect(set, 0, uids...)
 
 	var deletions errgroup.Group
-	deletions.SetLimit(maxInFlight)
 	for _, pod := range pods {
 		deletions.Go(func() error { return c.deletePod(ctx, set, pod) })
 	}

@@ -1,16 +1,11 @@
 package replication
 
-// maxInFlight is how many requests about pods a sync has under way at most.
-// That is enough to keep an API server busy. More would only wait in its
-// queues, where it refuses some of them, and cost memory in both.
-const maxInFlight = 256
-
 // slowStart calls create until it has succeeded count times or failed once,
 // and returns how often it has succeeded and the first error.
 //
 // Calls run at the same time, as many as a window allows. It starts at one and
-// grows by one with each success up to maxInFlight, so it doubles with every
-// round trip and none waits for the slowest of a batch. After the first failure no call is
+// grows by one with each success, so it doubles with every round trip and none
+// waits for the slowest of a batch. After the first failure no call is
 // launched; those that run already are waited for. So however many pods a
 // quota refuses, there is at most one failure more than there were successes,
 // and not an event for each pod of a large set.
@@ -31,7 +26,7 @@ func slowStart(count int, create func() error) (created int, failure error) {
 		switch {
 		case err == nil:
 			created++
-			window = min(window+1, maxInFlight)
+			window++
 		case failure == nil:
 			failure = err
 		}
