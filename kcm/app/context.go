@@ -122,8 +122,8 @@ func newRESTMapper(ctx context.Context, root clientbuilder.ControllerClientBuild
 }
 
 // resyncPeriod returns a function whose results lie between the minimum and
-// twice that, so that informers do not all hand out their objects again at the
-// same moment.
+// twice that, so that not all factories, and not all managers, hand out their
+// objects again at the same moment.
 func resyncPeriod(c *config.ComponentConfig) func() time.Duration {
 	return func() time.Duration {
 		return time.Duration(float64(c.Generic.MinResyncPeriod.Duration) * (1 + rand.Float64()))

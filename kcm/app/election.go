@@ -16,9 +16,14 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
 
+// errStillRunning, wrapped in what a leader's run returns, says that not
+// everything that it has started has stopped.
+var errStillRunning = errors.New("still running")
+
 // lead takes part in the election, and runs run while this replica leads. It
-// returns when ctx has ended and the Lease, if it was held, is released; when
-// run has failed; or with an error when the Lease was lost.
+// returns when ctx has ended, when run has failed, or with an error when the
+// Lease was lost. In the first two cases it releases the Lease, unless something
+// is still running that might write.
 //
 // The election has a context of its own, which ends after run has. Were it the
 // same, the Lease would be up for grabs while the controllers are still
@@ -38,11 +43,10 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 	// was lost before anything had begun.
 	var once sync.Once
 	var failure error
-	led, lost := false, false
+	lost := false
 	elector, err := newElector(c, lock, func(leading context.Context) {
 		once.Do(func() {
 			defer leave()
-			led = true
 			failure = runUntil(ctx, leading, run)
 			lost = leading.Err() != nil && ctx.Err() == nil
 		})
@@ -58,7 +62,7 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 	switch {
 	case lost:
 		return errors.Join(failure, errors.New("lost the Lease: could not renew it in time, another replica may lead now"))
-	case led:
+	case !errors.Is(failure, errStillRunning):
 		if err := release(election, c, lock); err != nil {
 			klog.FromContext(ctx).Error(err, "The Lease stays taken until it runs out")
 		}

@@ -79,6 +79,16 @@ func TestAFailureOfTheControllersEndsTheLeadership(t *testing.T) {
 	assert.Empty(t, leaseHolder(t, "failed"), "another replica may try")
 }
 
+func TestTheLeaseIsKeptWhileAControllerMayStillWrite(t *testing.T) {
+	t.Parallel()
+	c := electionConfig(t, "running")
+	err := lead(t.Context(), c, record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(context.Context) error {
+		return errStillRunning
+	})
+	assert.ErrorIs(t, err, errStillRunning)
+	assert.Equal(t, c.Identity, leaseHolder(t, "running"), "until it runs out")
+}
+
 func TestBeingToldToStopBeforeTheElectionRunsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -121,7 +121,7 @@ func healthCheck(name string, loop Loop) healthz.HealthChecker {
 }
 
 // runControllers runs the controllers until ctx ends and they have stopped.
-// Each start is delayed by a random part of --controller-start-interval.
+// Each start is delayed by one to two times --controller-start-interval.
 func runControllers(ctx context.Context, c *ControllerContext, controllers map[string]*Controller) error {
 	logger := klog.FromContext(ctx)
 	var running runningSet
@@ -139,7 +139,7 @@ func runControllers(ctx context.Context, c *ControllerContext, controllers map[s
 	}
 	<-ctx.Done()
 	if left := running.wait(c.shutdownTimeout); len(left) > 0 {
-		return fmt.Errorf("controllers have not stopped within --controller-shutdown-timeout=%s: %s", c.shutdownTimeout, strings.Join(left, ", "))
+		return fmt.Errorf("after --controller-shutdown-timeout=%s: %w: %s", c.shutdownTimeout, errStillRunning, strings.Join(left, ", "))
 	}
 	logger.Info("All controllers have stopped")
 	return nil

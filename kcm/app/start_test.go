@@ -100,7 +100,7 @@ func TestAControllerThatDoesNotStopInTimeIsNamed(t *testing.T) {
 		}()
 		<-loop.started
 		cancel()
-		assert.EqualError(t, <-done, "controllers have not stopped within --controller-shutdown-timeout=10s: slow")
+		assert.EqualError(t, <-done, "after --controller-shutdown-timeout=10s: still running: slow")
 		synctest.Wait()
 		time.Sleep(time.Minute) // the loop stops after all; the bubble's time is not ours
 	})

@@ -112,8 +112,8 @@ func validateLeaderElection(l *componentbaseconfig.LeaderElectionConfiguration) 
 	if lease < time.Second {
 		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%s: must be at least 1s, the Lease counts in whole seconds", lease))
 	}
-	if lease <= renew {
-		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%s: must be less than --leader-elect-lease-duration=%s", renew, lease))
+	if lease.Truncate(time.Second) <= renew { // what others read in the Lease
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%s: must be less than --leader-elect-lease-duration=%s in whole seconds", renew, lease))
 	}
 	if retry <= 0 {
 		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%s: must be above 0", retry))

@@ -92,8 +92,8 @@ func saturated(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 
 // scaleInProportion shares the pods that are to be added or removed among the
 // ReplicaSets, from the largest to the smallest. What rounding leaves over
-// goes to the largest, as far as it has that many. A ReplicaSet whose size stays is changed as well if its
-// notes of the deployment's size are out of date.
+// goes to the largest, as far as it has that many. A ReplicaSet whose size stays
+// is changed as well if its notes of the deployment's size are out of date.
 func scaleInProportion(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet) []change {
 	var goal int32
 	if *d.Spec.Replicas > 0 {

@@ -54,8 +54,8 @@ func (w *ownWrites) wrote(set cache.ObjectName, version string) {
 	}
 }
 
-// observed returns [controller.ErrStaleCache] while the cache lacks something that the set's
-// syncs have written.
+// observed returns [controller.ErrStaleCache] while the cache lacks something
+// that the set's syncs have written.
 func (w *ownWrites) observed(set cache.ObjectName) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,8 +34,8 @@ const Description = "Contains a CA bundle that can be used to verify the kube-ap
 const bundleKey = "ca.crt"
 
 // Publisher keeps the ConfigMap in every namespace that is not being deleted.
-// The ConfigMap holds the CA bundle and nothing else, whatever anybody writes
-// into it. The description is written again when it is empty; another text is
+// Its data holds the CA bundle and nothing else, whatever anybody writes into
+// it. The description is written again when it is empty; another text is
 // left alone.
 type Publisher struct {
 	client     kubernetes.Interface

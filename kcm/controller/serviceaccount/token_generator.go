@@ -23,7 +23,8 @@ import (
 const LegacyIssuer = "kubernetes/serviceaccount"
 
 // claims are what a token says about its bearer. There is no expiry among
-// them. Who wants to take a token back deletes its Secret.
+// them. Who wants to take a token back deletes its Secret, and makes no other of
+// the same name: with the same key that one would hold the same token.
 type claims struct {
 	Issuer      string `json:"iss"`
 	Subject     string `json:"sub"`

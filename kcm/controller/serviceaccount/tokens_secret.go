@@ -126,8 +126,8 @@ func withoutReference(account *corev1.ServiceAccount, name string) *corev1.Servi
 
 // fill plans what secret lacks to be a token of account. A token that is there
 // is never replaced, so that a new signing key leaves the old tokens in use;
-// whoever wants a new one empties the old one. A namespace that is there is
-// kept too, while the CA bundle has to be the current one.
+// whoever wants one by the new key empties the Secret. A namespace that is there
+// is kept too, while the CA bundle has to be the current one.
 func fill(secret *corev1.Secret, account *corev1.ServiceAccount, rootCA []byte) secretPlan {
 	needsCA := len(rootCA) > 0 && !bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], rootCA)
 	needsNamespace := len(secret.Data[corev1.ServiceAccountNamespaceKey]) == 0
