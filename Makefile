@@ -37,6 +37,37 @@ bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum l
 bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, about 15 minutes (ARGS="-rounds 5")
 	@go run ./scripts/bench $(ARGS)
 
+.PHONY: bin/weave bin/transcripts
+bin/weave bin/transcripts:
+	@go build -o $@ ./scripts/$(@F)
+
+# The stages' kcm says which Kubernetes it is, as bin/kcm does.
+bin/weave bin/transcripts stage-% stages transcripts weave-check: export KCM_LDFLAGS = $(kcm_ldflags)
+
+.PHONY: weave
+weave: bin/weave ## bring the code in the chapters up to date with kcm/
+	@bin/weave fill
+
+.PHONY: weave-check
+weave-check: bin/weave bin/transcripts bin/labcluster bin/kcm ## check that chapters, code, links, diagrams and transcripts agree
+	@bin/weave check
+	@bin/transcripts check
+
+.PHONY: stages
+stages: bin/weave ## write, build, vet and test the code of every chapter (about a minute)
+	@bin/weave stages
+
+stage-%: bin/weave ## write the code of a chapter to build/stage-NN and build its kcm: make stage-03
+	@bin/weave stage $*
+
+.PHONY: transcripts
+transcripts: bin/weave bin/transcripts bin/labcluster bin/kcm ## run what the chapters say to type and put in what it prints (ARGS="03 06")
+	@bin/transcripts fill $(ARGS)
+
+.PHONY: diagrams
+diagrams: ## draw the diagrams again whose sources have changed
+	@scripts/diagrams
+
 .PHONY: test
 test: bin/labcluster lint ## run everything: lint, all tests with the race detector, the scenarios with the original, the demo
 	@echo "testing all packages with the race detector; about 8 minutes the first time, then about 4"
@@ -45,6 +76,8 @@ test: bin/labcluster lint ## run everything: lint, all tests with the race detec
 	@cd labs/controlplane && go test -race ./internal/...
 	@echo "running the scenarios with the original kube-controller-manager: they must hold there, too"
 	@REFERENCE=1 go test ./labs/scenarios
+	@echo "the book: its code, its stages, and what it tells its readers to type"
+	@$(MAKE) --no-print-directory weave-check stages
 	@$(MAKE) --no-print-directory demo
 
 .PHONY: lint

@@ -56,3 +56,10 @@ cluster-status: $(lab_program) ## show what the lab cluster consists of
 .PHONY: kubectl
 kubectl: $(lab_program) bin/labcluster ## run kubectl on the lab cluster: make kubectl ARGS="get pods -A"
 	@$(call lab,bin/labcluster kubectl --dir $(LABCLUSTER_DIR) $(ARGS),bin/kindcluster kubectl $(LABCLUSTER_DIR) $(ARGS))
+
+# Nothing else may be printed here: the shell runs it.
+.PHONY: env
+env: ## print what makes a shell ready for the cluster: eval "$(make env)" (STAGE=03 puts that stage's kcm first)
+	@echo 'export KUBECONFIG="$(CURDIR)/$(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig"'
+	@echo 'export LAB="$(CURDIR)/$(LABCLUSTER_DIR)"'
+	@echo 'export PATH="$(if $(STAGE),$(CURDIR)/build/stage-$(STAGE)/bin:)$(CURDIR)/scripts/shell:$(CURDIR)/bin:$$PATH"'

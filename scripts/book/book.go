@@ -1,0 +1,224 @@
+// Package book reads the chapters of the book: the fenced blocks and comments
+// in them that mean something to the tools, and where they stand.
+//
+// A fenced block says by its info string what it holds:
+//
+//	go kcm/app lead runUntil        declarations of kcm
+//	go kcm/app lead roster          a declaration that grows from chapter to chapter
+//	yaml labs/06-replication/manifests/web.yaml
+//	                                a file of the repository
+//	console                         commands and what they print
+//
+// A block with another info string is nobody's business but the reader's.
+package book
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/text"
+)
+
+// Chapter is one chapter of the book.
+type Chapter struct {
+	// Number is the one that its directory begins with.
+	Number int
+	// Slug is the name of its directory, number included.
+	Slug string
+	// Path is that of its README.md, relative to the root of the repository,
+	// with forward slashes.
+	Path   string
+	Source []byte
+	// Blocks are the fenced blocks, in the order of the text.
+	Blocks []*Block
+	// Retired are the declarations that the chapter takes out of the stages.
+	Retired []Retirement
+}
+
+// Block is a fenced block.
+type Block struct {
+	Chapter *Chapter
+	// Info are the words of its info string.
+	Info []string
+	// Line is that of its opening fence, counted from 1.
+	Line int
+	// Body is what stands between the fences.
+	Body string
+	// begin and end are the offsets of Body in the chapter.
+	begin, end int
+}
+
+// Retirement says that a declaration has had its time.
+type Retirement struct {
+	Chapter       *Chapter
+	Line          int
+	Package, Name string
+}
+
+var chapterDirectory = regexp.MustCompile(`^(\d\d)-[a-z0-9-]+$`)
+
+// Read reads the chapters in chapters/ under root, in their order.
+func Read(root string) ([]*Chapter, error) {
+	paths, err := filepath.Glob(filepath.Join(root, "chapters", "*", "README.md"))
+	if err != nil {
+		return nil, err
+	}
+	var chapters []*Chapter
+	for _, path := range paths {
+		slug := filepath.Base(filepath.Dir(path))
+		match := chapterDirectory.FindStringSubmatch(slug)
+		if match == nil {
+			return nil, fmt.Errorf("chapters/%s: a chapter's directory is named like 03-leader-election", slug)
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		number, _ := strconv.Atoi(match[1]) // two digits, by the expression
+		chapter, err := Parse(number, slug, source)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(chapters); n > 0 && chapters[n-1].Number == number {
+			return nil, fmt.Errorf("%s and %s have the same number", chapters[n-1].Path, chapter.Path)
+		}
+		chapters = append(chapters, chapter)
+	}
+	if len(chapters) == 0 {
+		return nil, fmt.Errorf("there is no chapter in %s: run this in the root of the repository", filepath.Join(root, "chapters"))
+	}
+	return chapters, nil
+}
+
+// Parse reads the text of one chapter.
+func Parse(number int, slug string, source []byte) (*Chapter, error) {
+	c := &Chapter{Number: number, Slug: slug, Path: "chapters/" + slug + "/README.md", Source: source}
+	document := goldmark.DefaultParser().Parse(text.NewReader(source))
+	err := ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch node := node.(type) {
+		case *ast.FencedCodeBlock:
+			return ast.WalkContinue, c.addBlock(node)
+		case *ast.HTMLBlock:
+			return ast.WalkContinue, c.addRetirements(node)
+		}
+		return ast.WalkContinue, nil
+	})
+	return c, err
+}
+
+func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
+	if node.Info == nil {
+		return nil // plain text
+	}
+	info := node.Info.Segment
+	b := &Block{
+		Chapter: c,
+		Info:    strings.Fields(string(info.Value(c.Source))),
+		Line:    c.LineAt(info.Start),
+	}
+	begin := bytes.IndexByte(c.Source[info.Stop:], '\n')
+	if begin < 0 {
+		return b.Errorf("the block is not closed")
+	}
+	b.begin = info.Stop + begin + 1
+	b.end = b.begin
+	if lines := node.Lines(); lines.Len() > 0 {
+		b.begin, b.end = lines.At(0).Start, lines.At(lines.Len()-1).Stop
+	}
+	b.Body = string(c.Source[b.begin:b.end])
+	fence := strings.TrimRight(string(c.Source[c.lineStart(info.Start):info.Start]), " ")
+	if strings.Trim(fence, "`") != "" {
+		if b.Filled() {
+			return b.Errorf("write the block without indentation and with ```, so that it can be filled")
+		}
+		return nil
+	}
+	closing, _, _ := strings.Cut(string(c.Source[b.end:]), "\n")
+	if strings.TrimRight(closing, " ") != fence {
+		return b.Errorf("the block is not closed with %s on a line of its own", fence)
+	}
+	c.Blocks = append(c.Blocks, b)
+	return nil
+}
+
+var retirement = regexp.MustCompile(`<!--\s*retire:\s*(\S+)\s+(.*?)\s*-->`)
+
+func (c *Chapter) addRetirements(node *ast.HTMLBlock) error {
+	for _, line := range node.Lines().Sliced(0, node.Lines().Len()) {
+		for _, match := range retirement.FindAllStringSubmatch(string(line.Value(c.Source)), -1) {
+			for name := range strings.FieldsSeq(match[2]) {
+				c.Retired = append(c.Retired, Retirement{Chapter: c, Line: c.LineAt(line.Start), Package: match[1], Name: name})
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Chapter) lineStart(offset int) int {
+	return bytes.LastIndexByte(c.Source[:offset], '\n') + 1
+}
+
+// LineAt returns the line in which an offset lies, counted from 1.
+func (c *Chapter) LineAt(offset int) int {
+	return 1 + bytes.Count(c.Source[:offset], []byte("\n"))
+}
+
+// Language is the first word of the info string.
+func (b *Block) Language() string {
+	if len(b.Info) == 0 {
+		return ""
+	}
+	return b.Info[0]
+}
+
+// Declares tells whether the block shows declarations.
+func (b *Block) Declares() bool { return b.Language() == "go" && len(b.Info) > 1 }
+
+// File returns the file that the block shows, or "".
+func (b *Block) File() string {
+	if len(b.Info) == 2 && b.Language() != "go" && strings.Contains(b.Info[1], "/") {
+		return b.Info[1]
+	}
+	return ""
+}
+
+// Console tells whether the block shows commands and what they print.
+func (b *Block) Console() bool { return b.Language() == "console" }
+
+// Filled tells whether a tool fills the block or compiles it.
+func (b *Block) Filled() bool { return b.Declares() || b.Console() || b.File() != "" }
+
+// Position returns path and line of a line of the body, counted from 0.
+func (b *Block) Position(line int) string {
+	return fmt.Sprintf("%s:%d", b.Chapter.Path, b.Line+1+line)
+}
+
+// Errorf returns an error about the block that begins with its path and line.
+func (b *Block) Errorf(format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %w", b.Chapter.Path, b.Line, fmt.Errorf(format, args...))
+}
+
+// Fill returns the text of the chapter with other bodies for some blocks.
+func (c *Chapter) Fill(bodies map[*Block]string) []byte {
+	var out bytes.Buffer
+	done := 0
+	for _, b := range slices.SortedFunc(maps.Keys(bodies), func(x, y *Block) int { return x.begin - y.begin }) {
+		out.Write(c.Source[done:b.begin])
+		out.WriteString(bodies[b])
+		done = b.end
+	}
+	out.Write(c.Source[done:])
+	return out.Bytes()
+}

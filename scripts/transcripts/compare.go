@@ -1,0 +1,74 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+// generated is what Kubernetes puts at the end of a generated name.
+const generated = `[bcdfghjklmnpqrstvwxz2456789]`
+
+// replacements turn what differs from run to run into something that does not.
+var replacements = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`eyJ[\w-]+(\.[\w-]+)*`), "TOKEN"},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]+-----`), "PEM"},
+	{regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`), "DATA"},
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?`), "TIME"},
+	{regexp.MustCompile(`\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d( GMT)?`), "TIME"},
+	{regexp.MustCompile(`\b([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ([\w./]+\.go):\d+\]`), "${1}TIME PID ${2}]"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "TIME"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)?(h|m|s|ms|µs))+\b`), "DURATION"},
+	{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}(:\d+)?\b`), "ADDRESS"},
+	{regexp.MustCompile(`(localhost|\[::1?\]):\d+`), "ADDRESS"},
+	{regexp.MustCompile(`(?i)(resourceVersion"?[:=] ?"?)\d+`), "${1}VERSION"},
+	{regexp.MustCompile(`-` + generated + `{7,10}-` + generated + `{5}\b`), "-HASH-NAME"},
+	{regexp.MustCompile(`-` + generated + `{8,10}\b`), "-HASH"},
+	{regexp.MustCompile(`-` + generated + `{5}\b`), "-NAME"},
+	{regexp.MustCompile(`(template-hash[":=]+)[a-z0-9]+`), "${1}HASH"},
+	{regexp.MustCompile(`(?i)(\bpid"?[:= ]"?)\d+`), "${1}PID"},
+	{regexp.MustCompile(`[ \t]+`), " "},
+}
+
+// normal returns a line without what differs from run to run.
+func normal(line string) string {
+	for _, r := range replacements {
+		line = r.pattern.ReplaceAllString(line, r.with)
+	}
+	return strings.TrimSpace(line)
+}
+
+// ellipsis stands in a chapter for lines that it leaves out.
+const ellipsis = "..."
+
+// same tells whether output is what a chapter shows of it.
+func same(shown, output string) bool {
+	return match(normalLines(shown), normalLines(output))
+}
+
+func normalLines(text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, normal(line))
+	}
+	return lines
+}
+
+func match(shown, output []string) bool {
+	switch {
+	case len(shown) == 0:
+		return len(output) == 0
+	case shown[0] == ellipsis:
+		for skipped := 0; skipped <= len(output); skipped++ {
+			if match(shown[1:], output[skipped:]) {
+				return true
+			}
+		}
+		return false
+	default:
+		return len(output) > 0 && output[0] == shown[0] && match(shown[1:], output[1:])
+	}
+}

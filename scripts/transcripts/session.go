@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/rand"
+)
+
+// commandTimeout is how long one command of a chapter may take.
+const commandTimeout = 90 * time.Second
+
+// session is a shell in which a reader of a chapter would type, with a lab
+// cluster at hand.
+type session struct {
+	shell *exec.Cmd
+	stdin io.WriteCloser
+	lines chan string
+	mark  string
+	root  string
+	lab   string
+}
+
+// openSession starts a cluster and a shell. Its directory is that of the stage's
+// kcm.
+func openSession(ctx context.Context, root, binaries string) (*session, error) {
+	lab, err := os.MkdirTemp("", "transcripts-")
+	if err != nil {
+		return nil, err
+	}
+	s := &session{root: root, lab: filepath.Join(lab, "cluster"), mark: "end-of-output-" + rand.String(16), lines: make(chan string)}
+	if out, err := s.labcluster(ctx, "up"); err != nil {
+		os.RemoveAll(lab)
+		return nil, fmt.Errorf("start a lab cluster: %w\n%s", err, out)
+	}
+	s.shell = exec.Command("bash", "--norc", "--noprofile")
+	s.shell.Dir = root
+	s.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	s.shell.Env = append(os.Environ(),
+		"KUBECONFIG="+filepath.Join(s.lab, "kubeconfig", "admin.kubeconfig"),
+		"LAB="+s.lab,
+		"PATH="+binaries+":"+filepath.Join(root, "scripts", "shell")+":"+os.Getenv("PATH"),
+		"COLUMNS=100",
+	)
+	if s.stdin, err = s.shell.StdinPipe(); err != nil {
+		return nil, err
+	}
+	output, err := s.shell.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.shell.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(s.lines)
+		reader := bufio.NewReader(output)
+		for {
+			line, err := reader.ReadString('\n')
+			if line != "" {
+				s.lines <- line
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	_, err = io.WriteString(s.stdin, "set -m; exec 2>&1\n")
+	return s, err
+}
+
+func (s *session) labcluster(ctx context.Context, command string) ([]byte, error) {
+	return exec.CommandContext(ctx, filepath.Join(s.root, "bin", "labcluster"), command, "--dir", s.lab).CombinedOutput()
+}
+
+// run types a command and returns what it has printed when it is done.
+func (s *session) run(ctx context.Context, command string) (string, error) {
+	// $? stays what the command has left there.
+	_, err := fmt.Fprintf(s.stdin, "eval %s </dev/null\n__status=$?; printf '\\n%s\\n'; (exit $__status)\n", quote(command), s.mark)
+	if err != nil {
+		return "", fmt.Errorf("the shell has ended: %w", err)
+	}
+	var out strings.Builder
+	timeout := time.After(commandTimeout)
+	for {
+		select {
+		case line, ok := <-s.lines:
+			switch {
+			case !ok:
+				return out.String(), fmt.Errorf("the shell has ended")
+			case strings.TrimSuffix(line, "\n") == s.mark:
+				return s.tidy(out.String()), nil
+			}
+			out.WriteString(line)
+		case <-timeout:
+			return out.String(), fmt.Errorf("is not done after %s", commandTimeout)
+		case <-ctx.Done():
+			return out.String(), ctx.Err()
+		}
+	}
+}
+
+// tidy replaces what tells where this ran with what a reader sees, and drops
+// what only a shell without a terminal says.
+func (s *session) tidy(out string) string {
+	out = strings.TrimSuffix(out, "\n") // the one that comes before the mark
+	out = strings.ReplaceAll(out, s.lab, ".labcluster")
+	out = strings.ReplaceAll(out, s.root+"/", "")
+	if host, err := os.Hostname(); err == nil {
+		out = strings.ReplaceAll(out, host, "laptop")
+	}
+	var kept []string
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "bash: line ") {
+			kept = append(kept, strings.TrimRight(line, " \n")+"\n")
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// close ends the shell, all that it has started, and the cluster.
+func (s *session) close() error {
+	s.stdin.Close()
+	_ = syscall.Kill(-s.shell.Process.Pid, syscall.SIGKILL) // it may have ended
+	for _, pid := range children(s.shell.Process.Pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	go func() {
+		for range s.lines { // until the last process that holds the pipe is gone
+		}
+	}()
+	_ = s.shell.Wait()
+	out, err := s.labcluster(context.Background(), "down")
+	if err != nil {
+		return fmt.Errorf("end the lab cluster: %w\n%s", err, out)
+	}
+	return os.RemoveAll(filepath.Dir(s.lab))
+}
+
+// children returns the processes of the session that a shell has opened: with
+// job control each has a process group of its own.
+func children(leader int) []int {
+	out, _ := exec.Command("pgrep", "--session", fmt.Sprint(leader)).Output() // fails where there is none
+	var pids []int
+	for field := range strings.FieldsSeq(string(out)) {
+		var pid int
+		if _, err := fmt.Sscan(field, &pid); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

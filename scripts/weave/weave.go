@@ -1,0 +1,334 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/types"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kcm-book/kcm-book/scripts/book"
+)
+
+// Weave is the book beside the finished code.
+type Weave struct {
+	source   *Source
+	chapters []*book.Chapter
+	// showings are where a declaration or a field is shown, in the order of the
+	// chapters.
+	showings map[key][]*Showing
+	// shown are the showings of each block.
+	shown map[*book.Block][]*Showing
+	// retired are the first chapters without a declaration.
+	retired map[key]book.Retirement
+}
+
+// key names a declaration, or a field of one.
+type key struct{ dir, name string }
+
+func (k key) String() string { return k.dir + " " + k.name }
+
+// Showing is one declaration in one block.
+type Showing struct {
+	key
+	block *book.Block
+	// declaration is nil where the finished code does not have it.
+	declaration *Declaration
+	// field is set where a field is shown by itself.
+	field  *ast.Field
+	roster bool
+	// draft has the text of an early form, and line its first line in the block.
+	draft   string
+	line    int
+	imports map[string]Import
+}
+
+func (s *Showing) chapter() int { return s.block.Chapter.Number }
+
+// weave brings the chapters and the code together. The error lists everything
+// in the chapters that makes no sense.
+func weave(source *Source, chapters []*book.Chapter) (*Weave, error) {
+	w := &Weave{source: source, chapters: chapters, showings: map[key][]*Showing{},
+		shown: map[*book.Block][]*Showing{}, retired: map[key]book.Retirement{}}
+	var mistakes []error
+	for _, chapter := range chapters {
+		for _, retirement := range chapter.Retired {
+			mistakes = append(mistakes, w.retire(retirement))
+		}
+		for _, block := range chapter.Blocks {
+			if block.Declares() {
+				mistakes = append(mistakes, w.addBlock(block))
+			}
+		}
+	}
+	if err := errors.Join(mistakes...); err != nil {
+		return nil, err
+	}
+	for _, block := range w.blocks() {
+		mistakes = append(mistakes, w.readDrafts(block))
+	}
+	return w, errors.Join(mistakes...)
+}
+
+// blocks returns all blocks that show declarations, in the order of the book.
+func (w *Weave) blocks() []*book.Block {
+	var all []*book.Block
+	for _, chapter := range w.chapters {
+		for _, block := range chapter.Blocks {
+			if w.shown[block] != nil {
+				all = append(all, block)
+			}
+		}
+	}
+	return all
+}
+
+func (w *Weave) retire(r book.Retirement) error {
+	k := key{r.Package, r.Name}
+	if pkg := w.source.packages[k.dir]; pkg != nil && pkg.byName[k.name] != nil {
+		return fmt.Errorf("%s:%d: %s is retired, but the finished code has it", r.Chapter.Path, r.Line, k)
+	}
+	if len(w.showings[k]) == 0 {
+		return fmt.Errorf("%s:%d: %s is retired, but no earlier chapter shows it", r.Chapter.Path, r.Line, k)
+	}
+	w.retired[k] = r
+	return nil
+}
+
+func (w *Weave) addBlock(block *book.Block) error {
+	dir, names := block.Info[1], block.Info[2:]
+	roster := len(names) > 0 && names[len(names)-1] == "roster"
+	if roster {
+		names = names[:len(names)-1]
+	}
+	if len(names) == 0 {
+		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", dir)
+	}
+	pkg := w.source.packages[dir]
+	if pkg == nil && !strings.HasPrefix(dir, "kcm/") {
+		return block.Errorf("%s is no directory of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", dir)
+	}
+	for _, name := range names {
+		showing := &Showing{key: key{dir, name}, block: block, roster: roster}
+		if pkg != nil {
+			showing.declaration = pkg.byName[name]
+			structure, field, isField := strings.Cut(name, ".")
+			if d := pkg.byName[structure]; showing.declaration == nil && isField && d != nil && d.node != nil {
+				if showing.field = d.field(field); showing.field == nil {
+					return block.Errorf("%s has no field %s", structure, field)
+				}
+				showing.declaration = d
+			} else if showing.declaration != nil {
+				showing.name = showing.declaration.names[0]
+			}
+		}
+		if roster && (showing.declaration == nil || showing.field != nil || showing.declaration.node == nil) {
+			return block.Errorf("%s cannot be a roster: the finished code has no such declaration%s", name, w.didYouMean(dir, name))
+		}
+		before := w.showings[showing.key]
+		if n := len(before); n > 0 {
+			switch {
+			case before[n-1].chapter() == showing.chapter():
+				return block.Errorf("%s is shown a second time in this chapter; first in line %d", name, before[n-1].block.Line)
+			case showing.field != nil:
+				return block.Errorf("the field %s is shown in %s:%d already", name, before[0].block.Chapter.Path, before[0].block.Line)
+			case before[n-1].roster != roster:
+				return block.Errorf("%s is a roster in one chapter and not in another, see %s:%d", name, before[n-1].block.Chapter.Path, before[n-1].block.Line)
+			}
+		}
+		w.showings[showing.key] = append(before, showing)
+		w.shown[block] = append(w.shown[block], showing)
+	}
+	return nil
+}
+
+// didYouMean suggests a name that differs in its receiver only or in its case.
+func (w *Weave) didYouMean(dir, name string) string {
+	pkg := w.source.packages[dir]
+	if pkg == nil {
+		return ""
+	}
+	last := func(name string) string { return strings.ToLower(name[strings.LastIndexByte(name, '.')+1:]) }
+	for _, known := range slices.Sorted(maps.Keys(pkg.byName)) {
+		if last(known) == last(name) {
+			return fmt.Sprintf("; did you mean %s?", known)
+		}
+	}
+	return ""
+}
+
+// final tells whether a showing has the form that the finished code has. That of
+// a roster may still lack elements.
+func (w *Weave) final(s *Showing) bool {
+	all := w.showings[s.key]
+	return s.declaration != nil && (s.roster || s == all[len(all)-1])
+}
+
+// readDrafts cuts the body of a block of drafts into declarations.
+func (w *Weave) readDrafts(block *book.Block) error {
+	showings := w.shown[block]
+	drafts := slices.Collect(filter(showings, func(s *Showing) bool { return !w.final(s) }))
+	if len(drafts) == 0 {
+		return nil
+	}
+	if len(drafts) < len(showings) {
+		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].name)
+	}
+	for _, s := range drafts {
+		all := w.showings[s.key]
+		if _, retired := w.retired[s.key]; s.declaration == nil && !retired && s == all[len(all)-1] {
+			return block.Errorf("%s shows %s, which is gone from the finished code%s; a later chapter can say: <!-- retire: %s -->",
+				block.Chapter.Slug, s.key, w.didYouMean(s.dir, s.name), s.key)
+		}
+	}
+	if strings.TrimSpace(block.Body) == "" {
+		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, w.nextShowing(drafts[0]))
+	}
+	return splitDrafts(block, drafts)
+}
+
+// nextShowing returns the chapter that shows a declaration after this one.
+func (w *Weave) nextShowing(s *Showing) int {
+	all := w.showings[s.key]
+	return all[min(slices.Index(all, s)+1, len(all)-1)].chapter()
+}
+
+func filter[T any](all []T, keep func(T) bool) func(yield func(T) bool) {
+	return func(yield func(T) bool) {
+		for _, one := range all {
+			if keep(one) && !yield(one) {
+				return
+			}
+		}
+	}
+}
+
+// text returns what a block that shows final forms is to hold.
+func (w *Weave) text(block *book.Block) (string, error) {
+	var parts []string
+	fields := w.shown[block][0].field != nil
+	for _, s := range w.shown[block] {
+		text, err := w.textOf(s, s.chapter())
+		if err != nil {
+			return "", block.Errorf("%w", err)
+		}
+		parts = append(parts, text)
+		if fields != (s.field != nil) {
+			return "", block.Errorf("fields and declarations cannot share a block")
+		}
+	}
+	if fields {
+		return alignFields(parts)
+	}
+	return strings.Join(parts, "\n"), nil
+}
+
+// alignFields puts fields below each other as gofmt does in a struct.
+func alignFields(fields []string) (string, error) {
+	formatted, err := format.Source([]byte("type fields struct {\n" + strings.Join(fields, "") + "}\n"))
+	if err != nil {
+		return "", err
+	}
+	lines := strings.Split(strings.TrimSpace(string(formatted)), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "\t")
+	}
+	return strings.Join(lines[1:len(lines)-1], "\n") + "\n", nil
+}
+
+// textOf returns what a showing says in the stage of a chapter.
+func (w *Weave) textOf(s *Showing, stage int) (string, error) {
+	switch {
+	case s.field != nil:
+		return w.source.fieldText(s.declaration, s.field), nil
+	case !w.final(s):
+		return s.draft, nil
+	case s.roster:
+		return w.source.without(s.declaration, w.hidden(stage))
+	default:
+		return s.declaration.text + "\n", nil
+	}
+}
+
+// hidden returns the objects that no chapter up to this one shows.
+func (w *Weave) hidden(stage int) map[types.Object]bool {
+	hidden := map[types.Object]bool{}
+	for _, dir := range w.source.dirs() {
+		for _, d := range w.source.packages[dir].declarations {
+			if w.first(key{dir, d.names[0]}) > stage {
+				for _, object := range d.objects {
+					hidden[object] = true
+				}
+			}
+		}
+	}
+	for k, showings := range w.showings {
+		if field := showings[0].field; field != nil && showings[0].chapter() > stage {
+			for _, ident := range fieldNames(field) {
+				hidden[w.source.packages[k.dir].info.Defs[ident]] = true
+			}
+		}
+	}
+	return hidden
+}
+
+const never = 1000
+
+// first returns the first chapter that shows a declaration or a field.
+func (w *Weave) first(k key) int {
+	if showings := w.showings[k]; len(showings) > 0 {
+		return showings[0].chapter()
+	}
+	return never
+}
+
+// fill returns the text of each chapter with all its blocks filled.
+func (w *Weave) fill() (map[*book.Chapter][]byte, error) {
+	filled := map[*book.Chapter][]byte{}
+	for _, chapter := range w.chapters {
+		bodies := map[*book.Block]string{}
+		for _, block := range chapter.Blocks {
+			body, err := w.body(block)
+			if err != nil {
+				return nil, err
+			}
+			bodies[block] = body
+		}
+		filled[chapter] = chapter.Fill(bodies)
+	}
+	return filled, nil
+}
+
+// body returns what a block is to hold.
+func (w *Weave) body(block *book.Block) (string, error) {
+	switch {
+	case block.File() != "":
+		text, err := os.ReadFile(filepath.Join(w.source.root, block.File()))
+		if err != nil {
+			return "", block.Errorf("the block shows a file: %w", err)
+		}
+		return strings.TrimSuffix(string(text), "\n") + "\n", nil
+	case w.shown[block] == nil || !w.final(w.shown[block][0]):
+		return block.Body, nil
+	default:
+		return w.text(block)
+	}
+}
+
+// unshown lists the declarations that no chapter shows.
+func (w *Weave) unshown() (missing []*Declaration, total int) {
+	for _, dir := range w.source.dirs() {
+		for _, d := range w.source.packages[dir].declarations {
+			total++
+			if w.first(key{dir, d.names[0]}) == never {
+				missing = append(missing, d)
+			}
+		}
+	}
+	return missing, total
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// recordName is the file that remembers what was written, so that what a reader
+// has changed is not lost.
+const recordName = ".weave.json"
+
+// directory is where the stage is written, relative to the root.
+func (s *Stage) directory() string { return fmt.Sprintf("build/stage-%02d", s.number) }
+
+// write writes the stage as a module and returns how many files it has. It
+// touches nothing that the reader has changed: then it fails and says what.
+func (s *Stage) write() (int, error) {
+	files, err := s.contents()
+	if err != nil {
+		return 0, err
+	}
+	dir := filepath.Join(s.weave.source.root, s.directory())
+	recordPath := filepath.Join(dir, recordName)
+	record := map[string]string{}
+	if text, err := os.ReadFile(recordPath); err == nil {
+		if err := json.Unmarshal(text, &record); err != nil {
+			return 0, fmt.Errorf("read %s: %w; remove %s to have the stage written anew", recordPath, err, s.directory())
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	var changed []string
+	for name, sum := range record {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil && checksum(text) != sum && checksum(text) != checksum(files[name]) {
+			changed = append(changed, s.directory()+"/"+name)
+		}
+	}
+	if len(changed) > 0 {
+		slices.Sort(changed)
+		return 0, fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, or remove %s to have the stage written anew",
+			strings.Join(changed, " and "), s.directory())
+	}
+	for name := range record {
+		if files[name] == nil {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return 0, err
+			}
+		}
+	}
+	record = map[string]string{}
+	for name, text := range files {
+		record[name] = checksum(text)
+		path := filepath.Join(dir, name)
+		if before, err := os.ReadFile(path); err == nil && string(before) == string(text) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return 0, err
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return 0, err
+		}
+	}
+	text, err := json.MarshalIndent(record, "", "\t")
+	if err != nil {
+		return 0, err
+	}
+	return len(files), os.WriteFile(recordPath, text, 0o644)
+}
+
+func checksum(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// contents returns the files of the stage's module by their paths in it.
+func (s *Stage) contents() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(s.weave.source.root, name))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = text
+	}
+	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
+		p := s.packages[dir]
+		for _, file := range p.files {
+			text, err := file.formatted()
+			if err != nil {
+				return nil, fmt.Errorf("stage %02d: %s/%s: %w", s.number, dir, file.name, err)
+			}
+			files[dir+"/"+file.name] = text
+		}
+		if p.finished {
+			if err := s.addTests(dir, files); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return files, nil
+}
+
+// addTests adds the unit tests of a package, their data, and what they import
+// from elsewhere in the repository. Tests that need a cluster are those of the
+// labs, not of a stage.
+func (s *Stage) addTests(dir string, files map[string][]byte) error {
+	root := s.weave.source.root
+	paths, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		needed, ok, err := s.neededFrom(path, map[string]bool{})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		files[dir+"/"+filepath.Base(path)] = text
+		for _, other := range needed {
+			if err := addTree(root, other, files); err != nil {
+				return err
+			}
+		}
+	}
+	return addTree(root, dir+"/testdata", files)
+}
+
+// neededFrom returns the directories outside of kcm/ that a file imports
+// packages from, directly or not. It is not ok where one of them is about
+// clusters.
+func (s *Stage) neededFrom(path string, seen map[string]bool) (needed []string, ok bool, err error) {
+	syntax, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		return nil, false, err
+	}
+	module := s.module()
+	for _, spec := range syntax.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		dir, ours := strings.CutPrefix(imported, module)
+		if !ours || seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		if strings.HasPrefix(dir, "labs/cluster") {
+			return nil, false, nil
+		}
+		if strings.HasPrefix(dir, "kcm/") {
+			if s.packages[dir] == nil {
+				return nil, false, nil
+			}
+			continue
+		}
+		needed = append(needed, dir)
+		inside, err := filepath.Glob(filepath.Join(s.weave.source.root, dir, "*.go"))
+		if err != nil {
+			return nil, false, err
+		}
+		for _, file := range inside {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			more, ok, err := s.neededFrom(file, seen)
+			if err != nil || !ok {
+				return nil, false, err
+			}
+			needed = append(needed, more...)
+		}
+	}
+	return needed, true, nil
+}
+
+// module is the path of the module with a slash behind it.
+func (s *Stage) module() string {
+	for dir, p := range s.weave.source.packages {
+		return strings.TrimSuffix(p.path, dir)
+	}
+	return ""
+}
+
+// addTree adds the files in a directory, without tests and directories in it
+// but for testdata.
+func addTree(root, dir string, files map[string][]byte) error {
+	entries, err := os.ReadDir(filepath.Join(root, dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() || strings.HasSuffix(entry.Name(), "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, dir, entry.Name()))
+		if err != nil {
+			return err
+		}
+		files[dir+"/"+entry.Name()] = text
+	}
+	return nil
+}
+
+// tested is the number of packages whose tests have joined.
+func (s *Stage) tested() int {
+	count := 0
+	for dir, p := range s.packages {
+		tests, _ := filepath.Glob(filepath.Join(s.weave.source.root, s.directory(), dir, "*_test.go")) // the pattern is well-formed
+		if p.finished && len(tests) > 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// run runs a command of go in the stage. What it prints is shown when it fails.
+func (s *Stage) run(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Join(s.weave.source.root, s.directory())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("in %s, go %s: %w\n%s", s.directory(), args[0], err, out)
+	}
+	return nil
+}
