@@ -8,7 +8,7 @@ include labs/cluster.mk
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z\/%-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
+	@awk -F ':.*## ' '/^[a-z\/%-]+:.*## / { gsub("%", "NN", $$1); printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
 
 # kcm says that it is the Kubernetes that it behaves like: the one in go.mod.
 kcm_version := $(shell awk '$$1 == "k8s.io/client-go" { sub("^v0", "v1", $$2); print $$2 }' go.mod)
@@ -37,8 +37,8 @@ bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum l
 bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, about 15 minutes (ARGS="-rounds 5")
 	@go run ./scripts/bench $(ARGS)
 
-.PHONY: bin/weave bin/transcripts
-bin/weave bin/transcripts:
+.PHONY: bin/weave bin/transcripts bin/labs
+bin/weave bin/transcripts bin/labs:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
@@ -59,6 +59,16 @@ stages: bin/weave ## write, build, vet and test the code of every chapter (about
 
 stage-%: bin/weave ## write the code of a chapter to build/stage-NN and build its kcm: make stage-03
 	@bin/weave stage $*
+
+# A lab needs a cluster and the stage of its chapter, which it builds itself.
+lab_needs := bin/labs bin/weave bin/labcluster
+
+lab-%: $(lab_needs) ## run the lab of a chapter: make lab-06 (KEEP=1, STEP=1, REFERENCE=1, CLUSTER=kind, JSON=1)
+	@bin/labs $(if $(JSON),-json) $*
+
+.PHONY: labs
+labs: $(lab_needs) ## run all labs and sum them up in a table
+	@bin/labs $(if $(JSON),-json)
 
 .PHONY: transcripts
 transcripts: bin/weave bin/transcripts bin/labcluster bin/kcm ## run what the chapters say to type and put in what it prints (ARGS="03 06")

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,6 +37,8 @@ type Change struct {
 	// one etcd, so it tells which of two changes came first, also when they are
 	// of different resources. (The API promises that for one resource only.)
 	Version uint64
+	// Seen is when the watch brought it.
+	Seen time.Time
 }
 
 // State is what was there at one moment: the objects of each resource by UID.
@@ -94,25 +97,62 @@ func (r *Recording) watch(ctx context.Context, client dynamic.ResourceInterface,
 	for i := range list.Items {
 		r.add(watch.Added, resource, &list.Items[i])
 	}
-	// The API server cuts off a watch that does not keep up. This one goes on
-	// where it was cut off, so it misses nothing.
-	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
-		WatchFuncWithContext: client.Watch,
-	})
-	if err != nil {
-		return err
-	}
 	r.watches.Go(func() {
-		for event := range watcher.ResultChan() {
-			object, ok := event.Object.(*unstructured.Unstructured)
-			if !ok || event.Type == watch.Error {
-				r.fail(fmt.Errorf("the watch of %s broke off: %v", resource, event.Object))
+		version := list.GetResourceVersion()
+		for {
+			err := r.watchFrom(ctx, client, resource, version)
+			if err == nil {
+				return // ctx has ended
+			}
+			if version, err = r.resume(ctx, client, resource, err); err != nil {
+				r.fail(fmt.Errorf("the watch of %s broke off: %w", resource, err))
 				return
 			}
-			r.add(event.Type, resource, object)
 		}
 	})
 	return nil
+}
+
+// watchFrom records what happens after a version, until ctx ends or the API
+// server no longer knows what has happened since. A watch that it cuts off, for
+// example because it does not keep up, goes on where it was, so it misses
+// nothing.
+func (r *Recording) watchFrom(ctx context.Context, client dynamic.ResourceInterface, resource, version string) error {
+	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: client.Watch})
+	if err != nil {
+		return err
+	}
+	for event := range watcher.ResultChan() {
+		object, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || event.Type == watch.Error {
+			return apierrors.FromObject(event.Object)
+		}
+		r.add(event.Type, resource, object)
+	}
+	return nil
+}
+
+// resume returns the version from which to go on after a watch has ended with
+// an error. An API server that was started anew does not know versions from
+// before, so that a resource in which nothing has happened lately cannot be
+// watched on from the last version seen. That is no loss where what is there is
+// what was recorded last.
+func (r *Recording) resume(ctx context.Context, client dynamic.ResourceInterface, resource string, cause error) (version string, err error) {
+	if !apierrors.IsResourceExpired(cause) && !apierrors.IsGone(cause) {
+		return "", cause
+	}
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("%w; and then: %w", cause, err)
+	}
+	changes, err := r.Changes()
+	if err != nil {
+		return "", err
+	}
+	if !isList(Now(changes)[resource], list.Items) {
+		return "", fmt.Errorf("%w; and something has happened since", cause)
+	}
+	return list.GetResourceVersion(), nil
 }
 
 func (r *Recording) add(kind watch.EventType, resource string, object *unstructured.Unstructured) {
@@ -123,7 +163,7 @@ func (r *Recording) add(kind watch.EventType, resource string, object *unstructu
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.changes = append(r.changes, Change{Type: kind, Resource: resource, Object: object, Version: version})
+	r.changes = append(r.changes, Change{Type: kind, Resource: resource, Object: object, Version: version, Seen: time.Now()})
 }
 
 func (r *Recording) fail(err error) {

@@ -1,0 +1,171 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+)
+
+// Lab is one run of a lab.
+type Lab struct {
+	// Cluster is the lab's own. It is nil where the lab needs none.
+	Cluster cluster.Cluster
+	// Client and Dynamic may do everything there.
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	// KCM is the path of the stage's kcm.
+	KCM string
+
+	t         *testing.T
+	ctx       context.Context
+	chapter   int
+	root      string
+	logs      string
+	narrator  *narrator
+	steps     int
+	processes []*Process
+}
+
+// Reference tells whether the lab runs on the original kube-controller-manager.
+func Reference() bool { return os.Getenv("REFERENCE") == "1" }
+
+// interrupted ends when the lab is told to stop, by Ctrl-C for example.
+var interrupted context.Context
+
+var errInterrupted = errors.New("interrupted")
+
+// Main runs the test of a lab. TestMain calls it.
+func Main(m *testing.M) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	interrupted = ctx
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel(errInterrupted)
+		fmt.Fprintln(os.Stderr, "\ninterrupted: ending what the lab has started")
+		signal.Stop(signals) // a second signal ends the lab at once
+	}()
+	os.Exit(m.Run())
+}
+
+// New prepares the lab of a chapter: its stage, built, and a cluster.
+func New(t *testing.T, chapter int) *Lab {
+	t.Helper()
+	l := WithoutCluster(t, chapter)
+	if os.Getenv("KUBECONFIG") != "" {
+		l.narrator.say("KUBECONFIG names a cluster of yours. The lab leaves it alone and starts its own.")
+	}
+	begin := time.Now()
+	c, err := cluster.Start(l.ctx, cluster.WithProgress(l.narrator))
+	require.NoError(t, err, "start a lab cluster")
+	t.Cleanup(func() { require.NoError(t, c.Close(), "end the lab cluster") })
+	l.Cluster = c
+	l.Client, err = kubernetes.NewForConfig(c.RESTConfig(cluster.Admin))
+	require.NoError(t, err)
+	l.Dynamic, err = dynamic.NewForConfig(c.RESTConfig(cluster.Admin))
+	require.NoError(t, err)
+	l.narrator.say("a cluster is up at %s (%.1f s)", c.Server(), time.Since(begin).Seconds())
+	return l
+}
+
+// WithoutCluster prepares the lab of a chapter whose kcm runs by itself.
+func WithoutCluster(t *testing.T, chapter int) *Lab {
+	t.Helper()
+	root, err := cluster.Root()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(interrupted)
+	t.Cleanup(cancel)
+	l := &Lab{t: t, ctx: ctx, chapter: chapter, root: root, narrator: newNarrator(t)}
+	l.logs = filepath.Join(root, "build", "labs", fmt.Sprintf("%02d", chapter))
+	require.NoError(t, os.MkdirAll(l.logs, 0o755))
+	subject := fmt.Sprintf("kcm of stage %02d", chapter)
+	if Reference() {
+		subject = "the original kube-controller-manager"
+	}
+	l.narrator.title("Lab %02d, with %s", chapter, subject)
+	l.buildStage()
+	t.Cleanup(l.end)
+	return l
+}
+
+// buildStage builds the chapter's kcm as a reader does.
+func (l *Lab) buildStage() {
+	l.t.Helper()
+	stage := fmt.Sprintf("stage-%02d", l.chapter)
+	l.KCM = filepath.Join(l.root, "build", stage, "bin", "kcm")
+	cmd := exec.CommandContext(l.ctx, "make", "--no-print-directory", "-C", l.root, stage)
+	out, err := cmd.CombinedOutput()
+	require.NoError(l.t, err, "build the code of chapter %02d:\n%s", l.chapter, out)
+	l.narrator.say("%s", strings.TrimSpace(string(out)))
+}
+
+// end leaves everything up if that was asked for, and then ends the processes.
+func (l *Lab) end() {
+	if os.Getenv("KEEP") != "" && l.ctx.Err() == nil {
+		l.keep()
+	}
+	for _, p := range l.processes {
+		p.Kill()
+	}
+}
+
+// keep says how to look around, and waits for Ctrl-C.
+func (l *Lab) keep() {
+	l.narrator.title("Everything stays up until Ctrl-C.")
+	if l.Cluster != nil {
+		l.narrator.say("export KUBECONFIG=%s", l.Cluster.Kubeconfig(cluster.Admin))
+		l.narrator.say("export PATH=%s:$PATH    # for kubectl of the cluster's version", filepath.Join(l.root, "scripts", "shell"))
+		l.narrator.say("the audit log is %s", l.Cluster.AuditLog())
+	}
+	for _, p := range l.processes {
+		if p.running() {
+			l.narrator.say("%s is process %d, its log is %s", p.Name, p.process.Process.Pid, p.LogFile)
+		}
+	}
+	<-l.ctx.Done()
+}
+
+// Step runs one step of the lab. Its name is a sentence about what it shows.
+// After a step that has failed no other runs.
+func (l *Lab) Step(name string, run func(*Step)) {
+	l.t.Helper()
+	if l.t.Failed() {
+		return
+	}
+	l.steps++
+	l.narrator.step(l.steps, name)
+	if os.Getenv("STEP") != "" {
+		l.narrator.waitForEnter(l.ctx)
+	}
+	begin := time.Now()
+	passed, skipped := true, ""
+	passed = l.t.Run(name, func(t *testing.T) {
+		s := &Step{T: t, lab: l, begin: begin}
+		defer func() { skipped = s.skipped }()
+		require.NoError(t, context.Cause(l.ctx))
+		run(s)
+	})
+	switch {
+	case skipped != "":
+		l.narrator.skipped(skipped)
+	case passed:
+		l.narrator.done(time.Since(begin))
+	default:
+		l.narrator.failed(time.Since(begin))
+	}
+}
