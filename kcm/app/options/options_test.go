@@ -100,6 +100,7 @@ func TestEveryMistakeIsReportedAtOnceWithItsFlag(t *testing.T) {
 		"--controller-shutdown-timeout=-1s":             "--controller-shutdown-timeout=-1s",
 		"--secure-port=70000":                           "--secure-port 70000",
 		"--logging-format=xml":                          "--logging-format",
+		"--log-flush-frequency=-1s":                     "--log-flush-frequency",
 		"--tls-min-version=nope":                        "--tls-min-version",
 		"--tls-cipher-suites=nope":                      "--tls-cipher-suites",
 		"--client-ca-file=/nope":                        "--client-ca-file",

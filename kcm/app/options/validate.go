@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -45,12 +46,13 @@ func (o *KubeControllerManagerOptions) validateGates() []error {
 	return errs
 }
 
+// validateLogs has the errors name flags. The library names the fields of the
+// configuration that they set.
 func (o *KubeControllerManagerOptions) validateLogs() []error {
+	flags := map[string]string{"format": "--logging-format", "flushFrequency": "--log-flush-frequency", "vmodule": "--vmodule"}
 	var errs []error
 	for _, err := range logsapi.Validate(o.Logs, feature.DefaultFeatureGate, nil) {
-		if err.Field == "format" {
-			err.Field = "--logging-format"
-		}
+		err.Field = cmp.Or(flags[err.Field], err.Field)
 		errs = append(errs, fmt.Errorf("flags for logs: %w", err))
 	}
 	return errs

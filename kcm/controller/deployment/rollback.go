@@ -19,8 +19,8 @@ const (
 // rollbackTo returns the revision that the loop is asked to roll back to; zero
 // is the last one. Only old clients ask: the rollbackTo field of the first API
 // versions arrives here as an annotation, always with a number: the API server
-// takes no other. Today's kubectl writes the old
-// template into the deployment itself, which is a rollout like any other.
+// takes no other. Today's kubectl writes the old template into the deployment
+// itself, which is a rollout like any other.
 func rollbackTo(d *appsv1.Deployment) (revision int64, asked bool) {
 	revision, err := strconv.ParseInt(d.Annotations[appsv1.DeprecatedRollbackTo], 10, 64)
 	return revision, err == nil

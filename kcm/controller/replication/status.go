@@ -51,8 +51,8 @@ func decideStatus(seen *observation, failure error) appsv1.ReplicaSetStatus {
 
 // decideConditions adds the ReplicaFailure condition with the first failure and
 // removes it with the first sync that does not fail, even one that only waits.
-// While one failure follows another the
-// condition stays as it is, so that its time says since when.
+// While one failure follows another the condition stays as it is, so that its
+// time says since when.
 func decideConditions(seen *observation, failure error) []appsv1.ReplicaSetCondition {
 	isFailure := func(c appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure }
 	conditions := seen.set.Status.Conditions
