@@ -42,7 +42,7 @@ bin/weave bin/transcripts bin/labs:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
-bin/weave bin/transcripts stage-% stages transcripts weave-check: export KCM_LDFLAGS = $(kcm_ldflags)
+bin/weave bin/transcripts stage-% stages transcripts weave-check lab-% labs: export KCM_LDFLAGS = $(kcm_ldflags)
 
 .PHONY: weave
 weave: bin/weave ## bring the code in the chapters up to date with kcm/
@@ -59,6 +59,11 @@ stages: bin/weave ## write, build, vet and test the code of every chapter (about
 
 stage-%: bin/weave ## write the code of a chapter to build/stage-NN and build its kcm: make stage-03
 	@bin/weave stage $*
+
+.PHONY: image
+image: export KCM_LDFLAGS = $(kcm_ldflags)
+image: bin/kindcluster ## make kcm's image, FROM scratch, in build/kcm-image.tar
+	@mkdir -p build && bin/kindcluster image build/kcm-image.tar
 
 # A lab needs a cluster and the stage of its chapter, which it builds itself.
 lab_needs := bin/labs bin/weave bin/labcluster

@@ -14,15 +14,23 @@ func (c *kindCluster) build(ctx context.Context, source string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	program := filepath.Join(root, "bin", filepath.Base(source)+"-linux-"+c.arch)
-	unlock, err := lock(filepath.Join(root, "bin", ".kind.lock"))
+	return buildStatic(ctx, root, source, c.arch, "-s -w")
+}
+
+// buildStatic builds a program of the module in dir for Linux, such that it needs nothing but a kernel.
+func buildStatic(ctx context.Context, dir, source, arch, ldflags string) ([]byte, error) {
+	program := filepath.Join(dir, "bin", filepath.Base(source)+"-linux-"+arch)
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(filepath.Join(dir, "bin", ".kind.lock"))
 	if err != nil {
 		return nil, fmt.Errorf("lock the build of %s: %w", source, err)
 	}
 	defer unlock()
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./"+filepath.ToSlash(source))
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+c.arch)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+ldflags, "-o", program, "./"+filepath.ToSlash(source))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if _, err := outputOf(cmd); err != nil {
 		return nil, fmt.Errorf("build %s: %w", source, err)
 	}

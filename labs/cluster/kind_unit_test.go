@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -194,4 +196,30 @@ func TestAnErrorOfKindIsTheLineThatSaysWhy(t *testing.T) {
 	}
 	other := errors.New("other")
 	require.Equal(t, other, saidBy(other))
+}
+
+func TestOnlyImageAndCommandOfKubeadmsManifestAreReplaced(t *testing.T) {
+	t.Parallel()
+	manifest := `apiVersion: v1
+kind: Pod
+metadata: {name: kube-controller-manager, namespace: kube-system, labels: {tier: control-plane}}
+spec:
+  hostNetwork: true
+  containers:
+  - name: kube-controller-manager
+    image: registry.k8s.io/kube-controller-manager:v1.36.3
+    command: [kube-controller-manager, "--controllers=*,bootstrapsigner,tokencleaner", --leader-elect=true]
+    livenessProbe: {httpGet: {path: /healthz, port: 10257, scheme: HTTPS}}
+`
+	replaced, err := withManager([]byte(manifest))
+	require.NoError(t, err)
+	back := strings.NewReplacer("image: kcm:lab", "image: registry.k8s.io/kube-controller-manager:v1.36.3", "- /kcm", "- kube-controller-manager").Replace(string(replaced))
+	var before, after corev1.Pod
+	require.NoError(t, yaml.Unmarshal([]byte(manifest), &before))
+	require.NoError(t, yaml.Unmarshal([]byte(back), &after))
+	assert.NotEqual(t, string(replaced), back)
+	assert.Equal(t, before, after)
+
+	_, err = withManager([]byte(strings.Replace(manifest, "[kube-controller-manager,", "[kube-scheduler,", 1)))
+	assert.EqualError(t, err, "its command is kube-scheduler")
 }

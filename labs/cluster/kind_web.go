@@ -29,8 +29,13 @@ func (c *kindCluster) loadWeb(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the images of web: %w", err)
 	}
+	return c.loadImages(ctx, "web", archive)
+}
+
+// loadImages loads the images in an archive into the node.
+func (c *kindCluster) loadImages(ctx context.Context, what string, archive io.Reader) error {
 	if err := nodeutils.LoadImageArchive(c.node, archive); err != nil {
-		return fmt.Errorf("load the images of web into node %s: %w", c.node, saidBy(err))
+		return fmt.Errorf("load the images of %s into node %s: %w", what, c.node, saidBy(err))
 	}
 	return ctx.Err()
 }
@@ -38,7 +43,7 @@ func (c *kindCluster) loadWeb(ctx context.Context) error {
 // webArchive returns an archive, as `docker save` would make it, of an image for each version. They differ in what the
 // program says that it is, and share the rest.
 func webArchive(program []byte, arch string) (io.Reader, error) {
-	layer, err := webLayer(program)
+	layer, err := programLayer("web", program)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +53,7 @@ func webArchive(program []byte, arch string) (io.Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		if images[tag], err = webImage(layer, arch, version); err != nil {
+		if images[tag], err = programImage(layer, arch, "/web", "VERSION="+version); err != nil {
 			return nil, err
 		}
 	}
@@ -56,7 +61,8 @@ func webArchive(program []byte, arch string) (io.Reader, error) {
 	return archive, tarball.MultiWrite(images, archive)
 }
 
-func webImage(layer v1.Layer, arch, version string) (v1.Image, error) {
+// programImage is an image FROM scratch whose containers run a program.
+func programImage(layer v1.Layer, arch, entrypoint string, env ...string) (v1.Image, error) {
 	image, err := mutate.AppendLayers(empty.Image, layer)
 	if err != nil {
 		return nil, err
@@ -66,16 +72,16 @@ func webImage(layer v1.Layer, arch, version string) (v1.Image, error) {
 		return nil, err
 	}
 	config.OS, config.Architecture = "linux", arch
-	config.Config.Entrypoint = []string{"/web"}
-	config.Config.Env = []string{"VERSION=" + version}
+	config.Config.Entrypoint = []string{entrypoint}
+	config.Config.Env = env
 	return mutate.ConfigFile(image, config)
 }
 
-// webLayer is a file system with nothing in it but the program.
-func webLayer(program []byte) (v1.Layer, error) {
+// programLayer is a file system with nothing in it but a program of that name.
+func programLayer(name string, program []byte) (v1.Layer, error) {
 	content := &bytes.Buffer{}
 	files := tar.NewWriter(content)
-	if err := files.WriteHeader(&tar.Header{Name: "web", Mode: 0o755, Size: int64(len(program))}); err != nil {
+	if err := files.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(program))}); err != nil {
 		return nil, err
 	}
 	if _, err := files.Write(program); err != nil {

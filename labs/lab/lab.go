@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 )
@@ -32,6 +34,7 @@ type Lab struct {
 
 	t         *testing.T
 	ctx       context.Context
+	cancel    context.CancelFunc
 	chapter   int
 	root      string
 	logs      string
@@ -50,6 +53,8 @@ var errInterrupted = errors.New("interrupted")
 
 // Main runs the test of a lab. TestMain calls it.
 func Main(m *testing.M) {
+	klog.LogToStderr(false) // what client-go says of watches that break off says nothing about the lab
+	klog.SetOutput(io.Discard)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	interrupted = ctx
 	signals := make(chan os.Signal, 1)
@@ -71,9 +76,8 @@ func New(t *testing.T, chapter int) *Lab {
 		l.narrator.say("KUBECONFIG names a cluster of yours. The lab leaves it alone and starts its own.")
 	}
 	begin := time.Now()
-	c, err := cluster.Start(l.ctx, cluster.WithProgress(l.narrator))
+	c, err := cluster.Start(interrupted, cluster.WithProgress(l.narrator))
 	require.NoError(t, err, "start a lab cluster")
-	t.Cleanup(func() { require.NoError(t, c.Close(), "end the lab cluster") })
 	l.Cluster = c
 	l.Client, err = kubernetes.NewForConfig(c.RESTConfig(cluster.Admin))
 	require.NoError(t, err)
@@ -89,8 +93,7 @@ func WithoutCluster(t *testing.T, chapter int) *Lab {
 	root, err := cluster.Root()
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(interrupted)
-	t.Cleanup(cancel)
-	l := &Lab{t: t, ctx: ctx, chapter: chapter, root: root, narrator: newNarrator(t)}
+	l := &Lab{t: t, ctx: ctx, cancel: cancel, chapter: chapter, root: root, narrator: newNarrator(t)}
 	l.logs = filepath.Join(root, "build", "labs", fmt.Sprintf("%02d", chapter))
 	require.NoError(t, os.MkdirAll(l.logs, 0o755))
 	subject := fmt.Sprintf("kcm of stage %02d", chapter)
@@ -114,13 +117,18 @@ func (l *Lab) buildStage() {
 	l.narrator.say("%s", strings.TrimSpace(string(out)))
 }
 
-// end leaves everything up if that was asked for, and then ends the processes.
+// end leaves everything up if that was asked for, and then ends it: what talks
+// to the cluster first.
 func (l *Lab) end() {
 	if os.Getenv("KEEP") != "" && l.ctx.Err() == nil {
 		l.keep()
 	}
+	l.cancel()
 	for _, p := range l.processes {
 		p.Kill()
+	}
+	if l.Cluster != nil {
+		require.NoError(l.t, l.Cluster.Close(), "end the lab cluster")
 	}
 }
 

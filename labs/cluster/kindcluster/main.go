@@ -35,7 +35,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
-		return errors.New("give it up, status or down and a directory, or kubectl, a directory and kubectl's arguments")
+		return errors.New("give it up, status or down and a directory, kubectl, a directory and kubectl's arguments, or image and a file")
 	}
 	dir := args[1]
 	switch args[0] {
@@ -47,8 +47,10 @@ func run(ctx context.Context, args []string) error {
 		return down(dir)
 	case "kubectl":
 		return kubectl(dir, args[2:])
+	case "image":
+		return image(ctx, args[1])
 	}
-	return fmt.Errorf("no command %q: it is up, status, down or kubectl", args[0])
+	return fmt.Errorf("no command %q: it is up, status, down, kubectl or image", args[0])
 }
 
 const usage = `kind: ready after %.1f s at %s
@@ -69,6 +71,18 @@ func up(ctx context.Context, dir string) error {
 		return err
 	}
 	fmt.Printf(usage, time.Since(begin).Seconds(), c.Server(), c.Kubeconfig(cluster.Admin))
+	return nil
+}
+
+func image(ctx context.Context, file string) error {
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	if err := cluster.WriteManagerImage(ctx, root, file); err != nil {
+		return err
+	}
+	fmt.Printf("%s is in %s: docker load --input %[2]s, or kind load image-archive %[2]s\n", cluster.ManagerImage, file)
 	return nil
 }
 
