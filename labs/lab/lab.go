@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -49,19 +48,17 @@ func Reference() bool { return os.Getenv("REFERENCE") == "1" }
 // interrupted ends when the lab is told to stop, by Ctrl-C for example.
 var interrupted context.Context
 
-var errInterrupted = errors.New("interrupted")
-
 // Main runs the test of a lab. TestMain calls it.
 func Main(m *testing.M) {
 	klog.LogToStderr(false) // what client-go says of watches that break off says nothing about the lab
 	klog.SetOutput(io.Discard)
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	interrupted = ctx
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
-		cancel(errInterrupted)
+		cancel()
 		fmt.Fprintln(os.Stderr, "\ninterrupted: ending what the lab has started")
 		signal.Stop(signals) // a second signal ends the lab at once
 	}()
@@ -77,7 +74,7 @@ func New(t *testing.T, chapter int) *Lab {
 	}
 	begin := time.Now()
 	c, err := cluster.Start(interrupted, cluster.WithProgress(l.narrator))
-	require.NoError(t, err, "start a lab cluster")
+	l.stopOn(err, "start a lab cluster")
 	l.Cluster = c
 	l.Client, err = kubernetes.NewForConfig(c.RESTConfig(cluster.Admin))
 	require.NoError(t, err)
@@ -113,8 +110,19 @@ func (l *Lab) buildStage() {
 	l.KCM = filepath.Join(l.root, "build", stage, "bin", "kcm")
 	cmd := exec.CommandContext(l.ctx, "make", "--no-print-directory", "-C", l.root, stage)
 	out, err := cmd.CombinedOutput()
-	require.NoError(l.t, err, "build the code of chapter %02d:\n%s", l.chapter, out)
+	l.stopOn(err, "build the code of chapter %02d:\n%s", l.chapter, out)
 	l.narrator.say("%s", strings.TrimSpace(string(out)))
+}
+
+// stopOn ends the lab if there is an error. An interruption needs no more words.
+func (l *Lab) stopOn(err error, doing string, args ...any) {
+	l.t.Helper()
+	switch {
+	case l.ctx.Err() != nil:
+		l.t.FailNow()
+	case err != nil:
+		l.t.Fatalf("%s: %v", fmt.Sprintf(doing, args...), err)
+	}
 }
 
 // end leaves everything up if that was asked for, and then ends it: what talks
@@ -165,7 +173,9 @@ func (l *Lab) Step(name string, run func(*Step)) {
 	passed = l.t.Run(name, func(t *testing.T) {
 		s := &Step{T: t, lab: l, begin: begin}
 		defer func() { skipped = s.skipped }()
-		require.NoError(t, context.Cause(l.ctx))
+		if l.ctx.Err() != nil {
+			t.FailNow()
+		}
 		run(s)
 	})
 	switch {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -66,11 +67,16 @@ func (s *Step) Start(name string, flags ...string) *Process {
 	require.NoError(s, err)
 	var cmd *exec.Cmd
 	if Reference() {
-		var loops []string
-		for chapter := range l.chapter + 1 {
-			loops = append(loops, loopsOf[chapter]...)
+		own := []string{"--secure-port=" + port}
+		// Another --controllers would be added to this one and not take its place.
+		if !slices.ContainsFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, "--controllers=") }) {
+			var loops []string
+			for chapter := range l.chapter + 1 {
+				loops = append(loops, loopsOf[chapter]...)
+			}
+			own = append(own, "--controllers="+strings.Join(loops, ","))
 		}
-		cmd = l.Cluster.Reference(context.Background(), append([]string{"--controllers=" + strings.Join(loops, ","), "--secure-port=" + port}, flags...)...)
+		cmd = l.Cluster.Reference(context.Background(), append(own, flags...)...)
 	} else {
 		cmd = exec.Command(l.KCM, append(l.flags(port), flags...)...)
 		cmd.SysProcAttr = endingWithUs()

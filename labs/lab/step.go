@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -121,8 +120,9 @@ func (s *Step) Await(what string, done func(ctx context.Context) (ok bool, seen 
 	switch {
 	case err == nil:
 		s.Say("%s (%.1f s)", what, time.Since(begin).Seconds())
-	case errors.Is(context.Cause(s.lab.ctx), errInterrupted):
-		require.Fail(s, "interrupted", "while waiting until %s; last seen: %s", what, seen)
+	case s.lab.ctx.Err() != nil:
+		s.Say("interrupted while waiting until %s; last seen: %s", what, seen)
+		s.FailNow()
 	default:
 		require.Fail(s, "waited in vain", "%s: not after %s; last seen: %s%s", what, limit, seen, s.lab.lastWords())
 	}
