@@ -68,7 +68,7 @@ image: bin/kindcluster ## make kcm's image, FROM scratch, in build/kcm-image.tar
 # A lab needs a cluster and the stage of its chapter, which it builds itself.
 lab_needs := bin/labs bin/weave bin/labcluster
 
-lab-%: $(lab_needs) ## run the lab of a chapter: make lab-06 (KEEP=1, STEP=1, REFERENCE=1, CLUSTER=kind, JSON=1)
+lab-%: $(lab_needs) ## run the lab of a chapter: make lab-06 (KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
 	@bin/labs $(if $(JSON),-json) $*
 
 .PHONY: labs
@@ -91,6 +91,8 @@ test: bin/labcluster lint ## run everything: lint, all tests with the race detec
 	@cd labs/controlplane && go test -race ./internal/...
 	@echo "running the scenarios with the original kube-controller-manager: they must hold there, too"
 	@REFERENCE=1 go test ./labs/scenarios
+	@echo "and so must the labs"
+	@REFERENCE=1 go test ./labs/0*
 	@echo "the book: its code, its stages, and what it tells its readers to type"
 	@$(MAKE) --no-print-directory weave-check stages
 	@$(MAKE) --no-print-directory demo

@@ -52,7 +52,7 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	unlock, err := lock(filepath.Join(root, "bin", ".labcluster.lock"))
+	unlock, err := Lock(filepath.Join(root, "bin", ".labcluster.lock"))
 	if err != nil {
 		return "", fmt.Errorf("lock the build of bin/labcluster: %w", err)
 	}
@@ -104,8 +104,9 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// lock takes an exclusive lock on a file, waiting for it, and returns what releases it.
-func lock(path string) (unlock func(), err error) {
+// Lock takes an exclusive lock on a file, waiting for it, and returns what releases it. Processes that build the same thing
+// hold it, so that one builds and the others find it built.
+func Lock(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func buildStatic(ctx context.Context, dir, source, arch, ldflags string) ([]byte
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
 		return nil, err
 	}
-	unlock, err := lock(filepath.Join(dir, "bin", ".kind.lock"))
+	unlock, err := Lock(filepath.Join(dir, "bin", ".kind.lock"))
 	if err != nil {
 		return nil, fmt.Errorf("lock the build of %s: %w", source, err)
 	}

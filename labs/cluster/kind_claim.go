@@ -30,7 +30,7 @@ func claimKind(name, dir string) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := lock(filepath.Join(claims, "lock"))
+	unlock, err := Lock(filepath.Join(claims, "lock"))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func removeOrphans(e engine) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := lock(filepath.Join(claims, "lock"))
+	unlock, err := Lock(filepath.Join(claims, "lock"))
 	if err != nil {
 		return err
 	}

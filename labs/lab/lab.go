@@ -94,8 +94,18 @@ func WithoutCluster(t *testing.T, chapter int) *Lab {
 	l.logs = filepath.Join(root, "build", "labs", fmt.Sprintf("%02d", chapter))
 	require.NoError(t, os.MkdirAll(l.logs, 0o755))
 	subject := fmt.Sprintf("kcm of stage %02d", chapter)
-	if Reference() {
+	switch {
+	case Reference() && inCluster():
+		t.Fatal("REFERENCE=1 and PLACE=static-pod: kubeadm runs the original as a static pod by itself; choose one of the two")
+	case inCluster() && !cluster.OnKind():
+		t.Fatal("PLACE=static-pod needs a kubelet: set CLUSTER=kind, too")
+	case inCluster():
+		subject += " as a static pod"
+	case Reference():
 		subject = "the original kube-controller-manager"
+	}
+	if place := os.Getenv("PLACE"); place != "" && !inCluster() {
+		t.Fatalf("PLACE is %q: set it to static-pod, or to nothing", place)
 	}
 	l.narrator.title("Lab %02d, with %s", chapter, subject)
 	l.buildStage()
@@ -108,6 +118,9 @@ func (l *Lab) buildStage() {
 	l.t.Helper()
 	stage := fmt.Sprintf("stage-%02d", l.chapter)
 	l.KCM = filepath.Join(l.root, "build", stage, "bin", "kcm")
+	unlock, err := cluster.Lock(filepath.Join(l.root, "build", ".stage.lock"))
+	require.NoError(l.t, err)
+	defer unlock()
 	cmd := exec.CommandContext(l.ctx, "make", "--no-print-directory", "-C", l.root, stage)
 	out, err := cmd.CombinedOutput()
 	l.stopOn(err, "build the code of chapter %02d:\n%s", l.chapter, out)
@@ -149,7 +162,10 @@ func (l *Lab) keep() {
 		l.narrator.say("the audit log is %s", l.Cluster.AuditLog())
 	}
 	for _, p := range l.processes {
-		if p.running() {
+		switch {
+		case p.pod != nil:
+			l.narrator.say("%s is pod %s in kube-system", p.Name, p.pod.Name)
+		case p.running():
 			l.narrator.say("%s is process %d, its log is %s", p.Name, p.process.Process.Pid, p.LogFile)
 		}
 	}

@@ -32,7 +32,13 @@ type Process struct {
 	Port    string
 	lab     *Lab
 	process *process.Process
+	// pod is set, and process is not, where the node's kubelet runs it.
+	pod *cluster.StaticPod
 }
+
+// inCluster tells whether kcm is to run as a static pod of a kind cluster, in
+// place of the original.
+func inCluster() bool { return os.Getenv("PLACE") == "static-pod" }
 
 // loopsOf are the loops that a chapter adds. The original is told to run no
 // others than kcm does.
@@ -63,6 +69,9 @@ func (l *Lab) flags(port string) []string {
 func (s *Step) Start(name string, flags ...string) *Process {
 	s.Helper()
 	l := s.lab
+	if inCluster() {
+		return s.startInCluster(name)
+	}
 	port, err := process.FreePort()
 	require.NoError(s, err)
 	var cmd *exec.Cmd
@@ -89,7 +98,26 @@ func (s *Step) Start(name string, flags ...string) *Process {
 	return p
 }
 
+// startInCluster runs kcm as a static pod, with the flags that kubeadm gives the
+// original and no others. There is one: a step that wants a second is skipped.
+func (s *Step) startInCluster(name string) *Process {
+	s.Helper()
+	if len(s.lab.processes) > 0 {
+		s.skip("the static pod is the only controller manager, and has kubeadm's flags")
+	}
+	pod, err := cluster.RunStaticPod(s.lab.ctx, s.lab.Cluster, filepath.Dir(filepath.Dir(s.lab.KCM)))
+	require.NoError(s, err, "run kcm as a static pod")
+	p := &Process{Name: name, LogFile: filepath.Join(s.lab.logs, name+".log"), lab: s.lab, pod: pod}
+	s.lab.processes = append(s.lab.processes, p)
+	s.Kubectl("get -n kube-system pod " + pod.Name + " -o 'custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[0].image,READY:.status.containerStatuses[0].ready'")
+	s.AwaitLog(p, "Nothing does the work of these controllers")
+	return p
+}
+
 func (p *Process) running() bool {
+	if p.pod != nil {
+		return true
+	}
 	select {
 	case <-p.process.Exited:
 		return false
@@ -100,19 +128,39 @@ func (p *Process) running() bool {
 
 // Kill ends the process if it runs, and keeps its log.
 func (p *Process) Kill() {
-	p.process.Process.Signal(syscall.SIGCONT) // it may have ended
-	p.process.Kill()
-	if err := os.WriteFile(p.LogFile, []byte(p.process.Log.String()), 0o644); err != nil {
+	if p.pod == nil {
+		p.process.Process.Signal(syscall.SIGCONT) // it may have ended
+		p.process.Kill()
+	}
+	if err := os.WriteFile(p.LogFile, []byte(p.Log()), 0o644); err != nil {
 		p.lab.narrator.say("keep the log of %s: %v", p.Name, err)
 	}
 }
 
 // Log is what it has printed so far.
-func (p *Process) Log() string { return p.process.Log.String() }
+func (p *Process) Log() string {
+	if p.pod == nil {
+		return p.process.Log.String()
+	}
+	log, err := p.pod.Log(context.WithoutCancel(p.lab.ctx))
+	if err != nil {
+		return fmt.Sprintf("the log of pod %s cannot be read: %v", p.pod.Name, err)
+	}
+	return log
+}
+
+// tail is the last n lines of its log.
+func (p *Process) tail(n int) string {
+	lines := strings.Split(strings.TrimSpace(p.Log()), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
 
 // Signal sends a signal to the process and shows how a reader would.
 func (s *Step) Signal(p *Process, signal syscall.Signal) {
 	s.Helper()
+	if inCluster() {
+		s.skip("the kubelet starts a static pod again")
+	}
 	name := map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGKILL: "KILL", syscall.SIGSTOP: "STOP", syscall.SIGCONT: "CONT"}[signal]
 	s.Say("$ kill -%s %d    # %s", name, p.process.Process.Pid, p.Name)
 	require.NoError(s, p.process.Process.Signal(signal))
@@ -126,7 +174,7 @@ func (s *Step) AwaitLog(p *Process, pattern string) string {
 	var line string
 	s.Await(fmt.Sprintf("%s logs %s", p.Name, pattern), func(context.Context) (bool, string, error) {
 		line = expression.FindString(p.Log())
-		return line != "", "its last line is " + p.process.Log.Tail(1), nil
+		return line != "", "its last line is " + p.tail(1), nil
 	})
 	s.Say("%s: %s", p.Name, line)
 	return line

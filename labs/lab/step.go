@@ -132,7 +132,7 @@ func (s *Step) Await(what string, done func(ctx context.Context) (ok bool, seen 
 func (l *Lab) lastWords() string {
 	var words strings.Builder
 	for _, p := range l.processes {
-		fmt.Fprintf(&words, "\nthe log of %s ends:\n%s", p.Name, p.process.Log.Tail(10))
+		fmt.Fprintf(&words, "\nthe log of %s ends:\n%s", p.Name, p.tail(10))
 	}
 	return words.String()
 }

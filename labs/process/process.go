@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"net"
 	"os/exec"
-	"strings"
 	"sync"
-	"time"
 )
 
 // Process is a program that was started.
@@ -39,16 +37,6 @@ func (p *Process) Kill() {
 	<-p.Exited
 }
 
-// WaitForExit returns the exit code, or false if the program runs for longer than that.
-func (p *Process) WaitForExit(timeout time.Duration) (code int, ok bool) {
-	select {
-	case <-p.Exited:
-		return p.ProcessState.ExitCode(), true
-	case <-time.After(timeout):
-		return 0, false
-	}
-}
-
 // Log is what a program has printed. It may be written and read at the same time.
 type Log struct {
 	mu  sync.Mutex
@@ -65,12 +53,6 @@ func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
-}
-
-// Tail returns the last n lines.
-func (l *Log) Tail(n int) string {
-	lines := strings.Split(strings.TrimSpace(l.String()), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // FreePort returns a port of 127.0.0.1 that nobody listens on.
