@@ -53,8 +53,10 @@ type Block struct {
 	Line int
 	// Body is what stands between the fences.
 	Body string
-	// begin and end are the offsets of Body in the chapter.
+	// begin and end are the offsets of Body in the chapter, fence is what opens
+	// the block.
 	begin, end int
+	fence      string
 }
 
 // Retirement says that a declaration has had its time.
@@ -111,11 +113,18 @@ func Parse(number int, slug string, source []byte) (*Chapter, error) {
 		case *ast.FencedCodeBlock:
 			return ast.WalkContinue, c.addBlock(node)
 		case *ast.HTMLBlock:
-			return ast.WalkContinue, c.addRetirements(node)
+			lines := node.Lines()
+			return ast.WalkContinue, c.addRetirements(lines.At(0).Start, max(lines.At(lines.Len()-1).Stop, node.ClosureLine.Stop))
+		case *ast.RawHTML:
+			segments := node.Segments
+			return ast.WalkContinue, c.addRetirements(segments.At(0).Start, segments.At(segments.Len()-1).Stop)
 		}
 		return ast.WalkContinue, nil
 	})
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
@@ -127,40 +136,47 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 		Chapter: c,
 		Info:    strings.Fields(string(info.Value(c.Source))),
 		Line:    c.LineAt(info.Start),
+		fence:   strings.TrimRight(string(c.Source[c.lineStart(info.Start):info.Start]), blanks),
 	}
-	begin := bytes.IndexByte(c.Source[info.Stop:], '\n')
-	if begin < 0 {
+	newline := bytes.IndexByte(c.Source[info.Stop:], '\n')
+	if newline < 0 {
 		return b.Errorf("the block is not closed")
 	}
-	b.begin = info.Stop + begin + 1
+	b.begin = info.Stop + newline + 1
 	b.end = b.begin
 	if lines := node.Lines(); lines.Len() > 0 {
-		b.begin, b.end = lines.At(0).Start, lines.At(lines.Len()-1).Stop
+		b.end = lines.At(lines.Len() - 1).Stop
 	}
 	b.Body = string(c.Source[b.begin:b.end])
-	fence := strings.TrimRight(string(c.Source[c.lineStart(info.Start):info.Start]), " ")
-	if strings.Trim(fence, "`") != "" {
+	if strings.Trim(b.fence, "`") != "" {
 		if b.Filled() {
 			return b.Errorf("write the block without indentation and with ```, so that it can be filled")
 		}
 		return nil
 	}
 	closing, _, _ := strings.Cut(string(c.Source[b.end:]), "\n")
-	if strings.TrimRight(closing, " ") != fence {
-		return b.Errorf("the block is not closed with %s on a line of its own", fence)
+	if strings.TrimRight(closing, blanks) != b.fence {
+		return b.Errorf("the block is not closed with %s on a line of its own", b.fence)
 	}
 	c.Blocks = append(c.Blocks, b)
 	return nil
 }
 
-var retirement = regexp.MustCompile(`<!--\s*retire:\s*(\S+)\s+(.*?)\s*-->`)
+// blanks can stand behind a fence.
+const blanks = " \t\r"
 
-func (c *Chapter) addRetirements(node *ast.HTMLBlock) error {
-	for _, line := range node.Lines().Sliced(0, node.Lines().Len()) {
-		for _, match := range retirement.FindAllStringSubmatch(string(line.Value(c.Source)), -1) {
-			for name := range strings.FieldsSeq(match[2]) {
-				c.Retired = append(c.Retired, Retirement{Chapter: c, Line: c.LineAt(line.Start), Package: match[1], Name: name})
-			}
+var retirement = regexp.MustCompile(`(?s)<!--\s*retire:(.*?)-->`)
+
+// addRetirements finds the retirements in a part of the text that is HTML.
+func (c *Chapter) addRetirements(begin, end int) error {
+	for _, match := range retirement.FindAllSubmatchIndex(c.Source[begin:end], -1) {
+		line := c.LineAt(begin + match[0])
+		words := strings.Fields(string(c.Source[begin+match[2] : begin+match[3]]))
+		if len(words) < 2 {
+			return fmt.Errorf("%s:%d: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->", c.Path, line)
+		}
+		for _, name := range words[1:] {
+			c.Retired = append(c.Retired, Retirement{Chapter: c, Line: line, Package: words[0], Name: name})
 		}
 	}
 	return nil
@@ -211,14 +227,22 @@ func (b *Block) Errorf(format string, args ...any) error {
 }
 
 // Fill returns the text of the chapter with other bodies for some blocks.
-func (c *Chapter) Fill(bodies map[*Block]string) []byte {
+func (c *Chapter) Fill(bodies map[*Block]string) ([]byte, error) {
 	var out bytes.Buffer
 	done := 0
 	for _, b := range slices.SortedFunc(maps.Keys(bodies), func(x, y *Block) int { return x.begin - y.begin }) {
+		if b.closedBy(bodies[b]) {
+			return nil, b.Errorf("what the block is to hold has a line that closes it: open and close it with %s`", b.fence)
+		}
 		out.Write(c.Source[done:b.begin])
 		out.WriteString(bodies[b])
 		done = b.end
 	}
 	out.Write(c.Source[done:])
-	return out.Bytes()
+	return out.Bytes(), nil
+}
+
+// closedBy tells whether a line of a body would end the block.
+func (b *Block) closedBy(body string) bool {
+	return regexp.MustCompile("(?m)^ {0,3}" + b.fence + "`*[ \t\v\f\r]*$").MatchString(body)
 }

@@ -15,7 +15,6 @@ var replacements = []struct {
 }{
 	{regexp.MustCompile(`eyJ[\w-]+(\.[\w-]+)*`), "TOKEN"},
 	{regexp.MustCompile(`-----BEGIN [A-Z ]+-----`), "PEM"},
-	{regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`), "DATA"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?`), "TIME"},
 	{regexp.MustCompile(`\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d( GMT)?`), "TIME"},
@@ -33,12 +32,28 @@ var replacements = []struct {
 	{regexp.MustCompile(`[ \t]+`), " "},
 }
 
+// data matches what may be base64. Paths look like it, too, but hardly ones with
+// capital letters and digits.
+var data = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)
+
 // normal returns a line without what differs from run to run.
 func normal(line string) string {
-	for _, r := range replacements {
-		line = r.pattern.ReplaceAllString(line, r.with)
+	for {
+		before := line
+		line = data.ReplaceAllStringFunc(line, func(text string) string {
+			if strings.ContainsAny(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && strings.ContainsAny(text, "0123456789") {
+				return "DATA"
+			}
+			return text
+		})
+		for _, r := range replacements {
+			line = r.pattern.ReplaceAllString(line, r.with)
+		}
+		line = strings.TrimSpace(line)
+		if line == before {
+			return line // what is left when a part has gone has no more of them
+		}
 	}
-	return strings.TrimSpace(line)
 }
 
 // ellipsis stands in a chapter for lines that it leaves out.
@@ -57,18 +72,28 @@ func normalLines(text string) []string {
 	return lines
 }
 
+// match tells whether the lines of output are those that are shown, with any
+// number of others for each ellipsis.
 func match(shown, output []string) bool {
-	switch {
-	case len(shown) == 0:
-		return len(output) == 0
-	case shown[0] == ellipsis:
-		for skipped := 0; skipped <= len(output); skipped++ {
-			if match(shown[1:], output[skipped:]) {
-				return true
-			}
+	at := 0                     // in shown
+	ellipsisAt, resume := -1, 0 // the last ellipsis, and the output behind what it stands for
+	for i := 0; i < len(output); {
+		switch {
+		case at < len(shown) && shown[at] == ellipsis:
+			ellipsisAt, resume = at, i
+			at++
+		case at < len(shown) && shown[at] == output[i]:
+			at++
+			i++
+		case ellipsisAt >= 0:
+			resume++
+			at, i = ellipsisAt+1, resume
+		default:
+			return false
 		}
-		return false
-	default:
-		return len(output) > 0 && output[0] == shown[0] && match(shown[1:], output[1:])
 	}
+	for at < len(shown) && shown[at] == ellipsis {
+		at++
+	}
+	return at == len(shown)
 }

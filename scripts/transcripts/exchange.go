@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kcm-book/kcm-book/scripts/book"
@@ -18,6 +19,22 @@ type exchange struct {
 	shown   string
 	// typed is the command as the chapter has it, prompt and all.
 	typed string
+}
+
+// exchangesOf returns the commands of a chapter.
+func exchangesOf(chapter *book.Chapter) ([]*exchange, error) {
+	var all []*exchange
+	for _, block := range chapter.Blocks {
+		if !block.Console() {
+			continue
+		}
+		more, err := exchanges(block)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
 }
 
 // exchanges cuts a block into commands and their output.
@@ -45,7 +62,24 @@ func exchanges(block *book.Block) ([]*exchange, error) {
 	return all, nil
 }
 
-// looks matches commands that change nothing, so that they can be repeated.
-var looks = regexp.MustCompile(`^(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|grep|curl|ls|cat|head|tail|wc) `)
+var (
+	// looks matches commands that change nothing, filters what can stand behind
+	// them.
+	looks   = regexp.MustCompile(`^(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|grep|curl|ls|cat|head|tail|wc) `)
+	filters = regexp.MustCompile(`^(sort|uniq|wc|head|tail|grep|cut|tr|sed|awk|jq|base64|cat|cmp|echo)\b`)
+	// harmless are parts that can hold any sign, and output that goes nowhere.
+	harmless = regexp.MustCompile(`'[^']*'|"[^"]*"|2>&1|[12]?> ?/dev/null`)
+	between  = regexp.MustCompile(`&&|\|\||[|;]`)
+	// changes matches output that goes into a file, commands in the background,
+	// and requests of curl that are not GET.
+	changes = regexp.MustCompile(`[&>]|^curl .*(-X|-d|--request|--data)\b`)
+)
 
-func (e *exchange) onlyLooks() bool { return looks.MatchString(e.command) }
+// onlyLooks tells whether the command changes nothing, so that it can be repeated.
+func (e *exchange) onlyLooks() bool {
+	parts := between.Split(harmless.ReplaceAllString(strings.TrimSpace(e.command), ""), -1)
+	return looks.MatchString(parts[0]+" ") && !slices.ContainsFunc(parts, func(part string) bool {
+		part = strings.TrimSpace(part)
+		return changes.MatchString(part) || part != "" && !looks.MatchString(part+" ") && !filters.MatchString(part)
+	})
+}

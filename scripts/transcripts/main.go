@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -61,11 +63,11 @@ func runBook(ctx context.Context, fill bool, numbers []string) error {
 	if err != nil {
 		return err
 	}
+	if chapters, err = chosen(chapters, numbers); err != nil {
+		return err
+	}
 	var failures []error
 	for _, chapter := range chapters {
-		if len(numbers) > 0 && !contains(numbers, chapter.Number) {
-			continue
-		}
 		if ctx.Err() != nil {
 			break
 		}
@@ -83,26 +85,28 @@ func runBook(ctx context.Context, fill bool, numbers []string) error {
 	return errors.Join(append(failures, ctx.Err())...)
 }
 
-func contains(numbers []string, number int) bool {
-	for _, n := range numbers {
-		if strings.TrimLeft(n, "0") == strings.TrimLeft(fmt.Sprint(number), "0") {
-			return true
-		}
+// chosen returns the chapters with these numbers, in the order of the book, or
+// all where none is given.
+func chosen(chapters []*book.Chapter, numbers []string) ([]*book.Chapter, error) {
+	if len(numbers) == 0 {
+		return chapters, nil
 	}
-	return false
+	wanted := map[int]bool{}
+	for _, word := range numbers {
+		number, err := strconv.Atoi(word)
+		if err != nil || !slices.ContainsFunc(chapters, func(c *book.Chapter) bool { return c.Number == number }) {
+			return nil, fmt.Errorf("there is no chapter %s: say for example 03", word)
+		}
+		wanted[number] = true
+	}
+	return slices.DeleteFunc(chapters, func(c *book.Chapter) bool { return !wanted[c.Number] }), nil
 }
 
 // runChapter runs the session of a chapter. It returns how many commands it has.
 func runChapter(ctx context.Context, root string, chapter *book.Chapter, fill bool) (count int, err error) {
-	var all []*exchange
-	for _, block := range chapter.Blocks {
-		if block.Console() {
-			more, err := exchanges(block)
-			if err != nil {
-				return 0, err
-			}
-			all = append(all, more...)
-		}
+	all, err := exchangesOf(chapter)
+	if err != nil {
+		return 0, err
 	}
 	if len(all) == 0 {
 		return 0, nil
@@ -128,7 +132,8 @@ func runChapter(ctx context.Context, root string, chapter *book.Chapter, fill bo
 		if same(e.shown, out) {
 			out = e.shown
 		} else if !fill {
-			failures = append(failures, fmt.Errorf("%s: %s\nprints\n%s\nand the chapter shows\n%s\nIf that is as it should be, make transcripts takes it over.",
+			failures = append(failures, fmt.Errorf(
+				"%s: %s\nprints\n%s\nand the chapter shows\n%s\n(if that is as it should be, make transcripts takes it over)",
 				e.block.Position(e.line), strings.TrimSpace(e.command), indent(out), indent(e.shown)))
 		}
 		bodies[e.block] += e.typed + out
@@ -136,7 +141,11 @@ func runChapter(ctx context.Context, root string, chapter *book.Chapter, fill bo
 	if err := errors.Join(failures...); err != nil || !fill {
 		return len(all), err
 	}
-	return len(all), os.WriteFile(filepath.Join(root, chapter.Path), chapter.Fill(bodies), 0o644)
+	filled, err := chapter.Fill(bodies)
+	if err != nil {
+		return len(all), err
+	}
+	return len(all), os.WriteFile(filepath.Join(root, chapter.Path), filled, 0o644)
 }
 
 // observe runs a command and returns what it prints: if it only looks, once it

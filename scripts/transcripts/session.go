@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -32,49 +34,63 @@ type session struct {
 // openSession starts a cluster and a shell. Its directory is that of the stage's
 // kcm.
 func openSession(ctx context.Context, root, binaries string) (*session, error) {
-	lab, err := os.MkdirTemp("", "transcripts-")
+	dir, err := os.MkdirTemp("", "transcripts-")
 	if err != nil {
 		return nil, err
 	}
-	s := &session{root: root, lab: filepath.Join(lab, "cluster"), mark: "end-of-output-" + rand.String(16), lines: make(chan string)}
+	s := &session{root: root, lab: filepath.Join(dir, "cluster")}
 	if out, err := s.labcluster(ctx, "up"); err != nil {
-		os.RemoveAll(lab)
+		os.RemoveAll(dir)
 		return nil, fmt.Errorf("start a lab cluster: %w\n%s", err, out)
 	}
+	if err := s.openShell(binaries); err != nil {
+		return nil, errors.Join(err, s.downCluster())
+	}
+	return s, nil
+}
+
+// openShell starts the shell of a session.
+func (s *session) openShell(binaries string) error {
+	s.mark = "end-of-output-" + rand.String(16)
+	s.lines = make(chan string)
 	s.shell = exec.Command("bash", "--norc", "--noprofile")
-	s.shell.Dir = root
+	s.shell.Dir = s.root
 	s.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	s.shell.Env = append(os.Environ(),
 		"KUBECONFIG="+filepath.Join(s.lab, "kubeconfig", "admin.kubeconfig"),
 		"LAB="+s.lab,
-		"PATH="+binaries+":"+filepath.Join(root, "scripts", "shell")+":"+os.Getenv("PATH"),
+		"PATH="+binaries+":"+filepath.Join(s.root, "scripts", "shell")+":"+os.Getenv("PATH"),
 		"COLUMNS=100",
 	)
+	var err error
 	if s.stdin, err = s.shell.StdinPipe(); err != nil {
-		return nil, err
+		return err
 	}
 	output, err := s.shell.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.shell.Start(); err != nil {
-		return nil, err
+		return fmt.Errorf("start bash: %w", err)
 	}
-	go func() {
-		defer close(s.lines)
-		reader := bufio.NewReader(output)
-		for {
-			line, err := reader.ReadString('\n')
-			if line != "" {
-				s.lines <- line
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
+	go s.read(output)
 	_, err = io.WriteString(s.stdin, "set -m; exec 2>&1\n")
-	return s, err
+	return err
+}
+
+// read hands on what the shell prints, line by line.
+func (s *session) read(output io.Reader) {
+	defer close(s.lines)
+	reader := bufio.NewReader(output)
+	for {
+		line, err := reader.ReadString('\n')
+		if line != "" {
+			s.lines <- line
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 func (s *session) labcluster(ctx context.Context, command string) ([]byte, error) {
@@ -108,6 +124,13 @@ func (s *session) run(ctx context.Context, command string) (string, error) {
 	}
 }
 
+// jobEnded is what only a shell without a terminal says when a signal ends a job,
+// lineOf what it puts before its errors.
+var (
+	jobEnded = regexp.MustCompile(`^bash: line \d+: +\d+ `)
+	lineOf   = regexp.MustCompile(`^bash: line \d+: `)
+)
+
 // tidy replaces what tells where this ran with what a reader sees, and drops
 // what only a shell without a terminal says.
 func (s *session) tidy(out string) string {
@@ -119,7 +142,8 @@ func (s *session) tidy(out string) string {
 	}
 	var kept []string
 	for line := range strings.Lines(out) {
-		if !strings.HasPrefix(line, "bash: line ") {
+		if !jobEnded.MatchString(line) {
+			line = lineOf.ReplaceAllString(line, "bash: ")
 			kept = append(kept, strings.TrimRight(line, " \n")+"\n")
 		}
 	}
@@ -128,16 +152,24 @@ func (s *session) tidy(out string) string {
 
 // close ends the shell, all that it has started, and the cluster.
 func (s *session) close() error {
+	s.closeShell()
+	return s.downCluster()
+}
+
+func (s *session) closeShell() {
 	s.stdin.Close()
 	_ = syscall.Kill(-s.shell.Process.Pid, syscall.SIGKILL) // it may have ended
 	for _, pid := range children(s.shell.Process.Pid) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	go func() {
-		for range s.lines { // until the last process that holds the pipe is gone
+		for range s.lines { // until the pipe is closed
 		}
 	}()
 	_ = s.shell.Wait()
+}
+
+func (s *session) downCluster() error {
 	out, err := s.labcluster(context.Background(), "down")
 	if err != nil {
 		return fmt.Errorf("end the lab cluster: %w\n%s", err, out)

@@ -1,56 +1,62 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
 
 // check returns everything that is wrong with the book.
 func (w *Weave) check() []error {
-	var mistakes []error
-	for _, chapter := range w.chapters {
-		for _, block := range chapter.Blocks {
-			want, err := w.body(block)
-			if err != nil {
-				mistakes = append(mistakes, err)
-				continue
-			}
-			if want != block.Body {
-				line, is, ought := firstDifference(block.Body, want)
-				mistakes = append(mistakes, fmt.Errorf("%s: differs from %s: it says %q, the code says %q; make weave fills the block anew",
-					block.Position(line), block.Info[1], is, ought))
-			}
-		}
-	}
+	mistakes, complete := w.checkBlocks()
 	missing, _ := w.unshown()
 	for _, d := range missing {
 		mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: no chapter shows %s", d.pkg.dir, d.file.name, d.line, d.names[0]))
 	}
-	if len(missing) == 0 {
-		for _, chapter := range w.chapters {
-			if _, err := w.compiling(chapter.Number); err != nil {
-				mistakes = append(mistakes, err)
-			}
-		}
-		mistakes = append(mistakes, w.checkComplete()...)
+	if complete && len(missing) == 0 {
+		mistakes = append(mistakes, w.checkStages()...)
+		mistakes = append(mistakes, w.checkRosters()...)
 	}
 	mistakes = append(mistakes, checkLinks(w.source.root)...)
 	return append(mistakes, checkDiagrams(w.source.root)...)
 }
 
-// checkComplete finds what lacks its final form even after the last chapter.
-func (w *Weave) checkComplete() []error {
-	last := w.chapters[len(w.chapters)-1].Number
-	s := &Stage{weave: w, number: last}
+// checkStages finds stages that do not compile. What is wrong in several is said
+// once.
+func (w *Weave) checkStages() []error {
 	var mistakes []error
-	for _, dir := range w.source.dirs() {
-		for _, d := range w.source.packages[dir].declarations {
-			if !s.hasFinal(d) {
-				mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: %s lacks something even in chapter %02d", d.pkg.dir, d.file.name, d.line, d.names[0], last))
+	said := map[string]bool{}
+	for _, chapter := range w.chapters {
+		_, err := w.compiling(chapter.Number)
+		if err == nil {
+			continue
+		}
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			if !said[line] {
+				said[line] = true
+				mistakes = append(mistakes, errors.New(line))
 			}
 		}
 	}
 	return mistakes
+}
+
+// checkBlocks finds blocks that hold something else than they ought to. It is
+// not complete where it cannot be told what that is.
+func (w *Weave) checkBlocks() (mistakes []error, complete bool) {
+	complete = true
+	for _, block := range w.blocks() {
+		want, err := w.body(block)
+		if err != nil {
+			complete = false
+			mistakes = append(mistakes, err)
+		} else if want != block.Body {
+			line, is, ought := firstDifference(block.Body, want)
+			mistakes = append(mistakes, fmt.Errorf("%s: differs from %s: it says %q, the code says %q; make weave fills the block anew",
+				block.Position(line), block.Info[1], is, ought))
+		}
+	}
+	return mistakes, complete
 }
 
 // firstDifference returns the first line, counted from 0, in which two texts
@@ -83,4 +89,29 @@ func (w *Weave) compiling(number int) (*Stage, error) {
 		return nil, err
 	}
 	return s, s.check()
+}
+
+// checkRosters finds rosters that no chapter shows whole, so that a reader would
+// never see what was added to them last. A struct is whole when its fields are
+// shown, be it by themselves.
+func (w *Weave) checkRosters() []error {
+	var mistakes []error
+	for _, block := range w.blocks() {
+		for _, s := range w.shown[block] {
+			all := w.showings[s.key]
+			if !s.roster || s != all[len(all)-1] || s.declaration.structure() != nil {
+				continue
+			}
+			for _, chapter := range w.chapters {
+				text, err := w.textOf(s, max(chapter.Number, s.chapter()))
+				if err == nil && text == s.declaration.text+"\n" {
+					if chapter.Number > s.chapter() {
+						mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.name, chapter.Number))
+					}
+					break
+				}
+			}
+		}
+	}
+	return mistakes
 }

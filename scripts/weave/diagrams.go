@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ func checkDiagrams(root string) []error {
 	}
 	style, err := os.ReadFile(filepath.Join(root, "diagrams", "mermaid.json"))
 	if err != nil && len(sources) > 0 {
-		return []error{err}
+		return []error{errors.New("diagrams/mermaid.json, the style of all diagrams, is missing")}
 	}
 	var mistakes []error
 	for _, path := range sources {

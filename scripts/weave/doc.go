@@ -22,8 +22,10 @@
 //     Its block says so after the names. In a chapter, what names something that
 //     no chapter has shown so far is left out of it: elements of composite
 //     literals, statements, and fields of structs. So a list grows without drafts.
-//   - A field of such a struct can be shown by itself, as health.election. It,
-//     and all that uses it in rosters, exists from that chapter on.
+//     The last chapter that shows a roster shows it whole.
+//   - A field of a struct that is a roster can be shown by itself, as
+//     health.election. It, and all that uses it in rosters, exists from that
+//     chapter on.
 //   - A group in parentheses is one declaration; any of its names names it. A
 //     method is named (*T).name or (T).name, without type parameters. A package's
 //     comment is named package, its imports, where it has blank ones, import.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
@@ -16,7 +18,7 @@ const packageClause = "package draft\n"
 
 // splitDrafts gives each draft its part of a block's body. The body holds the
 // declarations that the info string names, and may begin with imports.
-func splitDrafts(block *book.Block, drafts []*Showing) error {
+func (s *Source) splitDrafts(block *book.Block, drafts []*Showing) error {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", packageClause+block.Body, parser.ParseComments)
 	if err != nil {
@@ -25,42 +27,86 @@ func splitDrafts(block *book.Block, drafts []*Showing) error {
 	if formatted, err := format.Source([]byte(block.Body)); err != nil || string(formatted) != block.Body {
 		return block.Errorf("this draft is not formatted as gofmt does it")
 	}
-	imports := map[string]Import{}
-	for _, spec := range file.Imports {
-		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-		name, alias := path[strings.LastIndexByte(path, '/')+1:], ""
-		if spec.Name != nil {
-			name, alias = spec.Name.Name, spec.Name.Name
-		}
-		imports[name] = Import{path, alias}
+	imports, err := s.importsOfDraft(file)
+	if err != nil {
+		return block.Errorf("%w", err)
 	}
-	found := map[*Showing]bool{}
 	for _, node := range file.Decls {
 		if group, ok := node.(*ast.GenDecl); ok && group.Tok == token.IMPORT {
 			continue
 		}
-		i := slices.IndexFunc(drafts, func(s *Showing) bool { return s.goesBy(namesOf(node)) })
-		if i < 0 {
-			return block.Errorf("the block holds %s, which its info string does not name", namesOf(node)[0])
+		draft, err := draftOf(node, drafts)
+		if err != nil {
+			return block.Errorf("%w", err)
 		}
 		begin := node.Pos()
 		if doc := docOf(node); doc != nil {
 			begin = doc.Pos()
 		}
-		from, to := fset.Position(begin), fset.Position(node.End())
-		from.Offset -= len(packageClause)
-		to.Offset -= len(packageClause)
-		s := drafts[i]
-		s.draft = block.Body[from.Offset:to.Offset] + restOfLine(block.Body[to.Offset:]) + "\n"
-		s.line, s.imports = from.Line-2, imports // the package clause is line 1
-		found[s] = true
+		from, to := fset.PositionFor(begin, false), fset.PositionFor(node.End(), false)
+		text := block.Body[from.Offset-len(packageClause):]
+		length := to.Offset - from.Offset
+		draft.draft = text[:length] + restOfLine(text[length:]) + "\n"
+		draft.line, draft.imports = from.Line-2, imports // the package clause is line 1
 	}
-	for _, s := range drafts {
-		if !found[s] {
-			return block.Errorf("the block does not hold %s, which its info string names", s.name)
+	for _, draft := range drafts {
+		if draft.draft == "" {
+			return block.Errorf("the block does not hold %s, which its info string names", draft.name)
 		}
 	}
 	return nil
+}
+
+// draftOf returns the draft that a declaration is the text of.
+func draftOf(node ast.Decl, drafts []*Showing) (*Showing, error) {
+	names := namesOf(node)
+	if len(names) == 0 {
+		return nil, errors.New("the block holds a group that declares nothing")
+	}
+	i := slices.IndexFunc(drafts, func(s *Showing) bool { return s.goesBy(names) })
+	if i < 0 {
+		return nil, fmt.Errorf("the block holds %s, which its info string does not name", names[0])
+	}
+	if drafts[i].draft != "" {
+		return nil, fmt.Errorf("the block holds %s a second time", drafts[i].name)
+	}
+	return drafts[i], nil
+}
+
+// importsOfDraft returns the imports that a block begins with, as importsOf does
+// those of a finished file.
+func (s *Source) importsOfDraft(file *ast.File) (map[string]Import, error) {
+	imports := map[string]Import{}
+	for _, spec := range file.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		name, err := s.nameOf(path)
+		if err != nil {
+			return nil, fmt.Errorf("this draft imports %s: %w", path, err)
+		}
+		alias := ""
+		if spec.Name != nil {
+			name, alias = spec.Name.Name, spec.Name.Name
+		}
+		if name == "_" {
+			name = path
+		}
+		imports[name] = Import{path, alias}
+	}
+	return imports, nil
+}
+
+// nameOf returns the name of the package with this path.
+func (s *Source) nameOf(path string) (string, error) {
+	if dir, ours := strings.CutPrefix(path, s.module); ours {
+		if p := s.packages[dir]; p != nil {
+			return p.name, nil
+		}
+	}
+	p, err := s.load(path)
+	if err != nil {
+		return "", err
+	}
+	return p.Name(), nil
 }
 
 // goesBy tells whether the showing is of the declaration with these names.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -19,7 +22,6 @@ var pages = []string{"*.md", "chapters/*/README.md", "labs/*/README.md"}
 
 // page is a Markdown file: where it can be linked to, and where it links to.
 type page struct {
-	path    string
 	anchors map[string]bool
 	links   []link
 }
@@ -32,27 +34,22 @@ type link struct {
 // checkLinks finds links to files and anchors that are not there. Links to other
 // sites are left alone: a check must not depend on the network.
 func checkLinks(root string) []error {
-	known := map[string]*page{}
 	var mistakes []error
+	known := map[string]*page{}
 	for _, pattern := range pages {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return []error{err}
 		}
 		for _, path := range paths {
-			p, err := readPage(path)
-			if err != nil {
+			if known[path], err = readPage(path); err != nil {
 				return []error{err}
 			}
-			known[path] = p
 		}
 	}
-	for path, p := range known {
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return []error{err}
-		}
-		for _, l := range p.links {
+	for _, path := range slices.Sorted(maps.Keys(known)) {
+		name := strings.TrimPrefix(path, root+string(filepath.Separator))
+		for _, l := range known[path].links {
 			if wrong := l.check(path, known); wrong != "" {
 				mistakes = append(mistakes, fmt.Errorf("%s:%d: the link to %s: %s", name, l.line, l.destination, wrong))
 			}
@@ -93,29 +90,54 @@ func readPage(path string) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{path: path, anchors: map[string]bool{}}
+	p := &page{anchors: map[string]bool{}}
 	for _, match := range htmlAnchor.FindAllSubmatch(source, -1) {
 		p.anchors[string(match[1])] = true
 	}
-	line := 1
+	offset := 0
 	err = ast.Walk(goldmark.DefaultParser().Parse(text.NewReader(source)), func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
 		}
 		if node.Type() == ast.TypeBlock && node.Lines() != nil && node.Lines().Len() > 0 {
-			line = 1 + strings.Count(string(source[:node.Lines().At(0).Start]), "\n")
+			offset = node.Lines().At(0).Start
 		}
 		switch node := node.(type) {
 		case *ast.Heading:
-			p.addHeading(string(node.Lines().Value(source)))
+			p.addHeading(plain(node, source))
+		case *ast.Text:
+			offset = node.Segment.Start
 		case *ast.Link:
-			p.links = append(p.links, link{line, string(node.Destination)})
+			p.addLink(node, node.Destination, source, offset)
 		case *ast.Image:
-			p.links = append(p.links, link{line, string(node.Destination)})
+			p.addLink(node, node.Destination, source, offset)
 		}
 		return ast.WalkContinue, nil
 	})
 	return p, err
+}
+
+// addLink adds a link, with the line in which its text begins.
+func (p *page) addLink(node ast.Node, destination, source []byte, offset int) {
+	for child := node.FirstChild(); child != nil; child = child.FirstChild() {
+		if words, ok := child.(*ast.Text); ok {
+			offset = words.Segment.Start
+		}
+	}
+	p.links = append(p.links, link{1 + bytes.Count(source[:offset], []byte("\n")), string(destination)})
+}
+
+// plain returns the words of a node without their markup.
+func plain(node ast.Node, source []byte) string {
+	var words strings.Builder
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		if leaf, ok := child.(*ast.Text); ok {
+			words.Write(leaf.Segment.Value(source))
+		} else {
+			words.WriteString(plain(child, source))
+		}
+	}
+	return words.String()
 }
 
 // addHeading adds the anchor that code hosts give a heading: in lower case, with

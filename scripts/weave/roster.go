@@ -29,7 +29,7 @@ func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, 
 		}
 		element := d.pkg.innermostElement(path)
 		if element == nil {
-			missing = fmt.Errorf("%s names %s, which is not there yet, outside of a list", d, ident.Name)
+			missing = fmt.Errorf("%s names %s, which is not there yet, outside of a list: show %s first, or write a draft", d, ident.Name, ident.Name)
 			return true
 		}
 		gone[element] = true
@@ -37,6 +37,9 @@ func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, 
 	})
 	if missing != nil {
 		return "", missing
+	}
+	if len(gone) == 0 {
+		return d.text + "\n", nil
 	}
 	for dropEmptied(d.node, gone) {
 	}
@@ -79,9 +82,13 @@ func (p *Package) innermostElement(path []ast.Node) ast.Node {
 			if path[i] != parent.Type && (named || !structure) {
 				return path[i]
 			}
-		case *ast.BlockStmt, *ast.CaseClause, *ast.CommClause:
+		case *ast.BlockStmt, *ast.CaseClause:
 			if statement, ok := path[i].(ast.Stmt); ok {
 				return statement
+			}
+		case *ast.CommClause:
+			if path[i] != parent.Comm {
+				return path[i]
 			}
 		case *ast.FieldList:
 			if _, ok := path[i-2].(*ast.StructType); ok {
@@ -93,13 +100,18 @@ func (p *Package) innermostElement(path []ast.Node) ast.Node {
 }
 
 // dropEmptied adds statements whose body has lost all that was in it. It tells
-// whether it has found one.
+// whether it has found one. An if with an else stays, and so does the else.
 func dropEmptied(node ast.Decl, gone map[ast.Node]bool) bool {
 	found := false
+	elses := map[ast.Node]bool{}
 	ast.Inspect(node, func(node ast.Node) bool {
 		var body *ast.BlockStmt
 		switch statement := node.(type) {
 		case *ast.IfStmt:
+			elses[statement.Else] = true
+			if statement.Else != nil || elses[statement] {
+				return true
+			}
 			body = statement.Body
 		case *ast.ForStmt:
 			body = statement.Body

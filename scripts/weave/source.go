@@ -14,12 +14,14 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/tools/go/gcexportdata"
 	"golang.org/x/tools/go/packages"
 )
 
 // Source is the finished code.
 type Source struct {
 	root     string
+	module   string // its path with a slash behind it
 	fset     *token.FileSet
 	packages map[string]*Package // by directory, for example kcm/app
 	// external are the packages from elsewhere that the code imports, by path.
@@ -68,14 +70,20 @@ type Declaration struct {
 
 func (d *Declaration) String() string { return d.pkg.dir + " " + d.names[0] }
 
-// field returns the field of that name if the declaration is a struct.
-func (d *Declaration) field(name string) *ast.Field {
+// structure returns the struct that the declaration is, or nil.
+func (d *Declaration) structure() *ast.StructType {
 	group, ok := d.node.(*ast.GenDecl)
 	if !ok || group.Tok != token.TYPE || len(group.Specs) != 1 {
 		return nil
 	}
-	structure, ok := group.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
-	if !ok {
+	structure, _ := group.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
+	return structure
+}
+
+// field returns the field of that name if the declaration is a struct.
+func (d *Declaration) field(name string) *ast.Field {
+	structure := d.structure()
+	if structure == nil {
 		return nil
 	}
 	for _, field := range structure.Fields.List {
@@ -101,6 +109,8 @@ func fieldNames(field *ast.Field) []*ast.Ident {
 			t = typed.X
 		case *ast.IndexExpr:
 			t = typed.X
+		case *ast.IndexListExpr:
+			t = typed.X
 		case *ast.SelectorExpr:
 			return []*ast.Ident{typed.Sel}
 		case *ast.Ident:
@@ -123,20 +133,28 @@ func loadSource(root string) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load kcm: %w", err)
 	}
-	var failures []error
+	var failures, builds []error
 	packages.Visit(loaded, nil, func(p *packages.Package) {
 		for _, err := range p.Errors {
-			failures = append(failures, errors.New(strings.TrimPrefix(err.Error(), root+"/")))
+			if err.Pos == "" {
+				builds = append(builds, errors.New(err.Msg)) // go list says once more what the type checker says
+			} else {
+				failures = append(failures, errors.New(strings.TrimPrefix(err.Error(), root+"/")))
+			}
 		}
 	})
+	if len(failures) == 0 {
+		failures = builds
+	}
 	if len(failures) > 0 {
 		return nil, errors.Join(failures...)
 	}
 	for _, p := range loaded {
 		s.addExternal(p.Types)
-		if err := s.addPackage(p); err != nil {
-			return nil, err
-		}
+		failures = append(failures, s.addPackage(p))
+	}
+	if err := errors.Join(failures...); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -150,10 +168,36 @@ func (s *Source) addExternal(p *types.Package) {
 	}
 }
 
+// load returns a package from elsewhere, also one that no file of kcm imports.
+func (s *Source) load(path string) (*types.Package, error) {
+	if known := s.external[path]; known != nil && known.Complete() {
+		return known, nil
+	}
+	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedExportFile, Dir: s.root}, path)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range loaded[0].Errors {
+		return nil, errors.New(err.Msg)
+	}
+	export, err := os.Open(loaded[0].ExportFile)
+	if err != nil {
+		return nil, err
+	}
+	defer export.Close()
+	reader, err := gcexportdata.NewReader(export)
+	if err != nil {
+		return nil, err
+	}
+	return gcexportdata.Read(reader, s.fset, s.external, path)
+}
+
 func (s *Source) addPackage(loaded *packages.Package) error {
-	dir := strings.TrimPrefix(loaded.PkgPath, loaded.Module.Path+"/")
+	s.module = loaded.Module.Path + "/"
+	dir := strings.TrimPrefix(loaded.PkgPath, s.module)
 	p := &Package{dir: dir, path: loaded.PkgPath, name: loaded.Name, info: loaded.TypesInfo, byName: map[string]*Declaration{}}
 	s.packages[dir] = p
+	var mistakes []error
 	for _, syntax := range loaded.Syntax {
 		path := s.fset.Position(syntax.Package).Filename
 		text, err := os.ReadFile(path)
@@ -162,12 +206,10 @@ func (s *Source) addPackage(loaded *packages.Package) error {
 		}
 		file := &File{name: filepath.Base(path), imports: importsOf(syntax, loaded.TypesInfo)}
 		p.files = append(p.files, file)
-		if err := s.addDeclarations(p, file, syntax, string(text)); err != nil {
-			return err
-		}
+		mistakes = append(mistakes, s.addDeclarations(p, file, syntax, string(text)))
 	}
 	slices.SortFunc(p.files, func(a, b *File) int { return cmp.Compare(a.name, b.name) })
-	return nil
+	return errors.Join(mistakes...)
 }
 
 // importsOf returns the imports of a file by the names under which it uses
@@ -190,40 +232,14 @@ func importsOf(syntax *ast.File, info *types.Info) map[string]Import {
 }
 
 func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text string) error {
-	covered := map[*ast.CommentGroup]bool{}
-	add := func(node ast.Decl, begin, end token.Pos, names ...string) error {
-		from, to := s.fset.Position(begin), s.fset.Position(end)
-		to.Offset += len(restOfLine(text[to.Offset:]))
-		d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset, text: text[from.Offset:to.Offset]}
-		for _, comment := range syntax.Comments {
-			if at := s.fset.Position(comment.Pos()).Offset; from.Offset <= at && at < to.Offset {
-				covered[comment] = true
-			}
-		}
-		p.declarations = append(p.declarations, d)
-		for _, name := range names {
-			if before := p.byName[name]; before != nil {
-				return fmt.Errorf("%s/%s:%d: a second %s; the first is in %s: a chapter could not tell them apart", p.dir, file.name, d.line, name, before.file.name)
-			}
-			p.byName[name] = d
-		}
-		d.objects = objectsOf(node, p.info)
-		return nil
-	}
+	var mistakes []error
 	if syntax.Doc != nil {
-		if err := add(nil, syntax.Doc.Pos(), syntax.Name.End(), "package"); err != nil {
-			return err
-		}
+		mistakes = append(mistakes, s.declare(p, file, text, nil, syntax.Doc.Pos(), syntax.Name.End(), "package"))
 	}
 	for _, node := range syntax.Decls {
 		if group, ok := node.(*ast.GenDecl); ok && group.Tok == token.IMPORT {
 			if isBlank(group) {
-				if err := add(nil, group.Pos(), group.End(), "import"); err != nil {
-					return err
-				}
-			}
-			for _, comment := range syntax.Comments {
-				covered[comment] = covered[comment] || (group.Pos() <= comment.Pos() && comment.Pos() < group.End())
+				mistakes = append(mistakes, s.declare(p, file, text, nil, group.Pos(), group.End(), "import"))
 			}
 			continue
 		}
@@ -231,18 +247,45 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 		if doc := docOf(node); doc != nil {
 			begin = doc.Pos()
 		}
-		if err := add(node, begin, node.End(), namesOf(node)...); err != nil {
-			return err
-		}
+		mistakes = append(mistakes, s.declare(p, file, text, node, begin, node.End(), namesOf(node)...))
 	}
 	for _, comment := range syntax.Comments {
-		at := s.fset.Position(comment.Pos())
-		rest := restOfLine(text[s.fset.Position(comment.End()).Offset:])
-		if !covered[comment] && rest == "" && !strings.HasPrefix(comment.List[0].Text, "//go:") {
-			return fmt.Errorf("%s/%s:%d: this comment belongs to no declaration, so no chapter shows it", p.dir, file.name, at.Line)
+		if !s.belongs(p, file, syntax, comment) {
+			mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out",
+				p.dir, file.name, s.fset.Position(comment.Pos()).Line))
 		}
 	}
+	return errors.Join(mistakes...)
+}
+
+// declare adds the declaration that stands between two positions.
+func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, begin, end token.Pos, names ...string) error {
+	from, to := s.fset.Position(begin), s.fset.Position(end)
+	to.Offset += len(restOfLine(text[to.Offset:]))
+	if len(names) == 0 {
+		return fmt.Errorf("%s/%s:%d: this declares nothing that a chapter could name: take it out", p.dir, file.name, from.Line)
+	}
+	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset,
+		text: text[from.Offset:to.Offset], objects: objectsOf(node, p.info)}
+	p.declarations = append(p.declarations, d)
+	for _, name := range names {
+		if before := p.byName[name]; before != nil {
+			return fmt.Errorf("%s/%s:%d: a second %s; the first is in %s: a chapter could not tell them apart", p.dir, file.name, d.line, name, before.file.name)
+		}
+		p.byName[name] = d
+	}
 	return nil
+}
+
+// belongs tells whether a comment is part of a declaration or of the imports.
+func (s *Source) belongs(p *Package, file *File, syntax *ast.File, comment *ast.CommentGroup) bool {
+	at := s.fset.Position(comment.Pos()).Offset
+	return slices.ContainsFunc(p.declarations, func(d *Declaration) bool {
+		return d.file == file && d.offset <= at && at < d.offset+len(d.text)
+	}) || slices.ContainsFunc(syntax.Decls, func(node ast.Decl) bool {
+		group, ok := node.(*ast.GenDecl)
+		return ok && group.Tok == token.IMPORT && group.Pos() <= comment.Pos() && comment.Pos() <= group.End()
+	})
 }
 
 // isBlank tells whether a group of imports has blank ones.
@@ -268,29 +311,42 @@ func docOf(node ast.Decl) *ast.CommentGroup {
 	return nil
 }
 
-// namesOf returns the names by which a chapter can show a declaration.
+// namesOf returns the names by which a chapter can show a declaration. A blank
+// one counts only where there is no other.
 func namesOf(node ast.Decl) []string {
 	if f, ok := node.(*ast.FuncDecl); ok {
-		if f.Recv == nil {
-			return []string{f.Name.Name}
-		}
-		receiver, pointer := f.Recv.List[0].Type, ""
-		if star, ok := receiver.(*ast.StarExpr); ok {
-			receiver, pointer = star.X, "*"
-		}
-		switch generic := receiver.(type) {
-		case *ast.IndexExpr:
-			receiver = generic.X
-		case *ast.IndexListExpr:
-			receiver = generic.X
-		}
-		return []string{fmt.Sprintf("(%s%s).%s", pointer, receiver.(*ast.Ident).Name, f.Name.Name)}
+		return []string{receiverOf(f) + f.Name.Name}
 	}
-	var names []string
+	var names, blanks []string
 	for _, ident := range identsOf(node.(*ast.GenDecl)) {
-		names = append(names, ident.Name)
+		if ident.Name == "_" {
+			blanks = []string{"_"}
+		} else {
+			names = append(names, ident.Name)
+		}
+	}
+	if len(names) == 0 {
+		return blanks
 	}
 	return names
+}
+
+// receiverOf returns what stands before the name of a method, as in (*T).name.
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil || len(f.Recv.List) == 0 {
+		return ""
+	}
+	receiver, pointer := f.Recv.List[0].Type, ""
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		receiver, pointer = star.X, "*"
+	}
+	switch generic := receiver.(type) {
+	case *ast.IndexExpr:
+		receiver = generic.X
+	case *ast.IndexListExpr:
+		receiver = generic.X
+	}
+	return fmt.Sprintf("(%s%s).", pointer, types.ExprString(receiver))
 }
 
 func identsOf(group *ast.GenDecl) []*ast.Ident {

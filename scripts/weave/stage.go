@@ -10,7 +10,10 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
+	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -27,7 +30,10 @@ type StagePackage struct {
 	source *Package
 	dir    string
 	files  []*StageFile
-	types  *types.Package
+	// names are those that it declares.
+	names    map[string]bool
+	types    *types.Package
+	checking bool
 	// finished tells whether everything in it has its final form.
 	finished bool
 }
@@ -53,45 +59,57 @@ type Part struct {
 // stage puts together what the reader of a chapter has.
 func (w *Weave) stage(number int) (*Stage, error) {
 	s := &Stage{weave: w, number: number, fset: token.NewFileSet(), packages: map[string]*StagePackage{}}
-	current := map[key]*Showing{}
-	for k, showings := range w.showings {
-		if showings[0].field != nil {
-			continue
-		}
-		for _, showing := range showings {
-			if showing.chapter() <= number {
-				current[k] = showing
-			}
-		}
-		if r, retired := w.retired[k]; retired && r.Chapter.Number <= number {
-			delete(current, k)
-		}
-	}
 	byFile := map[string]map[string][]*Part{}
 	var mistakes []error
-	for _, k := range slices.SortedFunc(maps.Keys(current), func(a, b key) int { return w.compare(current[a], current[b]) }) {
-		showing := current[k]
+	for _, showing := range w.current(number) {
+		if byFile[showing.dir] == nil {
+			byFile[showing.dir] = map[string][]*Part{}
+		}
+		parts := byFile[showing.dir]
+		name := draftFile
+		if showing.declaration != nil {
+			name = showing.declaration.file.name
+		}
 		if showing.declaration != nil && showing.declaration.node == nil {
-			continue // comments and imports come with the file
+			if parts[name] == nil {
+				parts[name] = []*Part{} // comments and imports come with the file
+			}
+			continue
 		}
 		text, err := w.textOf(showing, number)
 		if err != nil {
 			mistakes = append(mistakes, showing.block.Errorf("stage %02d: %w", number, err))
 			continue
 		}
-		name := "draft.go"
-		if showing.declaration != nil {
-			name = showing.declaration.file.name
-		}
-		if byFile[k.dir] == nil {
-			byFile[k.dir] = map[string][]*Part{}
-		}
-		byFile[k.dir][name] = append(byFile[k.dir][name], &Part{showing: showing, text: text})
+		parts[name] = append(parts[name], &Part{showing: showing, text: text})
 	}
 	for _, dir := range slices.Sorted(maps.Keys(byFile)) {
 		mistakes = append(mistakes, s.addPackage(dir, byFile[dir]))
 	}
 	return s, errors.Join(mistakes...)
+}
+
+// draftFile holds the drafts of what the finished code does not have.
+const draftFile = "draft.go"
+
+// current returns what is in the stage of a chapter, each in its latest form and
+// in the order of the finished files.
+func (w *Weave) current(number int) []*Showing {
+	var all []*Showing
+	for k, showings := range w.showings {
+		var latest *Showing
+		for _, showing := range showings {
+			if showing.field == nil && showing.chapter() <= number {
+				latest = showing
+			}
+		}
+		r, retired := w.retired[k]
+		if latest != nil && (!retired || r.Chapter.Number > number) {
+			all = append(all, latest)
+		}
+	}
+	slices.SortFunc(all, w.compare)
+	return all
 }
 
 // compare puts declarations in the order of the finished file.
@@ -106,10 +124,14 @@ func (w *Weave) compare(a, b *Showing) int {
 }
 
 func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
-	p := &StagePackage{source: s.weave.source.packages[dir], dir: dir, finished: true}
+	p := &StagePackage{source: s.weave.source.packages[dir], dir: dir, names: map[string]bool{}, finished: true}
 	s.packages[dir] = p
-	if p.source == nil {
-		return fmt.Errorf("%s: a package of which the finished code has nothing", dir)
+	for _, parts := range byFile {
+		for _, part := range parts {
+			for _, name := range part.showing.names() {
+				p.names[name] = true
+			}
+		}
 	}
 	for _, d := range p.source.declarations {
 		if !s.hasFinal(d) {
@@ -117,18 +139,26 @@ func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
 		}
 	}
 	for _, file := range p.source.files {
-		doc := p.source.declarationIn(file, "package")
-		if len(byFile[file.name]) == 0 && (doc == nil || file.imports != nil && len(file.imports) > 0) {
+		parts, joins := byFile[file.name]
+		if !joins {
 			continue
 		}
-		if err := s.addFile(p, file.name, file, doc, byFile[file.name]); err != nil {
+		if err := s.addFile(p, file, p.source.declarationIn(file, "package"), parts); err != nil {
 			return err
 		}
 	}
-	if drafts := byFile["draft.go"]; len(drafts) > 0 {
-		return s.addFile(p, "draft.go", &File{name: "draft.go"}, nil, drafts)
+	if drafts := byFile[draftFile]; len(drafts) > 0 {
+		return s.addFile(p, &File{name: draftFile}, nil, drafts)
 	}
 	return nil
+}
+
+// names returns the names of what is shown.
+func (s *Showing) names() []string {
+	if s.declaration == nil || s.field != nil {
+		return []string{s.name}
+	}
+	return s.declaration.names
 }
 
 func (p *Package) declarationIn(file *File, name string) *Declaration {
@@ -154,7 +184,7 @@ func (s *Stage) hasFinal(d *Declaration) bool {
 
 // addFile writes a file: the package's comment if this is where it stands, the
 // imports that the declarations need, the declarations.
-func (s *Stage) addFile(p *StagePackage, name string, file *File, doc *Declaration, parts []*Part) error {
+func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*Part) error {
 	header := "package " + p.source.name + "\n"
 	if doc != nil {
 		header = doc.text + "\n"
@@ -173,9 +203,8 @@ func (s *Stage) addFile(p *StagePackage, name string, file *File, doc *Declarati
 		part.line = line + 1
 		line += strings.Count(part.text, "\n") + 1
 	}
-	f := &StageFile{name: name, parts: parts, text: head + body.String()}
-	path := p.dir + "/" + name
-	if f.syntax, err = parser.ParseFile(s.fset, path, f.text, parser.ParseComments); err != nil {
+	f := &StageFile{name: file.name, parts: parts, text: head + body.String()}
+	if f.syntax, err = parser.ParseFile(s.fset, p.dir+"/"+file.name, f.text, parser.ParseComments); err != nil {
 		return fmt.Errorf("stage %02d: %w", s.number, err)
 	}
 	p.files = append(p.files, f)
@@ -200,19 +229,25 @@ func (s *Stage) importsFor(p *StagePackage, file *File, parts []*Part, text stri
 		if !ok {
 			return true
 		}
-		if base, ok := selector.X.(*ast.Ident); ok && unresolved[base] && p.source.byName[base.Name] == nil {
+		if base, ok := selector.X.(*ast.Ident); ok && unresolved[base] && !p.names[base.Name] {
 			if found, ok := s.lookUpImport(p, file, parts, base.Name); ok {
 				needed[base.Name] = found
 			}
 		}
 		return true
 	})
-	for name, blank := range file.imports {
-		if blank.alias == "_" {
-			needed[name] = blank
+	given := []map[string]Import{file.imports}
+	for _, part := range parts {
+		given = append(given, part.showing.imports)
+	}
+	for _, imports := range given {
+		for name, i := range imports {
+			if i.alias == "_" {
+				needed[name] = i
+			}
 		}
 	}
-	return formatImports(needed, p.source.path[:len(p.source.path)-len(p.dir)]), nil
+	return formatImports(needed, s.weave.source.module), nil
 }
 
 func (s *Stage) lookUpImport(p *StagePackage, file *File, parts []*Part, name string) (Import, bool) {
@@ -277,30 +312,62 @@ func (s *Stage) check() error {
 }
 
 func (s *Stage) checkPackage(p *StagePackage) []error {
-	if p.types != nil {
+	if p.checking {
 		return nil
 	}
+	p.checking = true
 	var mistakes []error
 	var files []*ast.File
 	for _, file := range p.files {
 		files = append(files, file.syntax)
+		mistakes = append(mistakes, s.checkBlankImports(p, file)...)
 	}
 	config := types.Config{
 		Importer: importer(func(path string) (*types.Package, error) {
-			dir := strings.TrimPrefix(path, strings.TrimSuffix(p.source.path, p.dir))
-			if imported := s.packages[dir]; imported != nil {
-				mistakes = append(mistakes, s.checkPackage(imported)...)
-				return imported.types, nil
-			}
-			if external := s.weave.source.external[path]; external != nil {
-				return external, nil
-			}
-			return nil, fmt.Errorf("no package of the finished code imports %s", path)
+			imported, more, err := s.imported(path)
+			mistakes = append(mistakes, more...)
+			return imported, err
 		}),
 		Error: func(err error) { mistakes = append(mistakes, s.explain(err.(types.Error))) },
 	}
 	p.types, _ = config.Check(p.source.path, s.fset, files, nil) // its error is the first of those above
 	return mistakes
+}
+
+// checkBlankImports finds blank imports of packages that come later: nothing
+// else in the file uses them.
+func (s *Stage) checkBlankImports(p *StagePackage, file *StageFile) []error {
+	var mistakes []error
+	for _, spec := range file.syntax.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		dir := strings.TrimPrefix(path, s.weave.source.module)
+		if spec.Name != nil && spec.Name.Name == "_" && s.weave.source.packages[dir] != nil && s.packages[dir] == nil {
+			mistakes = append(mistakes, fmt.Errorf("stage %02d: %s/%s imports %s, of which no chapter so far shows anything", s.number, p.dir, file.name, dir))
+		}
+	}
+	return mistakes
+}
+
+// imported returns a package that one of the stage imports, and what is wrong in
+// it. One that comes later is empty, so that the error is about what is used.
+func (s *Stage) imported(path string) (*types.Package, []error, error) {
+	dir, ours := strings.CutPrefix(path, s.weave.source.module)
+	finished := s.weave.source.packages[dir]
+	if !ours || finished == nil {
+		p, err := s.weave.source.load(path)
+		return p, nil, err
+	}
+	p := s.packages[dir]
+	if p == nil {
+		empty := types.NewPackage(path, finished.name)
+		empty.MarkComplete()
+		return empty, nil, nil
+	}
+	mistakes := s.checkPackage(p)
+	if p.types == nil {
+		return nil, mistakes, errors.New("the packages import each other")
+	}
+	return p.types, mistakes, nil
 }
 
 type importer func(path string) (*types.Package, error)
@@ -311,82 +378,99 @@ func (i importer) Import(path string) (*types.Package, error) { return i(path) }
 // chapter comes too late.
 func (s *Stage) explain(err types.Error) error {
 	at := s.fset.Position(err.Pos)
-	dir, name := at.Filename[:strings.LastIndexByte(at.Filename, '/')], at.Filename[strings.LastIndexByte(at.Filename, '/')+1:]
-	p := s.packages[dir]
-	i := slices.IndexFunc(p.files, func(f *StageFile) bool { return f.name == name })
-	if i < 0 {
-		return fmt.Errorf("stage %02d: %w", s.number, err)
-	}
-	file := p.files[i]
-	var part *Part
-	for _, candidate := range file.parts {
-		if candidate.line <= at.Line {
-			part = candidate
-		}
-	}
+	dir, name := path.Split(at.Filename)
+	dir = strings.TrimSuffix(dir, "/")
+	file, part := s.partAt(dir, name, at.Line)
 	if part == nil {
 		return fmt.Errorf("stage %02d: %s:%d: %s", s.number, at.Filename, at.Line, err.Msg)
 	}
-	where := fmt.Sprintf("%s:%d", part.showing.block.Chapter.Path, part.showing.block.Line)
+	where := part.showing.block.Position(-1)
 	if part.showing.draft != "" {
 		where = part.showing.block.Position(part.showing.line + at.Line - part.line)
 	}
-	if missing := identAt(file.syntax, err.Pos); missing != "" {
-		if showing := s.later(dir, missing); showing != nil {
-			return fmt.Errorf("%s: %s uses %s, which is first shown in chapter %02d", where, part.showing.name, missing, showing.chapter())
-		}
-		if d := s.neverShown(dir, missing); d != nil {
-			return fmt.Errorf("%s: %s uses %s, which no chapter shows", where, part.showing.name, missing)
-		}
+	if used, why := s.absent(dir, file, err.Msg); why != "" {
+		return fmt.Errorf("%s: %s uses %s, which %s", where, part.showing.name, used, why)
 	}
 	return fmt.Errorf("%s: stage %02d: %s does not compile: %s", where, s.number, part.showing.name, err.Msg)
 }
 
-// identAt returns the name that stands at a position, for a selector the
-// selected one.
-func identAt(file *ast.File, pos token.Pos) string {
-	name := ""
-	ast.Inspect(file, func(node ast.Node) bool {
-		switch node := node.(type) {
-		case *ast.SelectorExpr:
-			if node.Pos() == pos || node.Sel.Pos() == pos {
-				name = node.Sel.Name
-			}
-		case *ast.Ident:
-			if node.Pos() == pos && name == "" {
-				name = node.Name
-			}
-		}
-		return true
-	})
-	return name
-}
-
-// later returns the showing of something of that name that comes after this
-// stage, in this package or else in any.
-func (s *Stage) later(dir, name string) *Showing {
-	var found *Showing
-	for k, showings := range s.weave.showings {
-		if k.name[strings.LastIndexByte(k.name, '.')+1:] != name || showings[0].chapter() <= s.number {
-			continue
-		}
-		if found == nil || (k.dir == dir && found.dir != dir) {
-			found = showings[0]
+// partAt returns the declaration that stands in a line of a file.
+func (s *Stage) partAt(dir, name string, line int) (file *StageFile, part *Part) {
+	for _, file = range s.packages[dir].files {
+		if file.name == name {
+			break
 		}
 	}
-	return found
+	for _, candidate := range file.parts {
+		if candidate.line <= line {
+			part = candidate
+		}
+	}
+	return file, part
 }
 
-func (s *Stage) neverShown(dir, name string) *Declaration {
+// undefined matches what the type checker says about a name that is not there.
+var undefined = regexp.MustCompile(`^undefined: (?:(\w+)\.)?(\w+)$|(?:no field or method|unknown field|missing method) (\w+)`)
+
+// absent says which name a message of the type checker misses, and why it is not
+// there; the reason is "" where the message is about something else.
+func (s *Stage) absent(dir string, file *StageFile, message string) (name, why string) {
+	match := undefined.FindStringSubmatch(message)
+	if match == nil {
+		return "", ""
+	}
+	qualifier, name, member := match[1], match[2], match[3]
+	if qualifier != "" {
+		dir = s.importedAs(file, qualifier)
+	}
+	if member != "" {
+		dir, name = "", "."+member // of a type of any package
+	}
+	if r, retired := s.weave.retired[key{dir, name}]; retired && r.Chapter.Number <= s.number {
+		return name, fmt.Sprintf("chapter %02d retires", r.Chapter.Number)
+	}
+	switch first := s.firstShown(dir, name); first {
+	case 0:
+		return "", ""
+	case never:
+		return strings.TrimPrefix(name, "."), "no chapter shows"
+	default:
+		return strings.TrimPrefix(name, "."), fmt.Sprintf("is first shown in chapter %02d", first)
+	}
+}
+
+// importedAs returns the directory of the package that a file imports by a name.
+func (s *Stage) importedAs(file *StageFile, name string) string {
+	for _, spec := range file.syntax.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		dir := strings.TrimPrefix(path, s.weave.source.module)
+		p := s.weave.source.packages[dir]
+		if p != nil && (spec.Name == nil && p.name == name || spec.Name != nil && spec.Name.Name == name) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// firstShown returns the first chapter after this stage that shows something of
+// that name, or 0. A name that begins with a dot is that of a method or field of
+// any type in any package.
+func (s *Stage) firstShown(dir, name string) int {
+	first := 0
+	consider := func(in string, names []string, chapter int) {
+		fits := func(n string) bool { return in == dir && n == name || name[0] == '.' && strings.HasSuffix(n, name) }
+		if chapter > s.number && (first == 0 || chapter < first) && slices.ContainsFunc(names, fits) {
+			first = chapter
+		}
+	}
+	for k, showings := range s.weave.showings {
+		consider(k.dir, showings[0].names(), showings[0].chapter())
+	}
 	missing, _ := s.weave.unshown()
 	for _, d := range missing {
-		for _, known := range d.names {
-			if known[strings.LastIndexByte(known, '.')+1:] == name {
-				return d
-			}
-		}
+		consider(d.pkg.dir, d.names, never)
 	}
-	return nil
+	return first
 }
 
 // formatted returns the text of a file as gofmt writes it.

@@ -70,31 +70,34 @@ func weave(source *Source, chapters []*book.Chapter) (*Weave, error) {
 		return nil, err
 	}
 	for _, block := range w.blocks() {
-		mistakes = append(mistakes, w.readDrafts(block))
+		if w.shown[block] != nil {
+			mistakes = append(mistakes, w.checkFields(block), w.readDrafts(block))
+		}
 	}
 	return w, errors.Join(mistakes...)
 }
 
-// blocks returns all blocks that show declarations, in the order of the book.
+// blocks returns all blocks in the order of the book.
 func (w *Weave) blocks() []*book.Block {
 	var all []*book.Block
 	for _, chapter := range w.chapters {
-		for _, block := range chapter.Blocks {
-			if w.shown[block] != nil {
-				all = append(all, block)
-			}
-		}
+		all = append(all, chapter.Blocks...)
 	}
 	return all
 }
 
 func (w *Weave) retire(r book.Retirement) error {
 	k := key{r.Package, r.Name}
+	wrong := ""
 	if pkg := w.source.packages[k.dir]; pkg != nil && pkg.byName[k.name] != nil {
-		return fmt.Errorf("%s:%d: %s is retired, but the finished code has it", r.Chapter.Path, r.Line, k)
+		wrong = "the finished code has it"
+	} else if len(w.showings[k]) == 0 {
+		wrong = "no earlier chapter shows it"
+	} else if before, retired := w.retired[k]; retired {
+		wrong = fmt.Sprintf("%s:%d has done so already", before.Chapter.Path, before.Line)
 	}
-	if len(w.showings[k]) == 0 {
-		return fmt.Errorf("%s:%d: %s is retired, but no earlier chapter shows it", r.Chapter.Path, r.Line, k)
+	if wrong != "" {
+		return fmt.Errorf("%s:%d: %s is retired, but %s", r.Chapter.Path, r.Line, k, wrong)
 	}
 	w.retired[k] = r
 	return nil
@@ -110,53 +113,94 @@ func (w *Weave) addBlock(block *book.Block) error {
 		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", dir)
 	}
 	pkg := w.source.packages[dir]
-	if pkg == nil && !strings.HasPrefix(dir, "kcm/") {
-		return block.Errorf("%s is no directory of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", dir)
+	if pkg == nil {
+		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", dir)
 	}
 	for _, name := range names {
-		showing := &Showing{key: key{dir, name}, block: block, roster: roster}
-		if pkg != nil {
-			showing.declaration = pkg.byName[name]
-			structure, field, isField := strings.Cut(name, ".")
-			if d := pkg.byName[structure]; showing.declaration == nil && isField && d != nil && d.node != nil {
-				if showing.field = d.field(field); showing.field == nil {
-					return block.Errorf("%s has no field %s", structure, field)
-				}
-				showing.declaration = d
-			} else if showing.declaration != nil {
-				showing.name = showing.declaration.names[0]
-			}
+		showing, err := pkg.find(name)
+		if err != nil {
+			return block.Errorf("%w", err)
 		}
+		showing.block, showing.roster = block, roster
 		if roster && (showing.declaration == nil || showing.field != nil || showing.declaration.node == nil) {
-			return block.Errorf("%s cannot be a roster: the finished code has no such declaration%s", name, w.didYouMean(dir, name))
+			return block.Errorf("%s cannot be a roster: the finished code has no such list%s", name, w.didYouMean(dir, name))
 		}
-		before := w.showings[showing.key]
-		if n := len(before); n > 0 {
-			switch {
-			case before[n-1].chapter() == showing.chapter():
-				return block.Errorf("%s is shown a second time in this chapter; first in line %d", name, before[n-1].block.Line)
-			case showing.field != nil:
-				return block.Errorf("the field %s is shown in %s:%d already", name, before[0].block.Chapter.Path, before[0].block.Line)
-			case before[n-1].roster != roster:
-				return block.Errorf("%s is a roster in one chapter and not in another, see %s:%d", name, before[n-1].block.Chapter.Path, before[n-1].block.Line)
-			}
+		if err := w.checkRepeated(showing); err != nil {
+			return block.Errorf("%w", err)
 		}
-		w.showings[showing.key] = append(before, showing)
+		w.showings[showing.key] = append(w.showings[showing.key], showing)
 		w.shown[block] = append(w.shown[block], showing)
+	}
+	return nil
+}
+
+// find returns what a name in a block stands for: a declaration of the finished
+// code, a field of one, or else a draft.
+func (p *Package) find(name string) (*Showing, error) {
+	if d := p.byName[name]; d != nil {
+		return &Showing{key: key{p.dir, d.names[0]}, declaration: d}, nil
+	}
+	structure, fieldName, isField := strings.Cut(name, ".")
+	d := p.byName[structure]
+	if !isField || d == nil || d.node == nil {
+		return &Showing{key: key{p.dir, name}}, nil
+	}
+	field := d.field(fieldName)
+	if field == nil {
+		return nil, fmt.Errorf("%s has no field %s", structure, fieldName)
+	}
+	return &Showing{key: key{p.dir, structure + "." + fieldNames(field)[0].Name}, declaration: d, field: field}, nil
+}
+
+// checkRepeated says what is wrong with showing something that an earlier block
+// has shown.
+func (w *Weave) checkRepeated(s *Showing) error {
+	all := w.showings[s.key]
+	if len(all) == 0 {
+		return nil
+	}
+	before := all[len(all)-1]
+	where := fmt.Sprintf("%s:%d", before.block.Chapter.Path, before.block.Line)
+	retired, isRetired := w.retired[s.key]
+	switch {
+	case before.chapter() == s.chapter():
+		return fmt.Errorf("%s is shown a second time in this chapter; first in line %d", s.name, before.block.Line)
+	case s.field != nil:
+		return fmt.Errorf("the field %s is shown in %s already", s.name, where)
+	case s.declaration != nil && s.declaration.node == nil:
+		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.name, where)
+	case before.roster != s.roster:
+		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.name, where)
+	case isRetired:
+		return fmt.Errorf("%s is shown after %s:%d has retired it", s.name, retired.Chapter.Path, retired.Line)
+	}
+	return nil
+}
+
+// checkFields finds fields that cannot come by themselves, because their struct
+// comes with all of its fields.
+func (w *Weave) checkFields(block *book.Block) error {
+	for _, s := range w.shown[block] {
+		if s.field == nil {
+			continue
+		}
+		structure := w.showings[key{s.dir, s.declaration.names[0]}]
+		if len(structure) > 0 && !structure[0].roster {
+			return block.Errorf("%s has all its fields where it is shown; if %s is to come later, make it a roster in %s:%d",
+				s.declaration.names[0], s.name, structure[0].block.Chapter.Path, structure[0].block.Line)
+		}
 	}
 	return nil
 }
 
 // didYouMean suggests a name that differs in its receiver only or in its case.
 func (w *Weave) didYouMean(dir, name string) string {
-	pkg := w.source.packages[dir]
-	if pkg == nil {
-		return ""
-	}
-	last := func(name string) string { return strings.ToLower(name[strings.LastIndexByte(name, '.')+1:]) }
-	for _, known := range slices.Sorted(maps.Keys(pkg.byName)) {
-		if last(known) == last(name) {
-			return fmt.Sprintf("; did you mean %s?", known)
+	last := func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+	for _, like := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
+		for _, known := range slices.Sorted(maps.Keys(w.source.packages[dir].byName)) {
+			if known != name && like(last(known), last(name)) {
+				return fmt.Sprintf("; did you mean %s?", known)
+			}
 		}
 	}
 	return ""
@@ -165,14 +209,13 @@ func (w *Weave) didYouMean(dir, name string) string {
 // final tells whether a showing has the form that the finished code has. That of
 // a roster may still lack elements.
 func (w *Weave) final(s *Showing) bool {
-	all := w.showings[s.key]
-	return s.declaration != nil && (s.roster || s == all[len(all)-1])
+	return s.declaration != nil && (s.roster || w.next(s) == nil)
 }
 
 // readDrafts cuts the body of a block of drafts into declarations.
 func (w *Weave) readDrafts(block *book.Block) error {
 	showings := w.shown[block]
-	drafts := slices.Collect(filter(showings, func(s *Showing) bool { return !w.final(s) }))
+	drafts := slices.DeleteFunc(slices.Clone(showings), w.final)
 	if len(drafts) == 0 {
 		return nil
 	}
@@ -180,32 +223,27 @@ func (w *Weave) readDrafts(block *book.Block) error {
 		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].name)
 	}
 	for _, s := range drafts {
-		all := w.showings[s.key]
-		if _, retired := w.retired[s.key]; s.declaration == nil && !retired && s == all[len(all)-1] {
+		if _, retired := w.retired[s.key]; s.declaration == nil && !retired && w.next(s) == nil {
 			return block.Errorf("%s shows %s, which is gone from the finished code%s; a later chapter can say: <!-- retire: %s -->",
 				block.Chapter.Slug, s.key, w.didYouMean(s.dir, s.name), s.key)
 		}
 	}
 	if strings.TrimSpace(block.Body) == "" {
-		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, w.nextShowing(drafts[0]))
-	}
-	return splitDrafts(block, drafts)
-}
-
-// nextShowing returns the chapter that shows a declaration after this one.
-func (w *Weave) nextShowing(s *Showing) int {
-	all := w.showings[s.key]
-	return all[min(slices.Index(all, s)+1, len(all)-1)].chapter()
-}
-
-func filter[T any](all []T, keep func(T) bool) func(yield func(T) bool) {
-	return func(yield func(T) bool) {
-		for _, one := range all {
-			if keep(one) && !yield(one) {
-				return
-			}
+		if next := w.next(drafts[0]); next != nil {
+			return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, next.chapter())
 		}
+		return block.Errorf("%s is retired in chapter %02d, so this is a draft: write it", drafts[0].name, w.retired[drafts[0].key].Chapter.Number)
 	}
+	return w.source.splitDrafts(block, drafts)
+}
+
+// next returns the showing of the same declaration after this one, or nil.
+func (w *Weave) next(s *Showing) *Showing {
+	all := w.showings[s.key]
+	if i := slices.Index(all, s) + 1; i < len(all) {
+		return all[i]
+	}
+	return nil
 }
 
 // text returns what a block that shows final forms is to hold.
@@ -290,18 +328,19 @@ func (w *Weave) first(k key) int {
 // fill returns the text of each chapter with all its blocks filled.
 func (w *Weave) fill() (map[*book.Chapter][]byte, error) {
 	filled := map[*book.Chapter][]byte{}
+	var mistakes []error
 	for _, chapter := range w.chapters {
 		bodies := map[*book.Block]string{}
 		for _, block := range chapter.Blocks {
 			body, err := w.body(block)
-			if err != nil {
-				return nil, err
-			}
+			mistakes = append(mistakes, err)
 			bodies[block] = body
 		}
-		filled[chapter] = chapter.Fill(bodies)
+		text, err := chapter.Fill(bodies)
+		mistakes = append(mistakes, err)
+		filled[chapter] = text
 	}
-	return filled, nil
+	return filled, errors.Join(mistakes...)
 }
 
 // body returns what a block is to hold.
@@ -310,7 +349,7 @@ func (w *Weave) body(block *book.Block) (string, error) {
 	case block.File() != "":
 		text, err := os.ReadFile(filepath.Join(w.source.root, block.File()))
 		if err != nil {
-			return "", block.Errorf("the block shows a file: %w", err)
+			return "", block.Errorf("there is no file %s that the block could show", block.File())
 		}
 		return strings.TrimSuffix(string(text), "\n") + "\n", nil
 	case w.shown[block] == nil || !w.final(w.shown[block][0]):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,26 +35,15 @@ func (s *Stage) write() (int, error) {
 		return 0, err
 	}
 	dir := filepath.Join(s.weave.source.root, s.directory())
-	recordPath := filepath.Join(dir, recordName)
-	record := map[string]string{}
-	if text, err := os.ReadFile(recordPath); err == nil {
-		if err := json.Unmarshal(text, &record); err != nil {
-			return 0, fmt.Errorf("read %s: %w; remove %s to have the stage written anew", recordPath, err, s.directory())
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	record, err := s.readRecord()
+	if err != nil {
 		return 0, err
 	}
-	var changed []string
-	for name, sum := range record {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err == nil && checksum(text) != sum && checksum(text) != checksum(files[name]) {
-			changed = append(changed, s.directory()+"/"+name)
-		}
+	for name := range files {
+		record[name] += "" // what is not recorded may be there all the same
 	}
-	if len(changed) > 0 {
-		slices.Sort(changed)
-		return 0, fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, or remove %s to have the stage written anew",
-			strings.Join(changed, " and "), s.directory())
+	if err := s.checkUnchanged(record, files); err != nil {
+		return 0, err
 	}
 	for name := range record {
 		if files[name] == nil {
@@ -62,25 +52,63 @@ func (s *Stage) write() (int, error) {
 			}
 		}
 	}
-	record = map[string]string{}
+	written := map[string]string{}
 	for name, text := range files {
-		record[name] = checksum(text)
-		path := filepath.Join(dir, name)
-		if before, err := os.ReadFile(path); err == nil && string(before) == string(text) {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return 0, err
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
+		written[name] = checksum(text)
+		if err := writeFile(filepath.Join(dir, name), text); err != nil {
 			return 0, err
 		}
 	}
-	text, err := json.MarshalIndent(record, "", "\t")
+	text, err := json.MarshalIndent(written, "", "\t")
 	if err != nil {
 		return 0, err
 	}
-	return len(files), os.WriteFile(recordPath, text, 0o644)
+	return len(files), writeFile(filepath.Join(dir, recordName), text)
+}
+
+// readRecord returns the checksums of the files that have been written before.
+func (s *Stage) readRecord() (map[string]string, error) {
+	record := map[string]string{}
+	text, err := os.ReadFile(filepath.Join(s.weave.source.root, s.directory(), recordName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return record, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &record); err != nil {
+		return nil, fmt.Errorf("read %s/%s: %w; remove %s to have the stage written anew", s.directory(), recordName, err, s.directory())
+	}
+	return record, nil
+}
+
+// checkUnchanged finds files that are neither as they were written nor as they
+// are to be.
+func (s *Stage) checkUnchanged(record map[string]string, files map[string][]byte) error {
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(record)) {
+		text, err := os.ReadFile(filepath.Join(s.weave.source.root, s.directory(), name))
+		if err == nil && checksum(text) != record[name] && !bytes.Equal(text, files[name]) {
+			changed = append(changed, s.directory()+"/"+name)
+		}
+	}
+	if len(changed) > 0 {
+		return fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, or remove %s to have the stage written anew",
+			strings.Join(changed, " and "), s.directory())
+	}
+	return nil
+}
+
+// writeFile writes a file unless it is there already: its time tells go what has
+// to be built.
+func writeFile(path string, text []byte) error {
+	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
 }
 
 func checksum(text []byte) string {
@@ -139,7 +167,7 @@ func (s *Stage) addTests(dir string, files map[string][]byte) error {
 		}
 		files[dir+"/"+filepath.Base(path)] = text
 		for _, other := range needed {
-			if err := addTree(root, other, files); err != nil {
+			if err := addPackage(root, other, files); err != nil {
 				return err
 			}
 		}
@@ -155,15 +183,14 @@ func (s *Stage) neededFrom(path string, seen map[string]bool) (needed []string, 
 	if err != nil {
 		return nil, false, err
 	}
-	module := s.module()
 	for _, spec := range syntax.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-		dir, ours := strings.CutPrefix(imported, module)
+		dir, ours := strings.CutPrefix(imported, s.weave.source.module)
 		if !ours || seen[dir] {
 			continue
 		}
 		seen[dir] = true
-		if strings.HasPrefix(dir, "labs/cluster") {
+		if dir == "labs/cluster" || strings.HasPrefix(dir, "labs/cluster/") {
 			return nil, false, nil
 		}
 		if strings.HasPrefix(dir, "kcm/") {
@@ -191,21 +218,9 @@ func (s *Stage) neededFrom(path string, seen map[string]bool) (needed []string, 
 	return needed, true, nil
 }
 
-// module is the path of the module with a slash behind it.
-func (s *Stage) module() string {
-	for dir, p := range s.weave.source.packages {
-		return strings.TrimSuffix(p.path, dir)
-	}
-	return ""
-}
-
-// addTree adds the files in a directory, without tests and directories in it
-// but for testdata.
-func addTree(root, dir string, files map[string][]byte) error {
+// addPackage adds the files of a directory, without tests.
+func addPackage(root, dir string, files map[string][]byte) error {
 	entries, err := os.ReadDir(filepath.Join(root, dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -222,6 +237,20 @@ func addTree(root, dir string, files map[string][]byte) error {
 	return nil
 }
 
+// addTree adds all files below a directory, if there is one.
+func addTree(root, dir string, files map[string][]byte) error {
+	return fs.WalkDir(os.DirFS(root), dir, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files[path], err = os.ReadFile(filepath.Join(root, path))
+		return err
+	})
+}
+
 // tested is the number of packages whose tests have joined.
 func (s *Stage) tested() int {
 	count := 0
@@ -232,6 +261,11 @@ func (s *Stage) tested() int {
 		}
 	}
 	return count
+}
+
+// build builds the stage's kcm.
+func (s *Stage) build(ctx context.Context) error {
+	return s.run(ctx, "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", "bin/", "./kcm/cmd/kcm")
 }
 
 // run runs a command of go in the stage. What it prints is shown when it fails.

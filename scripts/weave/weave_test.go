@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kcm-book/kcm-book/scripts/book"
+)
+
+// writeBook writes the book of an archive to a directory.
+func writeBook(t *testing.T, archive, name string) (root string) {
+	t.Helper()
+	files, books := readArchive(t, filepath.Join("testdata", archive))
+	require.Contains(t, books, name)
+	maps.Copy(files, books[name])
+	root = t.TempDir()
+	writeTree(t, root, files)
+	return root
+}
+
+// replace replaces one text in a file by another.
+func replace(t *testing.T, root, name, before, after string) {
+	t.Helper()
+	text := readFile(t, filepath.Join(root, name))
+	require.Contains(t, text, before)
+	require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(strings.Replace(text, before, after, 1)), 0o644))
+}
+
+// execute runs a command of weave and returns what it prints.
+func execute(t *testing.T, root string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	command := newCommand(root)
+	command.SetArgs(args)
+	command.SetOut(&out)
+	err := command.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestOneCharacterIsADifference(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ file, before, after, want string }{
+		"in the code": {"kcm/app/run.go", "in capital letters", "in capital Letters",
+			`chapters/02-b/README.md:33: differs from kcm/app: it says "return work.Do(ctx, str.ToUpper(name)) // in capital letters", ` +
+				`the code says "return work.Do(ctx, str.ToUpper(name)) // in capital Letters"; make weave fills the block anew`},
+		"in a chapter": {"chapters/02-b/README.md", "\treturn ctx.Err()\n", "\treturn  ctx.Err()\n",
+			`chapters/02-b/README.md:13: differs from kcm/work: it says "return  ctx.Err()", the code says "return ctx.Err()"; make weave fills the block anew`},
+		"in a file": {"labs/01-a/web.yaml", "spec: {}", "spec: []",
+			`chapters/01-a/README.md:46: differs from labs/01-a/web.yaml: it says "spec: {}", the code says "spec: []"; make weave fills the block anew`},
+		"a line more": {"labs/01-a/web.yaml", "spec: {}", "spec: {}\nstatus: {}",
+			`chapters/01-a/README.md:47: differs from labs/01-a/web.yaml: it says "", the code says "status: {}"; make weave fills the block anew`},
+		"a line less": {"labs/01-a/web.yaml", "spec: {}\n", "",
+			`chapters/01-a/README.md:46: differs from labs/01-a/web.yaml: it says "spec: {}", the code says ""; make weave fills the block anew`},
+	}
+	finished, err := loadSource(writeBook(t, "stages.txtar", "grows"))
+	require.NoError(t, err)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source := *finished
+			source.root = writeBook(t, "stages.txtar", "grows")
+			w, err := fillBook(&source)
+			require.NoError(t, err)
+			require.Empty(t, w.check())
+
+			replace(t, source.root, tt.file, tt.before, tt.after)
+			changed, err := open(source.root)
+			require.NoError(t, err)
+			mistakes := changed.check()
+			require.Len(t, mistakes, 1)
+			require.EqualError(t, mistakes[0], tt.want)
+
+			w, err = fillBook(changed.source)
+			require.NoError(t, err)
+			assert.Empty(t, w.check(), "fill mends it")
+		})
+	}
+}
+
+func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "stages.txtar", "grows")
+	out, err := execute(t, root, "fill")
+	require.NoError(t, err)
+	require.Equal(t, "filled chapters/01-a/README.md\nfilled chapters/02-b/README.md\nfilled chapters/03-c/README.md\n", out)
+	out, err = execute(t, root, "fill")
+	require.NoError(t, err)
+	require.Empty(t, out, "fill has nothing more to do")
+	out, err = execute(t, root, "check")
+	require.NoError(t, err)
+	assert.Equal(t, "declarations shown: 13 of 13\n", out)
+
+	out, err = execute(t, root, "stages") // which builds kcm, and vets and tests all
+	require.NoError(t, err)
+	assert.Regexp(t, `^stage 01:   5 files, unit tests of 0 packages of 2: ✓ .* s
+stage 02:  10 files, unit tests of 1 packages of 3: ✓ .* s
+stage 03:  14 files, unit tests of 2 packages of 4: ✓ .* s
+$`, out)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "./...")
+	cmd.Dir = filepath.Join(root, "build", "stage-03")
+	message, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", message)
+
+	w, err := open(root)
+	require.NoError(t, err)
+	write := func() error {
+		s, err := w.compiling(1)
+		require.NoError(t, err)
+		_, err = s.write()
+		return err
+	}
+	require.NoError(t, write(), "nothing has changed")
+
+	stage := filepath.Join(root, "build", "stage-01")
+	replace(t, stage, "kcm/app/run.go", "wait()", "wait() // here")
+	replace(t, stage, "kcm/app/draft.go", "func", "//\nfunc")
+	require.NoError(t, os.WriteFile(filepath.Join(stage, "kcm", "app", "mine.go"), []byte("package app\n"), 0o644))
+	require.EqualError(t, write(), "you have changed build/stage-01/kcm/app/draft.go and build/stage-01/kcm/app/run.go: "+
+		"go on there with go build ./kcm/cmd/kcm, or remove build/stage-01 to have the stage written anew")
+	assert.Contains(t, readFile(t, filepath.Join(stage, "kcm/app/run.go")), "// here")
+
+	replace(t, stage, "kcm/app/run.go", "wait() // here", "wait()")
+	require.NoError(t, os.Remove(filepath.Join(stage, "kcm/app/draft.go")))
+	require.NoError(t, write(), "what the reader has removed is written anew")
+	assert.FileExists(t, filepath.Join(stage, "kcm/app/draft.go"))
+	assert.FileExists(t, filepath.Join(stage, "kcm/app/mine.go"), "what the reader has added stays")
+
+	require.NoError(t, os.Remove(filepath.Join(stage, recordName)))
+	replace(t, stage, "kcm/app/run.go", "wait()", "wait() // here")
+	require.ErrorContains(t, write(), "you have changed build/stage-01/kcm/app/run.go: ", "also where nothing is recorded")
+	replace(t, stage, "kcm/app/run.go", "wait() // here", "wait()")
+	require.NoError(t, write())
+
+	require.NoError(t, os.WriteFile(filepath.Join(stage, recordName), []byte("{"), 0o644))
+	require.EqualError(t, write(), "read build/stage-01/.weave.json: unexpected end of JSON input; remove build/stage-01 to have the stage written anew")
+}
+
+func TestWhatAStageNoLongerHasIsRemoved(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "stages.txtar", "grows")
+	out, err := execute(t, root, "stage", "stage-02")
+	require.NoError(t, err)
+	assert.Equal(t, "stage 02: 10 files in build/stage-02, kcm in build/stage-02/bin\n", out)
+	assert.FileExists(t, filepath.Join(root, "build/stage-02/bin/kcm"))
+	assert.FileExists(t, filepath.Join(root, "build/stage-02/kcm/work/work_test.go"))
+
+	require.NoError(t, os.Remove(filepath.Join(root, "kcm/work/work_test.go")))
+	_, err = execute(t, root, "stage", "2")
+	require.NoError(t, err)
+	assert.NoFileExists(t, filepath.Join(root, "build/stage-02/kcm/work/work_test.go"))
+	assert.NoFileExists(t, filepath.Join(root, "build/stage-02/labs/answer/answer.go"))
+}
+
+func TestAStageThatCannotBeHadSaysWhy(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "stages.txtar", "grows")
+	for argument, want := range map[string]string{
+		"three": `"three" is no stage: say for example 03`,
+		"7":     "there is no chapter 07: the book goes to 03",
+		"00":    "chapter 00 has no code yet: its kcm is the finished one",
+	} {
+		_, err := execute(t, root, "stage", argument)
+		assert.EqualError(t, err, want)
+	}
+	replace(t, root, "kcm/work/work_test.go", "(Queue[int]{}).Len()", "-1")
+	_, err := execute(t, root, "stages")
+	require.ErrorContains(t, err, "in build/stage-02, go test: exit status 1\n")
+	assert.ErrorContains(t, err, "--- FAIL: TestLen")
+
+	unshown := writeBook(t, "mistakes.txtar", "unshown")
+	_, err = execute(t, unshown, "stage", "1")
+	assert.ErrorContains(t, err, "chapters/01-a/README.md:1: Run uses First, which no chapter shows\n")
+}
+
+func TestADraftThatImportsNothingThatIsThereSaysSo(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "stages.txtar", "grows")
+	replace(t, root, "chapters/01-a/README.md", `"html"`, `"no/html"`)
+	_, err := execute(t, root, "check")
+	require.ErrorContains(t, err, "chapters/01-a/README.md:5: this draft imports no/html: package no/html is not in std")
+}
+
+func TestCodeThatNoChapterCouldShowIsRefused(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	writeTree(t, root, map[string]string{
+		"go.mod": "module example.com/book\n\ngo 1.24\n",
+		"kcm/app/a.go": `package app
+
+// Nobody's comment.
+
+func init() {}
+
+var ()
+
+func init() {}
+
+//go:generate true
+
+type (
+	a int
+	_ int
+)
+`,
+		"kcm/app/b.go": "//go:build linux\n\npackage app\n\nvar _ a\n\nvar _ a\n",
+	})
+	_, err := loadSource(root)
+	require.EqualError(t, err, `kcm/app/a.go:7: this declares nothing that a chapter could name: take it out
+kcm/app/a.go:9: a second init; the first is in a.go: a chapter could not tell them apart
+kcm/app/a.go:3: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out
+kcm/app/a.go:11: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out
+kcm/app/b.go:7: a second _; the first is in b.go: a chapter could not tell them apart
+kcm/app/b.go:1: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out`)
+
+	replace(t, root, "kcm/app/b.go", "var _ a", "var _ b")
+	_, err = loadSource(root)
+	require.EqualError(t, err, "kcm/app/b.go:5:7: undefined: b")
+}
+
+func TestTheBookOfThisRepositoryIsAsItShouldBe(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	w, err := open(root)
+	require.NoError(t, err)
+	for _, mistake := range w.check() {
+		assert.NoError(t, mistake)
+	}
+	assertRoundTrip(t, w)
+	missing, total := w.unshown()
+	assert.Empty(t, missing)
+	assert.Positive(t, total)
+
+	last := w.chapters[len(w.chapters)-1].Number
+	s, err := w.stage(last)
+	require.NoError(t, err)
+	for _, dir := range w.source.dirs() {
+		require.Contains(t, s.packages, dir)
+		assert.True(t, s.packages[dir].finished, "%s is finished in the last chapter", dir)
+		assert.Len(t, s.packages[dir].files, len(w.source.packages[dir].files), "and so are all its files")
+	}
+}
+
+// FuzzDraft looks for Go that takes weave apart.
+func FuzzDraft(f *testing.F) {
+	for _, seed := range []string{
+		"func a() {}\n",
+		"// A is a draft.\ntype A struct{}\n\nfunc (*A) b() {} // so far\n",
+		"func (a *x.T[K, V]) b() {}\n\nfunc () a() {}\n\nfunc ((A)) a() {}\n",
+		"var ()\n\nconst (\n\t_ = iota\n\ta\n)\n",
+		"//line other.go:7\nfunc a() {}\n",
+		"\n\nvar A, b int",
+		"a := 1\n", "package a\n", "func a() {", "type a = struct{}\n;;", "/* a", "import (\n\t. \"strings\"\n)\n",
+	} {
+		f.Add(seed)
+	}
+	root := f.TempDir()
+	require.NoError(f, writeFile(filepath.Join(root, "go.mod"), []byte("module example.com/book\n\ngo 1.24\n")))
+	require.NoError(f, writeFile(filepath.Join(root, "kcm", "app", "app.go"), []byte("package app\n\nfunc A() {}\n")))
+	source, err := loadSource(root)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, body string) {
+		if strings.Contains(body, "import") {
+			t.Skip("go list would take too long")
+		}
+		var chapters []*book.Chapter
+		for number, text := range []string{
+			"```go kcm/app A a (*A).b\n" + body + "```\n",
+			"<!-- retire: kcm/app a (*A).b -->\n\n```go kcm/app A\n```\n",
+		} {
+			chapter, err := book.Parse(number, "00-a", []byte(text))
+			if err != nil {
+				return
+			}
+			chapters = append(chapters, chapter)
+		}
+		w, err := weave(source, chapters)
+		if err != nil {
+			return
+		}
+		_, err = w.fill()
+		require.NoError(t, err)
+		if s, err := w.compiling(0); err == nil {
+			for dir, p := range s.packages {
+				for _, file := range p.files {
+					_, err := file.formatted()
+					require.NoError(t, err, "%s/%s", dir, file.name)
+				}
+			}
+		}
+	})
+}
