@@ -77,7 +77,8 @@ type Recording struct {
 }
 
 // Record begins to record the resources of a namespace. What is there already
-// comes first, as if it were added now.
+// comes first, as if it were added now. While the API server stays up nothing is
+// missed; when it is started anew, states from its first moments may be.
 func Record(ctx context.Context, client dynamic.Interface, namespace string, resources ...schema.GroupVersionResource) (*Recording, error) {
 	r := &Recording{clients: map[string]dynamic.ResourceInterface{}}
 	for _, resource := range resources {
@@ -133,10 +134,9 @@ func (r *Recording) watchFrom(ctx context.Context, client dynamic.ResourceInterf
 }
 
 // resume returns the version from which to go on after a watch has ended with
-// an error. An API server that was started anew does not know versions from
-// before, so that a resource in which nothing has happened lately cannot be
-// watched on from the last version seen. That is no loss where what is there is
-// what was recorded last.
+// an error. An API server that was started anew does not know what has happened
+// since a version from before. Then what is there now counts as what has
+// happened: states in between are lost.
 func (r *Recording) resume(ctx context.Context, client dynamic.ResourceInterface, resource string, cause error) (version string, err error) {
 	if !apierrors.IsResourceExpired(cause) && !apierrors.IsGone(cause) {
 		return "", cause
@@ -149,10 +149,29 @@ func (r *Recording) resume(ctx context.Context, client dynamic.ResourceInterface
 	if err != nil {
 		return "", err
 	}
-	if !isList(Now(changes)[resource], list.Items) {
-		return "", fmt.Errorf("%w; and something has happened since", cause)
-	}
+	r.addDifference(resource, Now(changes)[resource], list)
 	return list.GetResourceVersion(), nil
+}
+
+// addDifference records what is different in a list from what was recorded.
+func (r *Recording) addDifference(resource string, recorded map[types.UID]*unstructured.Unstructured, list *unstructured.UnstructuredList) {
+	gone := maps.Clone(recorded)
+	for i := range list.Items {
+		object := &list.Items[i]
+		before := recorded[object.GetUID()]
+		delete(gone, object.GetUID())
+		switch {
+		case before == nil:
+			r.add(watch.Added, resource, object)
+		case before.GetResourceVersion() != object.GetResourceVersion():
+			r.add(watch.Modified, resource, object)
+		}
+	}
+	for _, object := range gone {
+		object = object.DeepCopy()
+		object.SetResourceVersion(list.GetResourceVersion()) // the latest at which it can have gone
+		r.add(watch.Deleted, resource, object)
+	}
 }
 
 func (r *Recording) add(kind watch.EventType, resource string, object *unstructured.Unstructured) {

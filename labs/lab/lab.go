@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -50,8 +49,7 @@ var interrupted context.Context
 
 // Main runs the test of a lab. TestMain calls it.
 func Main(m *testing.M) {
-	klog.LogToStderr(false) // what client-go says of watches that break off says nothing about the lab
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(klog.Logger{}) // what client-go says of watches that break off says nothing about the lab
 	ctx, cancel := context.WithCancel(context.Background())
 	interrupted = ctx
 	signals := make(chan os.Signal, 1)

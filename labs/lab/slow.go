@@ -41,7 +41,10 @@ func (s *Step) SlowWatches(delay time.Duration) string {
 		},
 	}
 	server := httptest.NewServer(proxy)
-	s.lab.t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	s.lab.t.Cleanup(func() {
+		server.Config.Close() // a manager that still runs would come back for another watch
+		server.Close()
+	})
 	path := filepath.Join(s.lab.logs, "slow.kubeconfig")
 	require.NoError(s, clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: server.URL}},
