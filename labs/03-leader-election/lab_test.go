@@ -123,10 +123,7 @@ func TestElection(t *testing.T) {
 		if lab.Reference() {
 			return // its log has other words
 		}
-		var seen []string
-		for _, match := range regexp.MustCompile(`This replica leads|This replica has stopped working|Released the Lease|lost the Lease`).FindAllString(p.Log(), -1) {
-			seen = append(seen, match)
-		}
+		seen := regexp.MustCompile(`This replica leads|This replica has stopped working|Released the Lease|lost the Lease`).FindAllString(p.Log(), -1)
 		s.Say("%s: %s", p.Name, strings.Join(seen, ", "))
 		assert.Equal(s, messages, seen)
 	}

@@ -213,6 +213,9 @@ func (b *Block) File() string {
 // Console tells whether the block shows commands and what they print.
 func (b *Block) Console() bool { return b.Language() == "console" }
 
+// Shell tells whether the block shows commands without what they print.
+func (b *Block) Shell() bool { return b.Language() == "sh" }
+
 // Filled tells whether a tool fills the block or compiles it.
 func (b *Block) Filled() bool { return b.Declares() || b.Console() || b.File() != "" }
 

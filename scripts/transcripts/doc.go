@@ -2,9 +2,10 @@
 // type, and keeps what they show of it true.
 //
 // A fenced block with the info string console holds commands, each after "$ ",
-// and below each what it prints. All blocks of a chapter are one session of bash
-// in the root of the repository, on a lab cluster of its own, with the stage's
-// kcm first on the PATH; chapter 00 has the finished kcm.
+// and below each what it prints. One with the info string sh holds commands, one
+// a line, that set up what the chapter needs, a lab cluster and the stage, and
+// have to succeed. All blocks of a chapter are one session of bash in the root of
+// the repository, on a cluster that is not the one of make cluster.
 //
 // transcripts fill puts in what is printed, where it differs from what is there.
 // transcripts check says where it differs. What differs from run to run (times,

@@ -19,12 +19,19 @@ type exchange struct {
 	shown   string
 	// typed is the command as the chapter has it, prompt and all.
 	typed string
+	// setup is for a command of which the chapter does not show what it prints.
+	setup bool
 }
 
 // exchangesOf returns the commands of a chapter.
 func exchangesOf(chapter *book.Chapter) ([]*exchange, error) {
 	var all []*exchange
 	for _, block := range chapter.Blocks {
+		if block.Shell() {
+			for i, line := range strings.Split(strings.TrimSuffix(block.Body, "\n"), "\n") {
+				all = append(all, &exchange{block: block, line: i, command: line, setup: true})
+			}
+		}
 		if !block.Console() {
 			continue
 		}

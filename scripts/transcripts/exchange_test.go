@@ -94,7 +94,7 @@ func TestAChapterIsOneSession(t *testing.T) {
 	for _, e := range all {
 		commands = append(commands, e.command)
 	}
-	assert.Equal(t, []string{"a\n", "b\n", "c\n"}, commands)
+	assert.Equal(t, []string{"a\n", "make", "b\n", "c\n"}, commands)
 	_, err = exchangesOf(chapterOf(t, 1, "```console\n$ a\n```\n\n```console\nb\n```\n"))
 	assert.ErrorContains(t, err, "chapters/01-a/README.md:5: a console block begins with a command")
 }

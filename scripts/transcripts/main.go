@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -111,11 +110,7 @@ func runChapter(ctx context.Context, root string, chapter *book.Chapter, fill bo
 	if len(all) == 0 {
 		return 0, nil
 	}
-	binaries, err := buildFor(ctx, root, chapter.Number)
-	if err != nil {
-		return 0, err
-	}
-	s, err := openSession(ctx, root, binaries)
+	s, err := openSession(root)
 	if err != nil {
 		return 0, err
 	}
@@ -124,6 +119,13 @@ func runChapter(ctx context.Context, root string, chapter *book.Chapter, fill bo
 	bodies := map[*book.Block]string{}
 	var failures []error
 	for _, e := range all {
+		if e.setup {
+			if err := s.setUp(ctx, e.command); err != nil {
+				failures = append(failures, fmt.Errorf("%s: %s %w", e.block.Position(e.line), e.command, err))
+				break
+			}
+			continue
+		}
 		out, err := s.observe(ctx, e)
 		if err != nil {
 			failures = append(failures, fmt.Errorf("%s: %s: %w; so far it has printed:\n%s", e.block.Position(e.line), strings.TrimSpace(e.command), err, out))
@@ -161,18 +163,6 @@ func (s *session) observe(ctx context.Context, e *exchange) (string, error) {
 			return out, err
 		}
 	}
-}
-
-// buildFor builds the kcm of a chapter and returns the directory that it is in.
-func buildFor(ctx context.Context, root string, number int) (string, error) {
-	if number == 0 {
-		return filepath.Join(root, "bin"), nil // make has built it
-	}
-	stage := fmt.Sprintf("%02d", number)
-	if out, err := exec.CommandContext(ctx, "bin/weave", "stage", stage).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build stage %s: %w\n%s", stage, err, out)
-	}
-	return filepath.Join(root, "build", "stage-"+stage, "bin"), nil
 }
 
 func indent(text string) string {

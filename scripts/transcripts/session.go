@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,8 +21,15 @@ import (
 // commandTimeout is how long one command of a chapter may take.
 const commandTimeout = 90 * time.Second
 
-// session is a shell in which a reader of a chapter would type, with a lab
-// cluster at hand.
+// setupTimeout is how long a command may take that sets up what a chapter needs:
+// it may compile kcm.
+const setupTimeout = 10 * time.Minute
+
+// labDirectory is where the sessions have their cluster, relative to the root. A
+// reader has it in .labcluster.
+const labDirectory = ".labcluster-transcripts"
+
+// session is a shell in which a reader of a chapter would type.
 type session struct {
 	shell *exec.Cmd
 	stdin io.WriteCloser
@@ -31,51 +39,34 @@ type session struct {
 	lab   string
 }
 
-// openSession starts a cluster and a shell. Its directory is that of the stage's
-// kcm.
-func openSession(ctx context.Context, root, binaries string) (*session, error) {
-	dir, err := os.MkdirTemp("", "transcripts-")
-	if err != nil {
-		return nil, err
-	}
-	s := &session{root: root, lab: filepath.Join(dir, "cluster")}
-	if out, err := s.labcluster(ctx, "up"); err != nil {
-		os.RemoveAll(dir)
-		return nil, fmt.Errorf("start a lab cluster: %w\n%s", err, out)
-	}
-	if err := s.openShell(binaries); err != nil {
-		return nil, errors.Join(err, s.downCluster())
-	}
-	return s, nil
-}
-
-// openShell starts the shell of a session.
-func (s *session) openShell(binaries string) error {
+// openSession starts a shell in the root. Its cluster, once somebody types make
+// cluster, is one of its own.
+func openSession(root string) (*session, error) {
+	s := &session{root: root, lab: filepath.Join(root, labDirectory)}
 	s.mark = "end-of-output-" + rand.String(16)
 	s.lines = make(chan string)
 	s.shell = exec.Command("bash", "--norc", "--noprofile")
 	s.shell.Dir = s.root
 	s.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	s.shell.Env = append(os.Environ(),
-		"KUBECONFIG="+filepath.Join(s.lab, "kubeconfig", "admin.kubeconfig"),
-		"LAB="+s.lab,
-		"PATH="+binaries+":"+filepath.Join(s.root, "scripts", "shell")+":"+os.Getenv("PATH"),
-		"COLUMNS=100",
-	)
+	// To a make of the shell's, this is no part of the make that has started us.
+	s.shell.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "CLUSTER=")
+	})
+	s.shell.Env = append(s.shell.Env, "LABCLUSTER_DIR="+labDirectory, "COLUMNS=100")
 	var err error
 	if s.stdin, err = s.shell.StdinPipe(); err != nil {
-		return err
+		return nil, err
 	}
 	output, err := s.shell.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.shell.Start(); err != nil {
-		return fmt.Errorf("start bash: %w", err)
+		return nil, fmt.Errorf("start bash: %w", err)
 	}
 	go s.read(output)
 	_, err = io.WriteString(s.stdin, "set -m; exec 2>&1\n")
-	return err
+	return s, err
 }
 
 // read hands on what the shell prints, line by line.
@@ -93,19 +84,32 @@ func (s *session) read(output io.Reader) {
 	}
 }
 
-func (s *session) labcluster(ctx context.Context, command string) ([]byte, error) {
-	return exec.CommandContext(ctx, filepath.Join(s.root, "bin", "labcluster"), command, "--dir", s.lab).CombinedOutput()
-}
-
 // run types a command and returns what it has printed when it is done.
 func (s *session) run(ctx context.Context, command string) (string, error) {
+	return s.runFor(ctx, command, commandTimeout)
+}
+
+// setUp types a command that has to succeed, and whose output is of no interest.
+func (s *session) setUp(ctx context.Context, command string) error {
+	const failed = "exit code of setup: "
+	out, err := s.runFor(ctx, command+` || echo "`+failed+`$?"`, setupTimeout)
+	if err == nil && strings.Contains(out, failed) {
+		err = errors.New("has failed")
+	}
+	if err != nil {
+		return fmt.Errorf("%w; it has printed:\n%s", err, out)
+	}
+	return nil
+}
+
+func (s *session) runFor(ctx context.Context, command string, limit time.Duration) (string, error) {
 	// $? stays what the command has left there.
 	_, err := fmt.Fprintf(s.stdin, "eval %s </dev/null\n__status=$?; printf '\\n%s\\n'; (exit $__status)\n", quote(command), s.mark)
 	if err != nil {
 		return "", fmt.Errorf("the shell has ended: %w", err)
 	}
 	var out strings.Builder
-	timeout := time.After(commandTimeout)
+	timeout := time.After(limit)
 	for {
 		select {
 		case line, ok := <-s.lines:
@@ -117,7 +121,7 @@ func (s *session) run(ctx context.Context, command string) (string, error) {
 			}
 			out.WriteString(line)
 		case <-timeout:
-			return out.String(), fmt.Errorf("is not done after %s", commandTimeout)
+			return out.String(), fmt.Errorf("is not done after %s", limit)
 		case <-ctx.Done():
 			return out.String(), ctx.Err()
 		}
@@ -135,8 +139,8 @@ var (
 // what only a shell without a terminal says.
 func (s *session) tidy(out string) string {
 	out = strings.TrimSuffix(out, "\n") // the one that comes before the mark
-	out = strings.ReplaceAll(out, s.lab, ".labcluster")
 	out = strings.ReplaceAll(out, s.root+"/", "")
+	out = strings.ReplaceAll(out, labDirectory, ".labcluster")
 	if host, err := os.Hostname(); err == nil {
 		out = strings.ReplaceAll(out, host, "laptop")
 	}
@@ -170,11 +174,11 @@ func (s *session) closeShell() {
 }
 
 func (s *session) downCluster() error {
-	out, err := s.labcluster(context.Background(), "down")
+	out, err := exec.Command(filepath.Join(s.root, "bin", "labcluster"), "down", "--dir", s.lab).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("end the lab cluster: %w\n%s", err, out)
 	}
-	return os.RemoveAll(filepath.Dir(s.lab))
+	return nil
 }
 
 // children returns the processes of the session that a shell has opened: with

@@ -18,12 +18,12 @@ import (
 // openTestShell opens the shell of a session without its cluster.
 func openTestShell(t *testing.T) *session {
 	t.Helper()
-	s := &session{root: t.TempDir(), lab: filepath.Join(t.TempDir(), "cluster")}
+	s, err := openSession(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(s.closeShell)
 	binaries := filepath.Join(s.root, "bin")
 	require.NoError(t, os.Mkdir(binaries, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(binaries, "kcm"), []byte("#!/bin/sh\necho kcm of the stage\n"), 0o755))
-	require.NoError(t, s.openShell(binaries))
-	t.Cleanup(s.closeShell)
 	return s
 }
 
@@ -31,6 +31,7 @@ func TestASessionIsOneShellInWhichAReaderCouldType(t *testing.T) {
 	t.Parallel()
 	s := openTestShell(t)
 	for _, step := range []struct{ command, want string }{
+		{"PATH=$PWD/bin:$PATH", ""},
 		{"kcm", "kcm of the stage\n"},
 		{"x=1", ""},
 		{"echo $x", "1\n"},
@@ -44,7 +45,7 @@ func TestASessionIsOneShellInWhichAReaderCouldType(t *testing.T) {
 		{"cd /", ""},
 		{"pwd", "/\n"},
 		{"no-such-command", "bash: no-such-command: command not found\n"},
-		{"echo $LAB $KUBECONFIG", ".labcluster .labcluster/kubeconfig/admin.kubeconfig\n"},
+		{"echo $LABCLUSTER_DIR", ".labcluster\n"},
 		{"echo " + s.root + "/labs/web.yaml", "labs/web.yaml\n"},
 		{"hostname", "laptop\n"},
 		{"sleep 1000 &", ""},
@@ -55,6 +56,17 @@ func TestASessionIsOneShellInWhichAReaderCouldType(t *testing.T) {
 		require.NoError(t, err, step.command)
 		require.Equal(t, step.want, got, step.command)
 	}
+}
+
+func TestWhatSetsUpAChapterHasToSucceed(t *testing.T) {
+	t.Parallel()
+	s := openTestShell(t)
+	require.NoError(t, s.setUp(t.Context(), "echo nobody sees this"))
+	assert.EqualError(t, s.setUp(t.Context(), "echo why; (exit 3)"), "has failed; it has printed:\nwhy\nexit code of setup: 3\n")
+	require.NoError(t, s.setUp(t.Context(), `eval "$(echo export X=1)"`))
+	out, err := s.run(t.Context(), "echo $X")
+	require.NoError(t, err)
+	assert.Equal(t, "1\n", out, "it is the same shell")
 }
 
 func TestAShellThatHasEndedSaysSo(t *testing.T) {
