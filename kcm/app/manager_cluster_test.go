@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // kcm is the path of the program under test.
@@ -43,28 +43,8 @@ func TestMain(m *testing.M) { clustertest.Main(m) }
 
 // replica is a kcm process.
 type replica struct {
-	cmd    *exec.Cmd
-	log    *output
-	port   string
-	exited chan struct{}
-}
-
-// output is what a process has printed so far.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
+	*process.Process
+	port string
 }
 
 // start runs kcm against the cluster of the tests. It runs one harmless loop
@@ -92,33 +72,28 @@ func run(t *testing.T, port string, flags ...string) *replica {
 	t.Helper()
 	path, err := kcm()
 	require.NoError(t, err)
-	r := &replica{cmd: exec.Command(path, flags...), log: &output{}, port: port, exited: make(chan struct{})}
-	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
-	require.NoError(t, r.cmd.Start())
-	go func() { defer close(r.exited); r.cmd.Wait() }()
+	p, err := process.Start(exec.Command(path, flags...))
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		r.cmd.Process.Kill()
-		<-r.exited
+		p.Kill()
 		if t.Failed() {
-			t.Logf("log of kcm on port %s:\n%s", r.port, r.log)
+			t.Logf("log of kcm on port %s:\n%s", port, p.Log)
 		}
 	})
-	return r
+	return &replica{p, port}
 }
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := process.FreePort()
 	require.NoError(t, err)
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	return port
 }
 
 func (r *replica) waitForLog(t *testing.T, text string) {
 	t.Helper()
 	clustertest.Eventually(t, fmt.Sprintf("kcm logs %q", text), func(context.Context) (bool, string, error) {
-		log := r.log.String()
+		log := r.Log.String()
 		return strings.Contains(log, text), log, nil
 	})
 }
@@ -126,12 +101,11 @@ func (r *replica) waitForLog(t *testing.T, text string) {
 // exitCode waits until the process has ended.
 func (r *replica) exitCode(t *testing.T) int {
 	t.Helper()
-	select {
-	case <-r.exited:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("kcm has not ended within 30 s:\n%s", r.log)
+	code, ok := r.WaitForExit(30 * time.Second)
+	if !ok {
+		t.Fatalf("kcm has not ended within 30 s:\n%s", r.Log)
 	}
-	return r.cmd.ProcessState.ExitCode()
+	return code
 }
 
 // get asks kcm for path as the admin.
@@ -174,7 +148,7 @@ func TestAnAPIServerThatIsNotThereIsReportedInTime(t *testing.T) {
 		contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:%s"}}]}`, port), 0o600))
 	r := run(t, "0", "--kubeconfig="+kubeconfig, "--secure-port=0")
 	assert.Equal(t, 1, r.exitCode(t))
-	assert.Contains(t, r.log.String(), "kcm: the API server at https://127.0.0.1:"+port+" has not become healthy within 10s")
+	assert.Contains(t, r.Log.String(), "kcm: the API server at https://127.0.0.1:"+port+" has not become healthy within 10s")
 }
 
 func TestAReplicaThatWaitsForTheAPIServerStopsAtOnce(t *testing.T) {
@@ -184,9 +158,9 @@ func TestAReplicaThatWaitsForTheAPIServerStopsAtOnce(t *testing.T) {
 	defer listener.Close()
 	r := run(t, "0", "--master=https://"+listener.Addr().String(), "--secure-port=0")
 	r.waitForLog(t, `"Golang settings"`)
-	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, r.Cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 0, r.exitCode(t))
-	assert.NotContains(t, r.log.String(), "kcm:")
+	assert.NotContains(t, r.Log.String(), "kcm:")
 }
 
 func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
@@ -199,9 +173,9 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	r := run(t, "0", "--kubeconfig="+c.Kubeconfig(cluster.KCM), "--secure-port=0", "--controllers=serviceaccount-controller")
 	r.waitUntilLeading(t)
 	require.NoError(t, c.Stop(t.Context(), cluster.APIServer))
-	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, r.Cmd.Process.Signal(syscall.SIGTERM))
 	r.waitForLog(t, "All controllers have stopped") // and now it tries to release the Lease
-	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, r.Cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 1, r.exitCode(t))
 	require.NoError(t, c.Continue(t.Context(), cluster.APIServer))
 }
@@ -214,29 +188,29 @@ func TestAPortThatIsTakenIsReported(t *testing.T) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	r := start(t, "port-taken", "--secure-port="+port)
 	assert.Equal(t, 1, r.exitCode(t))
-	assert.Contains(t, r.log.String(), "kcm: --secure-port="+port)
-	assert.Contains(t, r.log.String(), "address already in use")
+	assert.Contains(t, r.Log.String(), "kcm: --secure-port="+port)
+	assert.Contains(t, r.Log.String(), "address already in use")
 }
 
 func TestArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := run(t, "0", "start")
 	assert.Equal(t, 1, r.exitCode(t))
-	assert.Equal(t, "kcm: unexpected arguments [\"start\"]; kcm takes flags only\n", r.log.String())
+	assert.Equal(t, "kcm: unexpected arguments [\"start\"]; kcm takes flags only\n", r.Log.String())
 }
 
 func TestAVersionThatCannotBeEmulatedIsRefused(t *testing.T) {
 	t.Parallel()
 	r := run(t, "0", "--emulated-version=1.20")
 	assert.Equal(t, 1, r.exitCode(t))
-	assert.Contains(t, r.log.String(), "emulation version 1.20 is not between")
+	assert.Contains(t, r.Log.String(), "emulation version 1.20 is not between")
 }
 
 func TestAnUnknownFlagGetsOneLine(t *testing.T) {
 	t.Parallel()
 	r := run(t, "0", "--no-such-flag")
 	assert.Equal(t, 1, r.exitCode(t))
-	assert.Equal(t, "kcm: unknown flag: --no-such-flag; kcm --help lists all flags\n", r.log.String())
+	assert.Equal(t, "kcm: unknown flag: --no-such-flag; kcm --help lists all flags\n", r.Log.String())
 }
 
 func TestALoopShowsWhatItExpects(t *testing.T) {

@@ -164,7 +164,7 @@ func (l *Lab) keep() {
 		case p.pod != nil:
 			l.narrator.say("%s is pod %s in kube-system", p.Name, p.pod.Name)
 		case p.running():
-			l.narrator.say("%s is process %d, its log is %s", p.Name, p.process.Process.Pid, p.LogFile)
+			l.narrator.say("%s is process %d, its log is %s", p.Name, p.process.Cmd.Process.Pid, p.LogFile)
 		}
 	}
 	<-l.ctx.Done()

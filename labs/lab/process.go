@@ -115,21 +115,13 @@ func (s *Step) startInCluster(name string) *Process {
 }
 
 func (p *Process) running() bool {
-	if p.pod != nil {
-		return true
-	}
-	select {
-	case <-p.process.Exited:
-		return false
-	default:
-		return true
-	}
+	return p.pod != nil || p.process.Running()
 }
 
 // Kill ends the process if it runs, and keeps its log.
 func (p *Process) Kill() {
 	if p.pod == nil {
-		p.process.Process.Signal(syscall.SIGCONT) // it may have ended
+		p.process.Cmd.Process.Signal(syscall.SIGCONT) // it may have ended
 		p.process.Kill()
 	}
 	if err := os.WriteFile(p.LogFile, []byte(p.Log()), 0o644); err != nil {
@@ -150,10 +142,7 @@ func (p *Process) Log() string {
 }
 
 // tail is the last n lines of its log.
-func (p *Process) tail(n int) string {
-	lines := strings.Split(strings.TrimSpace(p.Log()), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
+func (p *Process) tail(n int) string { return process.LastLines(p.Log(), n) }
 
 // Signal sends a signal to the process and shows how a reader would.
 func (s *Step) Signal(p *Process, signal syscall.Signal) {
@@ -162,8 +151,8 @@ func (s *Step) Signal(p *Process, signal syscall.Signal) {
 		s.skip("the kubelet starts a static pod again")
 	}
 	name := map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGKILL: "KILL", syscall.SIGSTOP: "STOP", syscall.SIGCONT: "CONT"}[signal]
-	s.Say("$ kill -%s %d    # %s", name, p.process.Process.Pid, p.Name)
-	require.NoError(s, p.process.Process.Signal(signal))
+	s.Say("$ kill -%s %d    # %s", name, p.process.Cmd.Process.Pid, p.Name)
+	require.NoError(s, p.process.Cmd.Process.Signal(signal))
 }
 
 // AwaitLog waits until the process has logged a line that matches, and returns
@@ -187,8 +176,8 @@ func (s *Step) AwaitExit(p *Process) int {
 	s.Await(p.Name+" has ended", func(context.Context) (bool, string, error) {
 		return !p.running(), "it still runs", nil
 	})
-	code := p.process.ProcessState.ExitCode()
-	s.Say("%s has ended: %s", p.Name, p.process.ProcessState)
+	code := p.process.Cmd.ProcessState.ExitCode()
+	s.Say("%s has ended: %s", p.Name, p.process.Cmd.ProcessState)
 	return code
 }
 

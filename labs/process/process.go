@@ -1,16 +1,19 @@
-// Package process runs the programs that tests are about, and keeps what they print.
+// Package process runs the programs that tests and labs are about, and keeps
+// what they print.
 package process
 
 import (
 	"bytes"
 	"net"
 	"os/exec"
+	"strings"
 	"sync"
+	"time"
 )
 
 // Process is a program that was started.
 type Process struct {
-	*exec.Cmd
+	Cmd *exec.Cmd
 	// Log is what it has printed so far, on standard output and standard error.
 	Log *Log
 	// Exited is closed when it has ended.
@@ -31,10 +34,31 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
+// Running tells whether the program has not ended yet.
+func (p *Process) Running() bool {
+	select {
+	case <-p.Exited:
+		return false
+	default:
+		return true
+	}
+}
+
 // Kill ends the program at once, if it still runs, and returns when it has ended.
 func (p *Process) Kill() {
-	p.Process.Kill()
+	p.Cmd.Process.Kill()
 	<-p.Exited
+}
+
+// WaitForExit returns the exit code, or false if the program runs for longer
+// than that.
+func (p *Process) WaitForExit(timeout time.Duration) (code int, ok bool) {
+	select {
+	case <-p.Exited:
+		return p.Cmd.ProcessState.ExitCode(), true
+	case <-time.After(timeout):
+		return 0, false
+	}
 }
 
 // Log is what a program has printed. It may be written and read at the same time.
@@ -53,6 +77,12 @@ func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
+}
+
+// LastLines returns the last n lines of a log.
+func LastLines(log string, n int) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // FreePort returns a port of 127.0.0.1 that nobody listens on.

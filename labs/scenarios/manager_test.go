@@ -1,16 +1,12 @@
 package scenarios
 
 import (
-	"bytes"
 	"context"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // as kcm's main has it
@@ -19,6 +15,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/app"
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // referenceVariable in the environment has the original run instead of kcm.
@@ -45,15 +42,13 @@ var loops = strings.Join(app.KnownControllers(), ",")
 
 // manager is a controller manager that runs as a process.
 type manager struct {
-	cmd    *exec.Cmd
-	port   string
-	log    *output
-	exited chan struct{}
+	*process.Process
+	port string
 }
 
 // startManager starts kcm or the original on the cluster.
 func startManager(controllers string, flags ...string) (*manager, error) {
-	port, err := freePort()
+	port, err := process.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -64,16 +59,8 @@ func startManager(controllers string, flags ...string) (*manager, error) {
 	} else {
 		cmd = kcm(flags...)
 	}
-	m := &manager{cmd: cmd, port: port, log: &output{}, exited: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = m.log, m.log
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		defer close(m.exited)
-		cmd.Wait() // how it has ended is in ProcessState
-	}()
-	return m, nil
+	p, err := process.Start(cmd)
+	return &manager{p, port}, err
 }
 
 // kcm returns the command that runs kcm on the cluster, with the flags with
@@ -86,62 +73,4 @@ func kcm(flags ...string) *exec.Cmd {
 		cmd.Err = err
 	}
 	return cmd
-}
-
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, err
-}
-
-func (m *manager) hasEnded() bool {
-	select {
-	case <-m.exited:
-		return true
-	default:
-		return false
-	}
-}
-
-func (m *manager) kill() {
-	m.cmd.Process.Kill()
-	<-m.exited
-}
-
-// waitForExit returns the exit code, or false if it runs for longer than that.
-func (m *manager) waitForExit(timeout time.Duration) (code int, ok bool) {
-	select {
-	case <-m.exited:
-		return m.cmd.ProcessState.ExitCode(), true
-	case <-time.After(timeout):
-		return 0, false
-	}
-}
-
-// output is what a process has printed so far.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
-// tail returns the last n lines.
-func (o *output) tail(n int) string {
-	lines := strings.Split(strings.TrimSpace(o.String()), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

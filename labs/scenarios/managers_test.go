@@ -18,6 +18,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/history"
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // ownManagerFlags are the flags of a scenario's own managers. Their Lease runs
@@ -74,7 +75,7 @@ func (s *scenario) signal(_ *testscript.TestScript, args []string) error {
 	if !known {
 		return fmt.Errorf("unknown signal %s", args[1])
 	}
-	return m.cmd.Process.Signal(signal)
+	return m.Cmd.Process.Signal(signal)
 }
 
 func (s *scenario) waitForLog(_ *testscript.TestScript, args []string) error {
@@ -87,7 +88,7 @@ func (s *scenario) waitForLog(_ *testscript.TestScript, args []string) error {
 		return err
 	}
 	return s.pollManager(m, fmt.Sprintf("%s logs %q", args[0], args[1]), func() (bool, error) {
-		return wanted.MatchString(m.log.String()), nil
+		return wanted.MatchString(m.Log.String()), nil
 	})
 }
 
@@ -95,7 +96,7 @@ func (s *scenario) waitForLog(_ *testscript.TestScript, args []string) error {
 func (s *scenario) pollManager(m *manager, what string, done func() (bool, error)) error {
 	err := s.poll(what, func(history.State) (bool, error) { return done() })
 	if err != nil {
-		err = fmt.Errorf("%w\nits log ends:\n%s", err, m.log.tail(20))
+		err = fmt.Errorf("%w\nits log ends:\n%s", err, process.LastLines(m.Log.String(), 20))
 	}
 	return err
 }
@@ -168,12 +169,12 @@ func (s *scenario) exits(_ *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	code, ok := m.waitForExit(patience())
+	code, ok := m.WaitForExit(patience())
 	if !ok {
-		return fmt.Errorf("%s has not ended within %v; its log ends:\n%s", args[0], patience(), m.log.tail(20))
+		return fmt.Errorf("%s has not ended within %v; its log ends:\n%s", args[0], patience(), process.LastLines(m.Log.String(), 20))
 	}
 	if fmt.Sprint(code) != args[1] {
-		return fmt.Errorf("%s has ended with exit code %d; its log ends:\n%s", args[0], code, m.log.tail(20))
+		return fmt.Errorf("%s has ended with exit code %d; its log ends:\n%s", args[0], code, process.LastLines(m.Log.String(), 20))
 	}
 	return nil
 }

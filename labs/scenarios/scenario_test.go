@@ -110,7 +110,7 @@ func createNamespace(ctx context.Context, client kubernetes.Interface, script st
 // runs.
 func (s *scenario) tearDown(stopRecording func()) {
 	for _, m := range s.managers {
-		m.kill()
+		m.Kill()
 	}
 	stopRecording()
 	if s.recording != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // How many scenarios run at the same time.
@@ -56,12 +57,12 @@ func runOnCluster(m *testing.M) (code int, err error) {
 		panic(err)
 	}
 	code = m.Run()
-	if loops.hasEnded() {
-		return 1, fmt.Errorf("the controller manager has ended during the scenarios:\n%s", loops.log)
+	if !loops.Running() {
+		return 1, fmt.Errorf("the controller manager has ended during the scenarios:\n%s", loops.Log)
 	}
-	loops.kill()
+	loops.Kill()
 	if code != 0 {
-		fmt.Fprintf(os.Stderr, "the last lines of the controller manager's log:\n%s\n", loops.log.tail(40))
+		fmt.Fprintf(os.Stderr, "the last lines of the controller manager's log:\n%s\n", process.LastLines(loops.Log.String(), 40))
 	}
 	return code, nil
 }
