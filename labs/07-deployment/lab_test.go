@@ -245,7 +245,7 @@ func TestDeployment(t *testing.T) {
 		}))
 	})
 
-	l.Step("Somebody writes to the same objects all the time", func(s *lab.Step) {
+	l.Step("Somebody writes to the same objects for six seconds", func(s *lab.Step) {
 		conflicts := func() int {
 			events, err := l.Cluster.AuditEvents(func(e cluster.AuditEvent) bool {
 				return e.Namespace == "faults" && e.Code == 409 && e.User == "system:serviceaccount:kube-system:deployment-controller"
@@ -258,7 +258,7 @@ func TestDeployment(t *testing.T) {
 		defer stop()
 		var writing sync.WaitGroup
 		r := fault(s, "conflicts", "web:3", func() {
-			s.Say("$ while true; do kubectl annotate -n faults --overwrite deployment,replicasets --all note=$((n++)); sleep 0.1; done")
+			s.Say("$ for n in {1..60}; do kubectl annotate -n faults --overwrite deployment,replicasets --all note=$n; sleep 0.1; done")
 			writing.Go(func() { l.annotate(ctx, "faults") })
 		})
 		stop()
@@ -377,9 +377,12 @@ func (l course) answeredCreations(s *lab.Step) int {
 }
 
 // annotate writes an annotation to the Deployment and the ReplicaSets of a
-// namespace, one after the other, a few times a second until ctx ends. (Without a
-// pause the loop would hardly ever be the first.)
+// namespace, one after the other, ten times a second for six seconds, or until
+// ctx ends. (Without a pause the loop would hardly ever be the first, and on a
+// busy machine it is not even then: so this has an end.)
 func (l course) annotate(ctx context.Context, namespace string) {
+	ctx, cancel := context.WithTimeout(ctx, 6*time.Second)
+	defer cancel()
 	n := 0
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		n++
