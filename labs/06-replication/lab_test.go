@@ -165,6 +165,7 @@ func TestReplication(t *testing.T) {
 		awaitStop(s, slow)
 		s.Say("From here on it may make more requests a second than the 20 that it makes by default.")
 		kcm = s.Start("kcm-again", slices.Concat(quickLease, []string{"--kube-api-qps=1000", "--kube-api-burst=2000"})...)
+		s.AwaitLog(kcm, "[Ss]uccessfully acquired lease")
 	})
 
 	l.Step("The API server goes away while a set grows, and comes back", func(s *lab.Step) {
