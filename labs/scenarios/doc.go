@@ -61,7 +61,8 @@
 //	retry ARG...                     run kubectl until it succeeds, or until it fails if there is a ! before it
 //	let NAME [OBJECT] EXPR           store a value as vars.NAME
 //
-//	await [OBJECT] EXPR              wait until it is true; 30 seconds, 90 on kind
+//	await [OBJECT] EXPR              wait until it is true, and the object's status is not about an earlier spec;
+//	                                 30 seconds, 90 on kind
 //	settle [OBJECT]                  wait until the loops have seen what there is, and one has nothing more to do about the object
 //	event OBJECT COMPONENT TYPE REASON MESSAGE [COUNT]
 //	                                 wait for COUNT (1) events; MESSAGE is a regular expression for the whole text

@@ -73,7 +73,25 @@ func (s *scenario) await(_ *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	return s.poll(q.String(), func(now history.State) (bool, error) { return q.isTrue(s, now) })
+	return s.poll(q.String(), func(now history.State) (bool, error) {
+		if q.about != nil {
+			if err := behind(s.find(*q.about, now)); err != nil {
+				return false, err
+			}
+		}
+		return q.isTrue(s, now)
+	})
+}
+
+// behind returns an error while an object's status is about an earlier spec.
+// Such a status may have what is awaited from before the last change.
+func behind(object map[string]any) error {
+	generation, _, _ := unstructured.NestedInt64(object, "metadata", "generation")
+	observed, has, _ := unstructured.NestedInt64(object, "status", "observedGeneration")
+	if has && observed < generation {
+		return fmt.Errorf("it is of generation %d, its status of %d", generation, observed)
+	}
+	return nil
 }
 
 // event looks at the events about an object, also at those of repetitions that
