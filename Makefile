@@ -42,14 +42,14 @@ bin/weave bin/transcripts bin/labs:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
-bin/weave bin/transcripts stage-% stages transcripts weave-check lab-% labs: export KCM_LDFLAGS = $(kcm_ldflags)
+stage-% stages lab-% labs image: export KCM_LDFLAGS = $(kcm_ldflags)
 
 .PHONY: weave
 weave: bin/weave ## bring the code in the chapters up to date with kcm/
 	@bin/weave fill
 
 .PHONY: weave-check
-weave-check: bin/weave bin/transcripts bin/labcluster bin/kcm ## check that chapters, code, links, diagrams and transcripts agree
+weave-check: bin/weave bin/transcripts bin/labcluster ## check that chapters, code, links, diagrams and transcripts agree
 	@bin/weave check
 	@bin/transcripts check
 
@@ -61,7 +61,6 @@ stage-%: bin/weave ## write the code of a chapter to build/stage-NN and build it
 	@bin/weave stage $*
 
 .PHONY: image
-image: export KCM_LDFLAGS = $(kcm_ldflags)
 image: bin/kindcluster ## make kcm's image, FROM scratch, in build/kcm-image.tar
 	@mkdir -p build && bin/kindcluster image build/kcm-image.tar
 
@@ -76,7 +75,7 @@ labs: $(lab_needs) ## run all labs and sum them up in a table
 	@bin/labs $(if $(JSON),-json)
 
 .PHONY: transcripts
-transcripts: bin/weave bin/transcripts bin/labcluster bin/kcm ## run what the chapters say to type and put in what it prints (ARGS="03 06")
+transcripts: bin/transcripts bin/labcluster ## run what the chapters say to type and put in what it prints (ARGS="03 06")
 	@bin/transcripts fill $(ARGS)
 
 .PHONY: diagrams

@@ -35,9 +35,6 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(m) }
 
-// quickLease makes a replica take over soon after the leader has died.
-var quickLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
-
 func TestStartControllers(t *testing.T) {
 	l := lab.New(t, 4)
 	var kcm *lab.Process
@@ -100,7 +97,7 @@ func TestStartControllers(t *testing.T) {
 	})
 
 	l.Step("With one every namespace gets its account, old or new", func(s *lab.Step) {
-		kcm = s.Start("kcm", quickLease...)
+		kcm = s.Start("kcm", lab.QuickLease...)
 		awaitAccount(s, "old", "")
 		s.Kubectl("create namespace new")
 		awaitAccount(s, "new", "")
@@ -133,20 +130,20 @@ func TestStartControllers(t *testing.T) {
 	})
 
 	l.Step("--controllers takes a loop out, by an old name as well", func(s *lab.Step) {
-		stop(s, kcm)
-		none := s.Start("none", slices.Concat(quickLease, []string{"--controllers=-serviceaccount"})...)
+		s.Stop(kcm)
+		none := s.Start("none", slices.Concat(lab.QuickLease, []string{"--controllers=-serviceaccount"})...)
 		s.AwaitLog(none, `is disabled.*"serviceaccount-controller"`)
 		s.Kubectl("create namespace waiting")
 		health := s.AwaitAnswer(none, "/healthz?verbose", "", 200)
 		s.Say("%s", health)
 		assert.NotContains(s, health, "serviceaccount-controller")
-		stop(s, none)
+		s.Stop(none)
 		uid, err := account(s.Context(), "waiting")
 		require.NoError(s, err)
 		assert.Empty(s, uid, "in all its life it has made no account")
 
 		s.Say("The next one runs the loop, by its old name. It makes ten requests a second at most, so that one can watch it.")
-		kcm = s.Start("alias", slices.Concat(quickLease, []string{"--controllers=serviceaccount", "--kube-api-qps=10", "--kube-api-burst=10"})...)
+		kcm = s.Start("alias", slices.Concat(lab.QuickLease, []string{"--controllers=serviceaccount", "--kube-api-qps=10", "--kube-api-burst=10"})...)
 		awaitAccount(s, "waiting", "")
 	})
 
@@ -232,7 +229,7 @@ func TestStartControllers(t *testing.T) {
 		require.NoError(s, err)
 		const getHolder = "get lease -n kube-system kube-controller-manager -o jsonpath={.spec.holderIdentity}"
 		holder := s.Kubectl(getHolder)
-		second := s.Start("second", quickLease...)
+		second := s.Start("second", lab.QuickLease...)
 		s.AwaitLog(second, "acquire leader lease")
 		for i := range many {
 			create(s, l.Client, fmt.Sprintf("many-%d", i))
@@ -261,7 +258,7 @@ func TestStartControllers(t *testing.T) {
 	})
 
 	l.Step("The API server goes away while namespaces are made, and comes back", func(s *lab.Step) {
-		stop(s, kcm)
+		s.Stop(kcm)
 		s.Say("A leader that cannot renew its Lease ends, which is chapter 03's. This one runs without election.")
 		kcm = s.Start("alone", "--leader-elect=false", "--kube-api-burst=10")
 		s.Kubectl("create namespace first")
@@ -346,16 +343,6 @@ func metric(s *lab.Step, p *lab.Process, token, name string) float64 {
 	value, err := strconv.ParseFloat(found[1], 64)
 	require.NoError(s, err)
 	return value
-}
-
-// stop ends a manager as one should.
-func stop(s *lab.Step, p *lab.Process) {
-	s.Helper()
-	s.Signal(p, syscall.SIGTERM)
-	code := s.AwaitExit(p)
-	if !lab.Reference() { // the original lets the signal kill it
-		assert.Equal(s, 0, code)
-	}
 }
 
 func create(s *lab.Step, client kubernetes.Interface, name string) {

@@ -9,16 +9,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,9 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/history"
@@ -266,7 +259,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		s.Kubectl("create serviceaccount courier -n shop")
 		s.Kubectl("create -n shop -f manifests/courier.yaml")
 		awaitSecret(s, "courier-token", "has a token", filled)
-		stop(s, kcm)
+		s.Stop(kcm)
 		// Not by kubectl create token, which would fill the screen.
 		request, err := l.Client.CoreV1().ServiceAccounts("shop").CreateToken(s.Context(), "builder", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 		require.NoError(s, err)
@@ -298,7 +291,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	})
 
 	l.Step("Without names of their own the loops have the rights of the manager, and those are few", func(s *lab.Step) {
-		stop(s, kcm)
+		s.Stop(kcm)
 		kcm = s.Start("nameless", alone, "--use-service-account-credentials=false")
 		s.Kubectl("create namespace bare")
 		s.AwaitLog(kcm, "configmaps is forbidden")
@@ -314,7 +307,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		})
 		s.Kubectl("auth can-i create configmaps -n bare --as=" + publisher)
 		assert.Equal(s, "no\n", s.KubectlFails("auth can-i create configmaps -n bare --as="+manager))
-		stop(s, kcm)
+		s.Stop(kcm)
 	})
 
 	l.Step("Somebody else writes at the same moment, and neither's write is lost", func(s *lab.Step) {
@@ -322,7 +315,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		s.Kubectl(`patch -n shop secret builder-token --type=merge -p '{"data":{"token":null}}'`)
 		begin := time.Now()
 		s.Say("The requests of the next manager pass somebody who writes, just before each of its first two updates, the same object.")
-		m := meddle(t, l, "/api/v1/namespaces/shop/secrets/builder-token", "/api/v1/namespaces/shop/serviceaccounts/builder")
+		m := meddle(s, l.Client, "/api/v1/namespaces/shop/secrets/builder-token", "/api/v1/namespaces/shop/serviceaccounts/builder")
 		kcm = s.Start("disturbed", alone, "--use-service-account-credentials=false", "--kubeconfig="+m)
 		secret := awaitSecret(s, "builder-token", "has a token again", filled)
 		assert.Equal(s, "2", secret.Annotations[mark])
@@ -346,20 +339,10 @@ func TestServiceAccountTokens(t *testing.T) {
 				return slices.Equal(codes, []int{409, 409, 200}), fmt.Sprint(codes), nil
 			})
 		}
-		stop(s, kcm)
+		s.Stop(kcm)
 		s.Always(recording, "what the other has written was never undone", neverUndone())
 		s.Always(recording, "no token was replaced by another", neverReplaced())
 	})
-}
-
-// stop ends a manager as one should.
-func stop(s *lab.Step, p *lab.Process) {
-	s.Helper()
-	s.Signal(p, syscall.SIGTERM)
-	code := s.AwaitExit(p)
-	if !lab.Reference() { // the original lets the signal kill it
-		assert.Equal(s, 0, code)
-	}
 }
 
 // header is the first part of a token, and says how it was signed.
@@ -443,48 +426,25 @@ const mark = "meddled"
 // meddle returns the path of a kubeconfig for a manager whose requests pass a
 // meddler: before each of the first two updates of the objects with these paths, the
 // meddler writes the same object.
-func meddle(t *testing.T, l *lab.Lab, paths ...string) string {
-	t.Helper()
-	config := l.Cluster.RESTConfig(cluster.KCM)
-	transport, err := rest.TransportFor(config)
-	require.NoError(t, err)
-	target, err := url.Parse(config.Host)
-	require.NoError(t, err)
+func meddle(s *lab.Step, client kubernetes.Interface, paths ...string) string {
+	s.Helper()
 	var mu sync.Mutex
 	updates := map[string]int{}
-	meddler := func(request *http.Request) (*http.Response, error) {
-		if path := request.URL.Path; request.Method == http.MethodPut && slices.Contains(paths, path) {
-			mu.Lock()
-			updates[path]++
-			number := updates[path]
-			mu.Unlock()
-			if number <= 2 {
-				patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, mark, number)
-				if err := l.Client.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(request.Context()).Error(); err != nil {
-					return nil, err
+	return s.Through("meddled", func(next lab.RoundTripper) lab.RoundTripper {
+		return func(request *http.Request) (*http.Response, error) {
+			if path := request.URL.Path; request.Method == http.MethodPut && slices.Contains(paths, path) {
+				mu.Lock()
+				updates[path]++
+				number := updates[path]
+				mu.Unlock()
+				if number <= 2 {
+					patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, mark, number)
+					if err := client.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(request.Context()).Error(); err != nil {
+						return nil, err
+					}
 				}
 			}
+			return next(request)
 		}
-		return transport.RoundTrip(request)
-	}
-	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     roundTripper(meddler),
-		FlushInterval: -1, // at once
 	})
-	t.Cleanup(func() {
-		server.Config.Close() // ends watches, and lets nobody begin another
-		server.Close()
-	})
-	kubeconfig := filepath.Join(t.TempDir(), "meddled.kubeconfig")
-	require.NoError(t, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: server.URL}},
-		Contexts:       map[string]*clientcmdapi.Context{"lab": {Cluster: "lab"}},
-		CurrentContext: "lab",
-	}, kubeconfig))
-	return kubeconfig
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,9 +22,6 @@ import (
 )
 
 func TestMain(m *testing.M) { lab.Main(m) }
-
-// quickLease makes a replica take over soon after the leader has died.
-var quickLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
 
 func TestReplication(t *testing.T) {
 	l := lab.New(t, 6)
@@ -56,12 +52,8 @@ func TestReplication(t *testing.T) {
 	}
 
 	l.Step("A ReplicaSet of three gets three pods", func(s *lab.Step) {
-		kcm = s.Start("kcm", slices.Concat(quickLease, []string{"-v=2"})...)
-		s.Kubectl("create namespace web")
-		s.Await("the namespace has its ServiceAccount", func(ctx context.Context) (bool, string, error) {
-			_, err := l.Client.CoreV1().ServiceAccounts("web").Get(ctx, "default", metav1.GetOptions{})
-			return err == nil, "it is there", err
-		})
+		kcm = s.Start("kcm", slices.Concat(lab.QuickLease, []string{"-v=2"})...)
+		s.Namespace("web")
 		recording = s.Record("web")
 		s.Kubectl("create -n web -f manifests/web.yaml")
 		awaitReady(s, "web", 3)
@@ -107,11 +99,7 @@ func TestReplication(t *testing.T) {
 	})
 
 	l.Step("A quota refuses pods: slow start asks a few times and not two hundred", func(s *lab.Step) {
-		s.Kubectl("create namespace small")
-		s.Await("the namespace has its ServiceAccount", func(ctx context.Context) (bool, string, error) {
-			_, err := l.Client.CoreV1().ServiceAccounts("small").Get(ctx, "default", metav1.GetOptions{})
-			return err == nil, "it is there", err
-		})
+		s.Namespace("small")
 		s.Kubectl("create -n small -f manifests/quota.yaml")
 		s.Say("No loop here counts what is used, so we say it ourselves: nothing is left.")
 		s.Kubectl(`patch -n small resourcequota pods --subresource=status --type=merge -p '{"status":{"hard":{"pods":"3"},"used":{"pods":"3"}}}'`)
@@ -145,9 +133,8 @@ func TestReplication(t *testing.T) {
 	})
 
 	l.Step("While the cache lags by two seconds, no pod is created twice", func(s *lab.Step) {
-		s.Signal(kcm, syscall.SIGTERM)
-		awaitStop(s, kcm)
-		slow := s.Start("slow", slices.Concat(quickLease, []string{"--kubeconfig=" + s.SlowWatches(2*time.Second)})...)
+		s.Stop(kcm)
+		slow := s.Start("slow", slices.Concat(lab.QuickLease, []string{"--kubeconfig=" + s.SlowWatches(2*time.Second)})...)
 		s.Kubectl("scale -n web replicaset web --replicas=8")
 		s.Await("8 pods were created", func(context.Context) (bool, string, error) {
 			changes, err := recording.Changes()
@@ -161,10 +148,9 @@ func TestReplication(t *testing.T) {
 		}
 		awaitReady(s, "web", 8)
 		s.Always(recording, "never more than 8 pods for a ReplicaSet of 8", atMost(8))
-		s.Signal(slow, syscall.SIGTERM)
-		awaitStop(s, slow)
+		s.Stop(slow)
 		s.Say("From here on it may make more requests a second than the 20 that it makes by default.")
-		kcm = s.Start("kcm-again", slices.Concat(quickLease, []string{"--kube-api-qps=1000", "--kube-api-burst=2000"})...)
+		kcm = s.Start("kcm-again", slices.Concat(lab.QuickLease, []string{"--kube-api-qps=1000", "--kube-api-burst=2000"})...)
 		s.AwaitLog(kcm, "[Ss]uccessfully acquired lease")
 	})
 
@@ -194,15 +180,6 @@ func TestReplication(t *testing.T) {
 		s.Say("%.0f pods per second", 440/time.Since(begin).Seconds())
 		s.Always(recording, "never more than 500 pods", atMost(500))
 	})
-}
-
-// awaitStop waits until a manager that was asked to stop has done so. The
-// original ends by the signal, kcm when all its loops have stopped.
-func awaitStop(s *lab.Step, p *lab.Process) {
-	s.Helper()
-	if code := s.AwaitExit(p); !lab.Reference() {
-		assert.Equal(s, 0, code)
-	}
 }
 
 // atMost fails for a state in which there are more pods that run or are to run.

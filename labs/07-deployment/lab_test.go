@@ -32,12 +32,8 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(m) }
 
-var (
-	// quickLease makes a replica take over soon after the leader has died.
-	quickLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
-	// longLease lets a leader live through a failure of the control plane.
-	longLease = []string{"--leader-elect-lease-duration=2m", "--leader-elect-renew-deadline=110s", "--leader-elect-retry-period=500ms"}
-)
+// longLease lets a leader live through a failure of the control plane.
+var longLease = []string{"--leader-elect-lease-duration=2m", "--leader-elect-renew-deadline=110s", "--leader-elect-retry-period=500ms"}
 
 // What manifests/store.yaml says.
 const (
@@ -52,8 +48,8 @@ func TestDeployment(t *testing.T) {
 	var recording *history.Recording
 
 	l.Step("A Deployment gets a ReplicaSet, and that gets the pods", func(s *lab.Step) {
-		a = s.Start("a", quickLease...)
-		l.namespace(s, "shop")
+		a = s.Start("a", lab.QuickLease...)
+		s.Namespace("shop")
 		recording = s.Record("shop")
 		s.Kubectl("create -n shop -f manifests/store.yaml")
 		l.awaitRollout(s, "shop", "store")
@@ -139,7 +135,7 @@ func TestDeployment(t *testing.T) {
 	})
 
 	l.Step("With Recreate, no two versions are ever there together", func(s *lab.Step) {
-		l.namespace(s, "ledger")
+		s.Namespace("ledger")
 		recording := s.Record("ledger")
 		s.Kubectl("create -n ledger -f manifests/ledger.yaml")
 		l.awaitRollout(s, "ledger", "ledger")
@@ -191,10 +187,10 @@ func TestDeployment(t *testing.T) {
 	}
 
 	l.Step("The leader is killed in the middle of a rollout, and another goes on", func(s *lab.Step) {
-		l.namespace(s, "faults")
+		s.Namespace("faults")
 		s.Kubectl("create -n faults -f manifests/store.yaml")
 		l.awaitRollout(s, "faults", "store")
-		b = s.Start("b", quickLease...)
+		b = s.Start("b", lab.QuickLease...)
 		s.AwaitLog(b, "Attempting to acquire leader lease")
 		harmless(s, fault(s, "killed", "web:2", func() {
 			s.Signal(a, syscall.SIGKILL)
@@ -274,16 +270,6 @@ const revision = "deployment.kubernetes.io/revision"
 
 // course is the lab with what its steps have in common.
 type course struct{ *lab.Lab }
-
-// namespace creates a namespace and waits until pods can be created in it.
-func (l course) namespace(s *lab.Step, name string) {
-	s.Helper()
-	s.Kubectl("create namespace " + name)
-	s.Await("the namespace has its ServiceAccount", func(ctx context.Context) (bool, string, error) {
-		_, err := l.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-		return err == nil, "it is there", err
-	})
-}
 
 // awaitRollout waits until all pods that are wanted are there, of the present
 // version and available, and no others.

@@ -183,9 +183,9 @@ func (l *Lab) Step(name string, run func(*Step)) {
 		l.narrator.waitForEnter(l.ctx)
 	}
 	begin := time.Now()
-	passed, skipped := true, ""
-	passed = l.t.Run(name, func(t *testing.T) {
-		s := &Step{T: t, lab: l, begin: begin}
+	skipped := ""
+	passed := l.t.Run(name, func(t *testing.T) {
+		s := &Step{T: t, lab: l}
 		defer func() { skipped = s.skipped }()
 		if l.ctx.Err() != nil {
 			t.FailNow()

@@ -40,6 +40,10 @@ type Process struct {
 // place of the original.
 func inCluster() bool { return os.Getenv("PLACE") == "static-pod" }
 
+// QuickLease are flags with which a replica takes over soon after the leader has
+// died.
+var QuickLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
+
 // loopsOf are the loops that a chapter adds. The original is told to run no
 // others than kcm does.
 var loopsOf = map[int][]string{
@@ -179,6 +183,17 @@ func (s *Step) AwaitExit(p *Process) int {
 	code := p.process.Cmd.ProcessState.ExitCode()
 	s.Say("%s has ended: %s", p.Name, p.process.Cmd.ProcessState)
 	return code
+}
+
+// Stop asks the process to stop and waits until it has. kcm ends with 0, when
+// all its loops have stopped; the original lets the signal kill it.
+func (s *Step) Stop(p *Process) {
+	s.Helper()
+	s.Signal(p, syscall.SIGTERM)
+	code := s.AwaitExit(p)
+	if !Reference() {
+		require.Equal(s, 0, code)
+	}
 }
 
 // Get asks the process for a path, with a bearer token or without one, and

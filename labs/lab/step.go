@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -28,7 +29,6 @@ const (
 type Step struct {
 	*testing.T
 	lab     *Lab
-	begin   time.Time
 	skipped string
 }
 
@@ -83,6 +83,16 @@ func (s *Step) kubectl(arguments string) (string, error) {
 	out, err := exec.CommandContext(s.lab.ctx, filepath.Join(s.lab.root, "bin", "labcluster"), args...).CombinedOutput()
 	s.Say("%s", out)
 	return string(out), err
+}
+
+// Namespace creates a namespace and waits until pods can be created in it.
+func (s *Step) Namespace(name string) {
+	s.Helper()
+	s.Kubectl("create namespace " + name)
+	s.Await("the namespace has its ServiceAccount", func(ctx context.Context) (bool, string, error) {
+		_, err := s.lab.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, "it is there", err
+	})
 }
 
 // words cuts a command line at its spaces, but for those between single quotes.
