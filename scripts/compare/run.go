@@ -64,7 +64,10 @@ func runScenarios(ctx context.Context, name, pattern string, env ...string) (*re
 	if ctx.Err() != nil {
 		return nil, errors.New("interrupted; everything that was started is stopped")
 	}
-	if len(r.scenarios) == 0 || err != nil && r.count("fail") == 0 {
+	if len(r.scenarios) == 0 && err == nil {
+		return nil, fmt.Errorf("no scenario matches %q; they are the files in labs/scenarios, named as in deployment/recreate-goes-back-in-the-same-way", pattern)
+	}
+	if err != nil && r.count("fail") == 0 {
 		return nil, fmt.Errorf("the scenarios did not run with %s (%v):\n%s", name, err, rest)
 	}
 	return r, nil
