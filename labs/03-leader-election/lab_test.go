@@ -19,7 +19,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -379,10 +378,7 @@ func inTurns() func(history.State) error {
 }
 
 func leaseOf(object *unstructured.Unstructured) *coordinationv1.Lease {
-	lease := &coordinationv1.Lease{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, lease); err != nil {
-		panic(fmt.Sprintf("the API server has sent a Lease that is none: %v", err))
-	}
+	lease := history.As[coordinationv1.Lease](object).DeepCopy()
 	if lease.Spec.HolderIdentity == nil {
 		lease.Spec.HolderIdentity = new(string) // an empty name is not stored
 	}

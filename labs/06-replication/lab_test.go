@@ -89,7 +89,7 @@ func TestReplication(t *testing.T) {
 		s.Kubectl("label -n web --overwrite pod " + first + " app=web")
 		awaitReady(s, "web", 3)
 		s.Always(recording, "no pod was ever adopted by two owners", func(state history.State) error {
-			for _, pod := range lab.Pods(state) {
+			for _, pod := range state.Pods() {
 				if len(pod.OwnerReferences) > 1 {
 					return fmt.Errorf("%s has the owners %v", pod.Name, pod.OwnerReferences)
 				}
@@ -163,7 +163,7 @@ func TestReplication(t *testing.T) {
 		s.Say("and has been started again")
 		awaitReady(s, "web", 60)
 		s.Always(recording, "no pod of the set was without an owner, but for the one that we released", func(state history.State) error {
-			for _, pod := range lab.Pods(state) {
+			for _, pod := range state.Pods() {
 				if len(pod.OwnerReferences) == 0 && pod.Name != first {
 					return fmt.Errorf("%s has no owner", pod.Name)
 				}
@@ -185,7 +185,7 @@ func TestReplication(t *testing.T) {
 // atMost fails for a state in which there are more pods that run or are to run.
 func atMost(limit int) func(history.State) error {
 	return func(state history.State) error {
-		active := slices.DeleteFunc(lab.Pods(state), func(pod *corev1.Pod) bool { return !controller.IsPodActive(pod) })
+		active := slices.DeleteFunc(state.Pods(), func(pod *corev1.Pod) bool { return !controller.IsPodActive(pod) })
 		if len(active) > limit {
 			return fmt.Errorf("%d pods", len(active))
 		}

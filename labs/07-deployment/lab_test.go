@@ -101,7 +101,7 @@ func TestDeployment(t *testing.T) {
 		s.Always(recording, "no ReplicaSet but those of web:1 and web:2 while the Deployment was paused", func(state history.State) error {
 			for _, d := range state.Objects("deployments") {
 				paused, _, _ := unstructured.NestedBool(d.Object, "spec", "paused")
-				if count := len(lab.ReplicaSets(state)); paused && count != 2 {
+				if count := len(state.ReplicaSets()); paused && count != 2 {
 					return fmt.Errorf("%d ReplicaSets", count)
 				}
 			}
@@ -144,7 +144,7 @@ func TestDeployment(t *testing.T) {
 		s.DrawReplicaSets(recording, "recreate")
 		s.Always(recording, "no pod of one version while one of the other may still run", func(state history.State) error {
 			versions := map[string]bool{}
-			for _, pod := range lab.Pods(state) {
+			for _, pod := range state.Pods() {
 				// A kubelet shows that a pod has ended before it takes it away.
 				if pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
 					versions[pod.Spec.Containers[0].Image] = true
@@ -388,12 +388,12 @@ func (l course) annotate(ctx context.Context, namespace string) {
 // owned fails for a state in which a pod has no ReplicaSet as its controller, or
 // a ReplicaSet no Deployment.
 func owned(state history.State) error {
-	for _, pod := range lab.Pods(state) {
+	for _, pod := range state.Pods() {
 		if ref := metav1.GetControllerOf(pod); ref == nil || ref.Kind != "ReplicaSet" {
 			return fmt.Errorf("pod %s belongs to %v", pod.Name, ref)
 		}
 	}
-	for _, rs := range lab.ReplicaSets(state) {
+	for _, rs := range state.ReplicaSets() {
 		if ref := metav1.GetControllerOf(rs); ref == nil || ref.Kind != "Deployment" {
 			return fmt.Errorf("ReplicaSet %s belongs to %v", rs.Name, ref)
 		}
@@ -431,7 +431,7 @@ func (r rollout) keepsUpperBound(s *lab.Step) {
 	s.Helper()
 	r.always(s, fmt.Sprintf("never more than %d + %d pods were asked for", desired, maxSurge), func(state history.State) error {
 		var sum int32
-		for _, rs := range lab.ReplicaSets(state) {
+		for _, rs := range state.ReplicaSets() {
 			sum += *rs.Spec.Replicas
 		}
 		if sum > desired+maxSurge {
@@ -454,7 +454,7 @@ func (r rollout) keepsLowerBound(s *lab.Step) {
 // available counts the pods that a Deployment counts on: Ready, and not told to
 // end.
 func available(state history.State) int {
-	return len(slices.DeleteFunc(lab.Pods(state), func(pod *corev1.Pod) bool {
+	return len(slices.DeleteFunc(state.Pods(), func(pod *corev1.Pod) bool {
 		return !controller.IsPodActive(pod) || !controller.IsPodReady(pod)
 	}))
 }
@@ -487,15 +487,15 @@ func (r rollout) doubled(s *lab.Step) int {
 	s.Helper()
 	changes, err := r.Changes()
 	require.NoError(s, err)
-	surplus, size, seen := map[types.UID]int64{}, map[types.UID]int64{}, map[types.UID]bool{}
+	surplus, size, seen := map[types.UID]int32{}, map[types.UID]int32{}, map[types.UID]bool{}
 	for uid, rs := range r.before["replicasets"] {
-		size[uid] = replicas(rs)
+		size[uid] = *history.As[appsv1.ReplicaSet](rs).Spec.Replicas
 	}
 	for _, change := range changes {
 		uid := change.Object.GetUID()
 		switch {
 		case change.Resource == "replicasets" && change.Type != watch.Deleted:
-			now := replicas(change.Object)
+			now := *history.As[appsv1.ReplicaSet](change.Object).Spec.Replicas
 			surplus[uid] -= max(0, now-size[uid])
 			size[uid] = now
 		case change.Resource == "pods" && !seen[uid] && r.before["pods"][uid] == nil:
@@ -510,10 +510,4 @@ func (r rollout) doubled(s *lab.Step) int {
 		doubled += int(max(0, count))
 	}
 	return doubled
-}
-
-// replicas is the size that a ReplicaSet is to have.
-func replicas(rs *unstructured.Unstructured) int64 {
-	size, _, _ := unstructured.NestedInt64(rs.Object, "spec", "replicas")
-	return size
 }

@@ -14,9 +14,12 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -50,6 +53,38 @@ func (s State) Objects(resource string) []*unstructured.Unstructured {
 	return slices.SortedFunc(maps.Values(s[resource]), func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetUID(), b.GetUID()))
 	})
+}
+
+// Pods returns the pods in the order of their names. They must not be changed.
+func (s State) Pods() []*corev1.Pod { return typed[corev1.Pod](s, "pods") }
+
+// ReplicaSets returns the ReplicaSets in the order of their names. They must not
+// be changed.
+func (s State) ReplicaSets() []*appsv1.ReplicaSet { return typed[appsv1.ReplicaSet](s, "replicasets") }
+
+func typed[T any](state State, resource string) []*T {
+	var all []*T
+	for _, object := range state.Objects(resource) {
+		all = append(all, As[T](object))
+	}
+	return all
+}
+
+// converted has what As has returned: a state is mostly what the one before was.
+var converted sync.Map
+
+// As returns a recorded object as a T, such as a corev1.Pod. It must not be
+// changed. An object of another kind is a mistake of the caller's and panics.
+func As[T any](object *unstructured.Unstructured) *T {
+	if known, ok := converted.Load(object); ok {
+		return known.(*T)
+	}
+	one := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, one); err != nil {
+		panic(fmt.Sprintf("%s %s is not a %T: %v", object.GetKind(), object.GetName(), one, err)) // the API server sent it as one
+	}
+	converted.Store(object, one)
+	return one
 }
 
 func (s State) apply(change Change) {

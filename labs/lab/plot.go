@@ -99,7 +99,7 @@ func sizes(changes []history.Change) ([]*curve, time.Duration) {
 		if change.Resource != "replicasets" {
 			continue
 		}
-		rs := as[appsv1.ReplicaSet](change.Object)
+		rs := history.As[appsv1.ReplicaSet](change.Object)
 		c := byUID[rs.UID]
 		if c == nil {
 			c = &curve{name: fmt.Sprintf("%s (%s)", rs.Name, rs.Spec.Template.Spec.Containers[0].Image)}

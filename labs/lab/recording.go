@@ -2,15 +2,11 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kcm-book/kcm-book/labs/history"
 )
@@ -66,36 +62,4 @@ func (s *Step) Created(recording *history.Recording) []string {
 		}
 	}
 	return names
-}
-
-// Pods returns the pods of a recorded state.
-func Pods(state history.State) []*corev1.Pod { return typed[corev1.Pod](state, "pods") }
-
-// ReplicaSets returns the ReplicaSets of a recorded state.
-func ReplicaSets(state history.State) []*appsv1.ReplicaSet {
-	return typed[appsv1.ReplicaSet](state, "replicasets")
-}
-
-func typed[T any](state history.State, resource string) []*T {
-	var all []*T
-	for _, object := range state.Objects(resource) {
-		all = append(all, as[T](object))
-	}
-	return all
-}
-
-// converted has what as has returned: a state is mostly what the one before was.
-var converted sync.Map
-
-// as returns an object as a T. It must not be changed.
-func as[T any](object *unstructured.Unstructured) *T {
-	if known, ok := converted.Load(object); ok {
-		return known.(*T)
-	}
-	one := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, one); err != nil {
-		panic(fmt.Sprintf("%s %s is not a %T: %v", object.GetKind(), object.GetName(), one, err)) // the API server sent it as one
-	}
-	converted.Store(object, one)
-	return one
 }

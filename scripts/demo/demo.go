@@ -11,9 +11,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/history"
 )
 
 const (
@@ -24,13 +26,14 @@ const (
 )
 
 type demo struct {
-	story    *story
-	cluster  cluster.Cluster
-	client   kubernetes.Interface
-	kcm      string
-	logs     string
-	replicas map[string]*exec.Cmd
-	history  *history
+	story     *story
+	cluster   cluster.Cluster
+	client    kubernetes.Interface
+	dynamic   dynamic.Interface
+	kcm       string
+	logs      string
+	replicas  map[string]*exec.Cmd
+	recording *history.Recording
 }
 
 // elect starts two replicas and shows which of them leads.

@@ -7,108 +7,30 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/labs/history"
 )
 
-// history keeps the pods as they are and what was wrong with them at any time
-// since the recording began.
-type history struct {
-	mu      sync.Mutex
-	pods    map[types.UID]*corev1.Pod
-	created map[string]int    // by image
-	full    bool              // all pods were available once
-	sizes   map[types.UID]int // what each ReplicaSet asks for
-	asked   int               // the most that the ReplicaSets have asked for together
-	fewest  int               // available pods, once all were
-	orphans []string
-	changes int
+// record records the pods and ReplicaSets until ctx ends.
+func (d *demo) record(ctx context.Context) (err error) {
+	d.recording, err = history.Record(ctx, d.dynamic, namespace,
+		corev1.SchemeGroupVersion.WithResource("pods"),
+		appsv1.SchemeGroupVersion.WithResource("replicasets"),
+	)
+	return err
 }
 
-// record watches pods and ReplicaSets until ctx ends.
-func record(ctx context.Context, client kubernetes.Interface) (*history, error) {
-	pods, err := client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("watch pods: %w", err)
-	}
-	sets, err := client.AppsV1().ReplicaSets(namespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("watch ReplicaSets: %w", err)
-	}
-	h := &history{pods: map[types.UID]*corev1.Pod{}, created: map[string]int{}, sizes: map[types.UID]int{}, fewest: replicas}
-	go each(pods, h.observePod)
-	go each(sets, h.observeReplicaSet)
-	return h, nil
-}
-
-// each calls observe with every object that the watch brings.
-func each[T any](watcher watch.Interface, observe func(watch.EventType, T)) {
-	for event := range watcher.ResultChan() {
-		if obj, ok := event.Object.(T); ok {
-			observe(event.Type, obj)
-		}
-	}
-}
-
-// observeReplicaSet keeps what the ReplicaSets ask for together. That is what
-// a Deployment keeps below its limit: for a moment there may be more pods, when
-// one ReplicaSet has created sooner than another has deleted.
-func (h *history) observeReplicaSet(event watch.EventType, rs *appsv1.ReplicaSet) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sizes[rs.UID] = int(*rs.Spec.Replicas)
-	if event == watch.Deleted {
-		delete(h.sizes, rs.UID)
-	}
-	sum := 0
-	for _, size := range h.sizes {
-		sum += size
-	}
-	h.asked = max(h.asked, sum)
-}
-
-func (h *history) observePod(event watch.EventType, pod *corev1.Pod) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.changes++
-	switch event {
-	case watch.Added:
-		h.created[image(pod)]++
-		h.pods[pod.UID] = pod
-	case watch.Deleted:
-		delete(h.pods, pod.UID)
-	default:
-		h.pods[pod.UID] = pod
-	}
-	if metav1.GetControllerOf(pod) == nil {
-		h.orphans = append(h.orphans, pod.Name)
-	}
-	available := 0
-	for _, pod := range h.pods {
-		if isAvailable(pod) {
-			available++
-		}
-	}
-	h.full = h.full || available == replicas
-	if h.full {
-		h.fewest = min(h.fewest, available)
-	}
-}
-
-func (h *history) availableByImage() map[string]int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// available counts the pods that a Deployment counts on, by image.
+func available(state history.State) map[string]int {
 	counts := map[string]int{}
-	for _, pod := range h.pods {
-		if isAvailable(pod) {
+	for _, pod := range state.Pods() {
+		if controller.IsPodActive(pod) && controller.IsPodReady(pod) {
 			counts[image(pod)]++
 		}
 	}
@@ -117,16 +39,48 @@ func (h *history) availableByImage() map[string]int {
 
 func image(pod *corev1.Pod) string { return pod.Spec.Containers[0].Image }
 
-func isAvailable(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && controller.IsPodReady(pod)
-}
-
 // check looks back over everything that was recorded.
-func (d *demo) check(context.Context) error {
-	h := d.history
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	d.story.step("Was anything lost or doubled? All %d changes of pods were recorded", h.changes)
+func (d *demo) check(ctx context.Context) error {
+	if _, err := d.recording.CatchUp(ctx); err != nil {
+		return err
+	}
+	changes, err := d.recording.Changes()
+	if err != nil {
+		return err
+	}
+	d.story.step("Was anything lost or doubled? All %d changes of pods and ReplicaSets were recorded", len(changes))
+	var (
+		asked   int                // the most that the ReplicaSets have asked for together
+		fewest  = replicas         // available pods, once all were
+		full    bool               // all pods were available once
+		created = map[string]int{} // by image
+		orphans = map[string]bool{}
+	)
+	for i, state := range history.States(changes) {
+		// What the ReplicaSets ask for together is what a Deployment keeps below its
+		// limit: for a moment there may be more pods, when one ReplicaSet has created
+		// sooner than another has deleted.
+		sum := 0
+		for _, rs := range state.ReplicaSets() {
+			sum += int(*rs.Spec.Replicas)
+		}
+		asked = max(asked, sum)
+		ready := 0
+		for _, count := range available(state) {
+			ready += count
+		}
+		if full = full || ready == replicas; full {
+			fewest = min(fewest, ready)
+		}
+		if changes[i].Resource == "pods" && changes[i].Type == watch.Added {
+			created[image(history.As[corev1.Pod](changes[i].Object))]++
+		}
+		for _, pod := range state.Pods() {
+			if metav1.GetControllerOf(pod) == nil {
+				orphans[pod.Name] = true
+			}
+		}
+	}
 	wrong := 0
 	verify := func(ok bool, format string, args ...any) {
 		mark := "✓"
@@ -136,12 +90,12 @@ func (d *demo) check(context.Context) error {
 		}
 		d.story.say("%s %s", mark, fmt.Sprintf(format, args...))
 	}
-	verify(h.asked <= replicas+maxSurge, "never more than %d pods were asked for: at most %d", replicas+maxSurge, h.asked)
-	verify(h.fewest >= replicas-maxUnavailable, "never fewer than %d available: at least %d", replicas-maxUnavailable, h.fewest)
-	for _, image := range slices.Sorted(maps.Keys(h.created)) {
-		verify(h.created[image] == replicas, "%d pods were created for %s, not one more: %d", replicas, image, h.created[image])
+	verify(asked <= replicas+maxSurge, "never more than %d pods were asked for: at most %d", replicas+maxSurge, asked)
+	verify(fewest >= replicas-maxUnavailable, "never fewer than %d available: at least %d", replicas-maxUnavailable, fewest)
+	for _, image := range slices.Sorted(maps.Keys(created)) {
+		verify(created[image] == replicas, "%d pods were created for %s, not one more: %d", replicas, image, created[image])
 	}
-	verify(len(h.orphans) == 0, "no pod was ever without an owner: %d were", len(h.orphans))
+	verify(len(orphans) == 0, "no pod was ever without an owner: %d were", len(orphans))
 	if wrong > 0 {
 		return fmt.Errorf("%d of the checks have failed", wrong)
 	}

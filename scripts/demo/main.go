@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -65,7 +66,11 @@ func run(ctx context.Context, kcm string) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{story: story, cluster: c, client: client, kcm: kcm, logs: logs}
+	dynamic, err := dynamic.NewForConfig(c.RESTConfig(cluster.Admin))
+	if err != nil {
+		return err
+	}
+	d := &demo{story: story, cluster: c, client: client, dynamic: dynamic, kcm: kcm, logs: logs}
 	defer d.stopReplicas()
 	err = d.play(ctx)
 	if err != nil && ctx.Err() == nil {

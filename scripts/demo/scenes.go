@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kcm-book/kcm-book/labs/history"
 )
 
 const (
@@ -24,12 +26,11 @@ const (
 // rollOut creates a Deployment and waits until it is complete.
 func (d *demo) rollOut(ctx context.Context) error {
 	d.story.step("A Deployment of %d pods rolls out", replicas)
-	var err error
-	if d.history, err = record(ctx, d.client); err != nil {
+	if err := d.record(ctx); err != nil {
 		return err
 	}
 	// Pods need the ServiceAccount that one of the loops creates.
-	err = d.wait(ctx, "the default ServiceAccount is there", func() (bool, string, error) {
+	err := d.wait(ctx, "the default ServiceAccount is there", func() (bool, string, error) {
 		_, err := d.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err), nil
 	})
@@ -153,7 +154,11 @@ func (d *demo) setImage(ctx context.Context, image string) error {
 func (d *demo) watchRollout(ctx context.Context, seen func(map[string]int) error) error {
 	drawn := ""
 	return d.wait(ctx, "the Deployment is complete", func() (bool, string, error) {
-		counts := d.history.availableByImage()
+		changes, err := d.recording.Changes()
+		if err != nil {
+			return false, "", err
+		}
+		counts := available(history.Now(changes))
 		if picture := draw(counts); picture != drawn {
 			drawn = picture
 			d.story.say("%s", picture)
