@@ -141,9 +141,6 @@ func (s *session) tidy(out string) string {
 	out = strings.TrimSuffix(out, "\n") // the one that comes before the mark
 	out = strings.ReplaceAll(out, s.root+"/", "")
 	out = strings.ReplaceAll(out, labDirectory, ".labcluster")
-	if host, err := os.Hostname(); err == nil {
-		out = strings.ReplaceAll(out, host, "laptop")
-	}
 	var kept []string
 	for line := range strings.Lines(out) {
 		if !jobEnded.MatchString(line) {
