@@ -20,6 +20,7 @@ func TestWhatDiffersFromRunToRunCountsAsTheSame(t *testing.T) {
 		"UIDs":                      {"uid 01234567-89ab-cdef-0123-456789abcdef", "uid fedcba98-7654-3210-fedc-ba9876543210"},
 		"a pod of a Deployment":     {"pod/web-7d4b9c6f5-x2x4z", "pod/web-5f6c7b8d94-bcdfg"},
 		"a pod of a ReplicaSet":     {"pod/web-x2x4z deleted", "pod/web-bcdfg deleted"},
+		"a name like a duration":    {"pod/web-2456s deleted", "pod/web-bcdfg deleted"},
 		"a ReplicaSet":              {"replicaset.apps/web-7d4b9c6f5", "replicaset.apps/web-5f6c7b8d94"},
 		"a template's hash":         {`"pod-template-hash":"7d4b9c6f5"`, `"pod-template-hash":"1a2b3c"`},
 		"ports":                     {"https://127.0.0.1:40001/healthz", "https://127.0.0.1:52/healthz"},
