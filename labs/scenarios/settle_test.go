@@ -64,8 +64,8 @@ func (s *scenario) settle(_ *testscript.TestScript, args []string) error {
 		if object == nil {
 			return false, errAbsent{args[0]}
 		}
-		observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
-		return observed >= touched.GetGeneration(), fmt.Errorf("generation %d, observed %d", touched.GetGeneration(), observed)
+		err := behind(s.view(object))
+		return err == nil, err
 	})
 }
 

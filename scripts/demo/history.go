@@ -72,12 +72,12 @@ func (d *demo) check(ctx context.Context) error {
 		if full = full || ready == replicas; full {
 			fewest = min(fewest, ready)
 		}
-		if changes[i].Resource == "pods" && changes[i].Type == watch.Added {
-			created[image(history.As[corev1.Pod](changes[i].Object))]++
-		}
-		for _, pod := range state.Pods() {
-			if metav1.GetControllerOf(pod) == nil {
-				orphans[pod.Name] = true
+		if change := changes[i]; change.Resource == "pods" {
+			if change.Type == watch.Added {
+				created[image(history.As[corev1.Pod](change.Object))]++
+			}
+			if metav1.GetControllerOf(change.Object) == nil {
+				orphans[change.Object.GetName()] = true
 			}
 		}
 	}
