@@ -21,12 +21,16 @@ bin/kcm: ## build kcm (about 2 minutes the first time, then seconds)
 	@go build -ldflags '$(kcm_ldflags)' -o bin/kcm ./kcm/cmd/kcm
 
 .PHONY: demo
-demo: $(if $(on_kind),,bin/labcluster) bin/kcm ## see kcm at work: elect, roll out, fail over (CLUSTER=kind: with real containers)
-	@go run ./scripts/demo
+demo: bin/play bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over (CLUSTER=kind: with real containers)
+	@bin/play lab demo
 
 .PHONY: compare
-compare: bin/labcluster ## run the scenarios with kcm and with the original, side by side (RUN=regexp, CLUSTER=kind)
-	@go run ./scripts/compare $(if $(RUN),-run '$(RUN)')
+compare: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and with the original, side by side (RUN=regexp, CLUSTER=kind)
+	@bin/play compare '$(RUN)'
+
+.PHONY: play
+play: bin/play bin/labcluster bin/kcm ## play a script of your own, or list the verbs (FILE=my.txtar, REFERENCE=1, KEEP=1, STEP=1, JSON=1, CLUSTER=kind)
+	@bin/play file $(or $(FILE),--help)
 
 # The original as it is released, a program of its own. Built with the lab cluster's flags, it says which release it is.
 bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum labs/cluster.mk
@@ -37,8 +41,8 @@ bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum l
 bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, about 15 minutes (ARGS="-rounds 5")
 	@go run ./scripts/bench $(ARGS)
 
-.PHONY: bin/weave bin/transcripts bin/labs
-bin/weave bin/transcripts bin/labs:
+.PHONY: bin/weave bin/transcripts bin/play
+bin/weave bin/transcripts bin/play:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
@@ -65,14 +69,14 @@ image: bin/kindcluster ## make kcm's image, FROM scratch, in build/kcm-image.tar
 	@mkdir -p build && bin/kindcluster image build/kcm-image.tar
 
 # A lab needs a cluster and the stage of its chapter, which it builds itself.
-lab_needs := bin/labs bin/weave bin/labcluster
+lab_needs := bin/play bin/weave bin/labcluster
 
-lab-%: $(lab_needs) ## run the lab of a chapter: make lab-06 (KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
-	@bin/labs $(if $(JSON),-json) $*
+lab-%: $(lab_needs) ## play the lab of a chapter: make lab-06 (KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
+	@bin/play lab $*
 
 .PHONY: labs
-labs: $(lab_needs) ## run all labs and sum them up in a table
-	@bin/labs $(if $(JSON),-json)
+labs: $(lab_needs) bin/kcm ## play all labs side by side, and sum them up in a table (REFERENCE=1, CLUSTER=kind)
+	@bin/play labs
 
 .PHONY: transcripts
 transcripts: bin/transcripts bin/labcluster ## run what the chapters say to type and put in what it prints (ARGS="03 06")
@@ -85,14 +89,14 @@ diagrams: ## draw the diagrams again whose sources have changed
 .PHONY: test
 test: bin/labcluster lint ## run everything: lint, all tests with the race detector, the scenarios with the original, the demo
 	@echo "testing all packages with the race detector; about 8 minutes the first time, then about 4"
-	@go test -race $$(go list ./... | grep -v /labs/0)
+	@go test -race ./...
 	@# The rest of this module is Kubernetes, which would be compiled once more; labs/cluster tests it from outside.
 	@cd labs/controlplane && go test -race ./internal/...
 	@echo "running the scenarios with the original kube-controller-manager: they must hold there, too"
 	@REFERENCE=1 go test ./labs/scenarios
 	@echo "playing the labs, one after the other, with kcm and then with the original"
-	@go test -p 1 ./labs/0*
-	@REFERENCE=1 go test -p 1 ./labs/0*
+	@$(MAKE) --no-print-directory labs
+	@$(MAKE) --no-print-directory labs REFERENCE=1
 	@echo "the book: its code, its stages, and what it tells its readers to type"
 	@$(MAKE) --no-print-directory weave-check stages
 	@$(MAKE) --no-print-directory demo

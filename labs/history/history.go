@@ -14,13 +14,9 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -55,38 +51,6 @@ func (s State) Objects(resource string) []*unstructured.Unstructured {
 	})
 }
 
-// Pods returns the pods in the order of their names. They must not be changed.
-func (s State) Pods() []*corev1.Pod { return typed[corev1.Pod](s, "pods") }
-
-// ReplicaSets returns the ReplicaSets in the order of their names. They must not
-// be changed.
-func (s State) ReplicaSets() []*appsv1.ReplicaSet { return typed[appsv1.ReplicaSet](s, "replicasets") }
-
-func typed[T any](state State, resource string) []*T {
-	var all []*T
-	for _, object := range state.Objects(resource) {
-		all = append(all, As[T](object))
-	}
-	return all
-}
-
-// converted has what As has returned: a state is mostly what the one before was.
-var converted sync.Map
-
-// As returns a recorded object as a T, such as a corev1.Pod. It must not be
-// changed. An object of another kind is a mistake of the caller's and panics.
-func As[T any](object *unstructured.Unstructured) *T {
-	if known, ok := converted.Load(object); ok {
-		return known.(*T)
-	}
-	one := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, one); err != nil {
-		panic(fmt.Sprintf("%s %s is not a %T: %v", object.GetKind(), object.GetName(), one, err)) // the API server sent it as one
-	}
-	converted.Store(object, one)
-	return one
-}
-
 func (s State) apply(change Change) {
 	objects := s[change.Resource]
 	if objects == nil {
@@ -111,15 +75,14 @@ type Recording struct {
 	err     error
 }
 
-// Record begins to record the resources of a namespace. What is there already
+// Record begins to record resources, by their plural names. What is there already
 // comes first, as if it were added now. While the API server stays up nothing is
 // missed; when it is started anew, states from its first moments may be.
-func Record(ctx context.Context, client dynamic.Interface, namespace string, resources ...schema.GroupVersionResource) (*Recording, error) {
-	r := &Recording{clients: map[string]dynamic.ResourceInterface{}}
-	for _, resource := range resources {
-		r.clients[resource.Resource] = client.Resource(resource).Namespace(namespace)
-		if err := r.watch(ctx, r.clients[resource.Resource], resource.Resource); err != nil {
-			return nil, fmt.Errorf("record %s in namespace %s: %w", resource.Resource, namespace, err)
+func Record(ctx context.Context, resources map[string]dynamic.ResourceInterface) (*Recording, error) {
+	r := &Recording{clients: resources}
+	for resource, client := range resources {
+		if err := r.watch(ctx, client, resource); err != nil {
+			return nil, fmt.Errorf("record %s: %w", resource, err)
 		}
 	}
 	return r, nil

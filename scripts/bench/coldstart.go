@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/kcm-book/kcm-book/kcm/app"
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
@@ -46,7 +44,15 @@ func (t *trial) createFirstWork(ctx context.Context) error {
 // firstWork knows which loops have done their first work, and when.
 type firstWork struct {
 	moments
-	done map[string]time.Time
+	// loops are how many have work that waits for them here.
+	loops int
+	done  map[string]time.Time
+}
+
+// loop returns what notes the first work of a loop.
+func (f *firstWork) loop(name string) func(worked bool) {
+	f.loops++
+	return func(worked bool) { f.note(name, worked) }
 }
 
 // coldStart starts the first replica and waits until each loop has worked.
@@ -57,7 +63,7 @@ func (t *trial) coldStart(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	all := work.when(func() bool { return len(work.done) == len(app.KnownControllers()) })
+	all := work.when(func() bool { return len(work.done) == work.loops })
 	if t.leader, err = t.startReplica(); err != nil {
 		return err
 	}
@@ -79,22 +85,24 @@ func (t *trial) coldStart(ctx context.Context) error {
 // handle watches for what each loop makes of the work that waits for it.
 func (f *firstWork) handle(factory informers.SharedInformerFactory) []cache.InformerSynced {
 	core, apps := factory.Core().V1(), factory.Apps().V1()
+	deployment, replicaSet, replicationController := f.loop("deployment-controller"), f.loop("replicaset-controller"), f.loop("replicationcontroller-controller")
+	account, rootCA, token := f.loop("serviceaccount-controller"), f.loop("root-ca-certificate-publisher-controller"), f.loop("serviceaccount-token-controller")
 	return []cache.InformerSynced{
 		onChange(apps.ReplicaSets().Informer(), func(rs *appsv1.ReplicaSet) {
-			f.note("deployment-controller", ownedBy(rs, "Deployment", "deployment"))
+			deployment(ownedBy(rs, "Deployment", "deployment"))
 		}),
 		onChange(core.Pods().Informer(), func(pod *corev1.Pod) {
-			f.note("replicaset-controller", ownedBy(pod, "ReplicaSet", "replicaset"))
-			f.note("replicationcontroller-controller", ownedBy(pod, "ReplicationController", "rc"))
+			replicaSet(ownedBy(pod, "ReplicaSet", "replicaset"))
+			replicationController(ownedBy(pod, "ReplicationController", "rc"))
 		}),
-		onChange(core.ServiceAccounts().Informer(), func(account *corev1.ServiceAccount) {
-			f.note("serviceaccount-controller", account.Namespace == bareNamespace && account.Name == "default")
+		onChange(core.ServiceAccounts().Informer(), func(a *corev1.ServiceAccount) {
+			account(a.Namespace == bareNamespace && a.Name == "default")
 		}),
 		onChange(core.ConfigMaps().Informer(), func(config *corev1.ConfigMap) {
-			f.note("root-ca-certificate-publisher-controller", config.Namespace == bareNamespace && config.Name == "kube-root-ca.crt")
+			rootCA(config.Namespace == bareNamespace && config.Name == "kube-root-ca.crt")
 		}),
 		onChange(core.Secrets().Informer(), func(secret *corev1.Secret) {
-			f.note("serviceaccount-token-controller", secret.Namespace == coldNamespace && len(secret.Data[corev1.ServiceAccountTokenKey]) > 0)
+			token(secret.Namespace == coldNamespace && len(secret.Data[corev1.ServiceAccountTokenKey]) > 0)
 		}),
 	}
 }
@@ -109,14 +117,10 @@ func ownedBy(obj metav1.Object, kind, name string) bool {
 	return obj.GetNamespace() == coldNamespace && owner != nil && owner.Kind == kind && owner.Name == name
 }
 
-// note keeps when a loop has done its first work. All of kcm's loops are waited
-// for, so a name that it does not have is a mistake here.
+// note keeps when a loop has done its first work.
 func (f *firstWork) note(loop string, done bool) {
 	if !done {
 		return
-	}
-	if !slices.Contains(app.KnownControllers(), loop) {
-		panic(fmt.Sprintf("kcm has no %s", loop))
 	}
 	f.change(func() {
 		if _, noted := f.done[loop]; !noted {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,7 +67,7 @@ func startInformers(ctx context.Context, client kubernetes.Interface, handle fun
 func (w *watch) observePod(pod *corev1.Pod) {
 	count := w.count(pod.Namespace)
 	was, known := w.ready[pod.UID]
-	is := controller.IsPodReady(pod)
+	is := isReady(pod)
 	if !known {
 		count.existing++
 	}
@@ -77,6 +78,12 @@ func (w *watch) observePod(pod *corev1.Pod) {
 		count.ready--
 	}
 	w.ready[pod.UID] = is
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func (w *watch) forgetPod(pod *corev1.Pod) {

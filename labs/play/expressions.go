@@ -1,0 +1,403 @@
+package play
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/ext"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/kcm-book/kcm-book/labs/await"
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// expression is a compiled EXPR.
+type expression struct {
+	source  string
+	program cel.Program
+}
+
+// language is CEL with the variables and functions of scripts.
+var language = newLanguage()
+
+func newLanguage() *cel.Env {
+	list, object, text := cel.ListType(cel.DynType), cel.DynType, cel.StringType
+	options := []cel.EnvOption{
+		cel.OptionalTypes(), ext.Strings(), ext.Encoders(), ext.Lists(), ext.Math(), ext.TwoVarComprehensions(), ext.Bindings(), ext.Regex(),
+		cel.Variable("self", object),
+		cel.Variable("oldSelf", object),
+		cel.Variable("vars", cel.MapType(text, cel.DynType)),
+		cel.Variable("requests", list),
+		cel.Variable("created", cel.MapType(text, list)),
+		cel.Variable("logs", cel.MapType(text, text)),
+		cel.Variable("visits", cel.MapType(text, cel.IntType)),
+		cel.Variable("now", cel.TimestampType),
+		cel.Variable("stdout", text),
+		cel.Variable("stderr", text),
+		unary("image", object, text, image),
+		unary("owner", object, text, owner),
+		unary("revision", object, cel.IntType, revision),
+		unary("active", object, cel.BoolType, active),
+		unary("ready", object, cel.BoolType, ready),
+		unary("ended", object, cel.BoolType, ended),
+		unary("rolledOut", object, cel.BoolType, rolledOut),
+		unary("sum", list, cel.IntType, sum),
+		unary("claims", text, object, func(token ref.Val) ref.Val { return jsonPart(token, 1) }),
+		unary("header", text, object, func(token ref.Val) ref.Val { return jsonPart(token, 0) }),
+		binary("condition", object, text, object, condition),
+		binary("metric", text, text, cel.DoubleType, metric),
+	}
+	for _, resource := range kindOf {
+		options = append(options, cel.Variable(resource.Resource, list))
+	}
+	env, err := cel.NewEnv(options...)
+	if err != nil {
+		panic(err)
+	}
+	return env
+}
+
+func unary(name string, from, to *cel.Type, f func(ref.Val) ref.Val) cel.EnvOption {
+	return cel.Function(name, cel.Overload(name, []*cel.Type{from}, to, cel.UnaryBinding(f)))
+}
+
+func binary(name string, first, second, to *cel.Type, f func(first, second ref.Val) ref.Val) cel.EnvOption {
+	return cel.Function(name, cel.Overload(name, []*cel.Type{first, second}, to, cel.BinaryBinding(f)))
+}
+
+// expressionError says what is wrong in an EXPR, and where.
+type expressionError struct {
+	source, message string
+	column          int // counted from 0
+}
+
+func (e *expressionError) Error() string { return "expression " + e.source + ": " + e.message }
+
+func asExpressionError(err error, target **expressionError) bool { return errors.As(err, target) }
+
+func compile(source string) (*expression, error) {
+	ast, issues := language.Compile(source)
+	if issues.Err() != nil {
+		first := issues.Errors()[0]
+		return nil, &expressionError{source, first.Message, first.Location.Column()}
+	}
+	program, err := language.Program(ast)
+	if err != nil {
+		return nil, &expressionError{source: source, message: err.Error()}
+	}
+	return &expression{source, program}, nil
+}
+
+func (e *expression) value(activation map[string]any) (ref.Val, error) {
+	value, _, err := e.program.Eval(activation)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.source, err)
+	}
+	return value, nil
+}
+
+func (e *expression) isTrue(activation map[string]any) (bool, error) {
+	value, err := e.value(activation)
+	if err != nil {
+		return false, err
+	}
+	return truth(e.source, value)
+}
+
+func truth(source string, value ref.Val) (bool, error) {
+	truth, ok := value.(types.Bool)
+	if !ok {
+		return false, await.Fatal(fmt.Errorf("%s is %v and not true or false", source, value))
+	}
+	return bool(truth), nil
+}
+
+// activation is what an expression can see. What it does not ask for costs
+// nothing.
+func (p *Play) activation(state history.State, self, oldSelf *unstructured.Unstructured) map[string]any {
+	seen := map[string]any{
+		"vars": p.vars, "now": time.Now(), "logs": func() any { return p.logs() }, "visits": func() any { return p.visits() },
+		"requests": func() any { return p.requests() }, "created": func() any { return p.created() },
+		"stdout": func() any { return p.script.ReadFile("stdout") }, "stderr": func() any { return p.script.ReadFile("stderr") },
+	}
+	if self != nil {
+		seen["self"] = p.view(self)
+	}
+	if oldSelf != nil {
+		seen["oldSelf"] = p.view(oldSelf)
+	}
+	for _, resource := range p.recorded {
+		seen[resource.Resource] = func() any {
+			objects := []any{}
+			for _, object := range state.Objects(resource.Resource) {
+				if !isWitness(object) {
+					objects = append(objects, p.view(object))
+				}
+			}
+			return objects
+		}
+	}
+	return seen
+}
+
+// view is withDefaults, once for each version of an object: those that look
+// back see it in many states.
+func (p *Play) view(object *unstructured.Unstructured) map[string]any {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen, ok := p.views[object]
+	if !ok {
+		seen = withDefaults(object)
+		p.views[object] = seen
+	}
+	return seen
+}
+
+// requests are those that the API server has served about the namespace, or
+// about anything, in the order of the audit log.
+func (p *Play) requests() []any {
+	events, err := p.Cluster.AuditEvents(func(e cluster.AuditEvent) bool {
+		return (e.Namespace == p.namespace || p.namespace == "") && e.Time.After(p.began)
+	})
+	if err != nil {
+		return []any{map[string]any{"error": err.Error()}}
+	}
+	requests := make([]any, len(events))
+	for i, e := range events {
+		requests[i] = map[string]any{
+			"user": e.User, "groups": e.Groups, "agent": e.UserAgent, "verb": e.Verb, "group": e.APIGroup, "resource": e.Resource,
+			"subresource": e.Subresource, "namespace": e.Namespace, "name": e.Name, "code": e.Code, "time": e.Time,
+			"sinceMark": e.Time.After(p.marked),
+		}
+	}
+	return requests
+}
+
+// logs are what the managers have logged so far, by their names.
+func (p *Play) logs() map[string]string {
+	logs := map[string]string{}
+	for name, m := range p.managers {
+		logs[name] = m.said()
+	}
+	return logs
+}
+
+// created are the objects that have come since the last mark, by resource, each
+// as it was at first.
+func (p *Play) created() map[string]any {
+	created := map[string][]any{}
+	for _, resource := range p.recorded {
+		created[resource.Resource] = []any{}
+	}
+	r, err := p.recording()
+	if err != nil {
+		return map[string]any{"error": err.Error()}
+	}
+	changes, err := r.Changes()
+	if err != nil {
+		return map[string]any{"error": err.Error()}
+	}
+	for _, change := range changes {
+		if change.Type == watch.Added && change.Version > p.mark && !isWitness(change.Object) {
+			created[change.Resource] = append(created[change.Resource], p.view(change.Object))
+		}
+	}
+	all := map[string]any{}
+	for resource, objects := range created {
+		all[resource] = objects
+	}
+	return all
+}
+
+// withDefaults returns an object with what the API leaves out when it is empty.
+func withDefaults(object *unstructured.Unstructured) map[string]any {
+	o := object.DeepCopy().Object
+	metadata := o["metadata"].(map[string]any)
+	orDefault(metadata, map[string]any{"labels": map[string]any{}, "annotations": map[string]any{}, "ownerReferences": []any{}, "finalizers": []any{}})
+	if object.GroupVersionKind().Group == "apps" || object.GetKind() == "ReplicationController" {
+		status, _ := o["status"].(map[string]any)
+		if status == nil {
+			status = map[string]any{}
+			o["status"] = status
+		}
+		for _, count := range []string{"replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "unavailableReplicas", "fullyLabeledReplicas", "observedGeneration"} {
+			orDefault(status, map[string]any{count: int64(0)})
+		}
+		orDefault(status, map[string]any{"conditions": []any{}})
+	}
+	return o
+}
+
+func orDefault(object, defaults map[string]any) {
+	for key, value := range defaults {
+		if _, ok := object[key]; !ok {
+			object[key] = value
+		}
+	}
+}
+
+// native returns a CEL value as unstructured Go.
+func native(value ref.Val) map[string]any {
+	object, _ := value.Value().(map[string]any)
+	return object
+}
+
+func image(object ref.Val) ref.Val { return types.String(firstImage(native(object))) }
+
+// firstImage is that of the first container, of a pod or of a template.
+func firstImage(object map[string]any) string {
+	path := []string{"spec", "containers"}
+	if _, ok, _ := unstructured.NestedMap(object, "spec", "template"); ok {
+		path = []string{"spec", "template", "spec", "containers"}
+	}
+	containers, _, _ := unstructured.NestedSlice(object, path...)
+	if len(containers) == 0 {
+		return ""
+	}
+	name, _, _ := unstructured.NestedString(containers[0].(map[string]any), "image")
+	return name
+}
+
+func owner(object ref.Val) ref.Val {
+	for _, ref := range (&unstructured.Unstructured{Object: native(object)}).GetOwnerReferences() {
+		if ref.Controller != nil && *ref.Controller {
+			return types.String(ref.Kind + "/" + ref.Name)
+		}
+	}
+	return types.String("")
+}
+
+func revision(object ref.Val) ref.Val {
+	text, _, _ := unstructured.NestedString(native(object), "metadata", "annotations", "deployment.kubernetes.io/revision")
+	if text == "" {
+		return types.Int(0)
+	}
+	return types.String(text).ConvertToType(types.IntType)
+}
+
+func ready(pod ref.Val) ref.Val {
+	return types.Bool(!beingDeleted(pod) && conditionOf(native(pod), "Ready")["status"] == "True")
+}
+
+// active tells whether a pod counts for its owner: it has not ended for good, and
+// nobody has asked for its end.
+func active(pod ref.Val) ref.Val {
+	return types.Bool(!beingDeleted(pod) && ended(pod) == types.False)
+}
+
+func beingDeleted(object ref.Val) bool {
+	_, deleted, _ := unstructured.NestedString(native(object), "metadata", "deletionTimestamp")
+	return deleted
+}
+
+// rolledOut asks what kubectl rollout status asks, and that all pods of the new
+// version are available.
+func rolledOut(deployment ref.Val) ref.Val {
+	number := func(path ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(native(deployment), path...)
+		return n
+	}
+	wanted := number("spec", "replicas")
+	return types.Bool(number("status", "observedGeneration") >= number("metadata", "generation") &&
+		number("status", "updatedReplicas") == wanted && number("status", "replicas") == wanted && number("status", "availableReplicas") == wanted)
+}
+
+func ended(pod ref.Val) ref.Val {
+	phase, _, _ := unstructured.NestedString(native(pod), "status", "phase")
+	return types.Bool(phase == "Succeeded" || phase == "Failed")
+}
+
+func condition(object, kind ref.Val) ref.Val {
+	return types.DefaultTypeAdapter.NativeToValue(conditionOf(native(object), string(kind.(types.String))))
+}
+
+func conditionOf(object map[string]any, kind string) map[string]any {
+	conditions, _, _ := unstructured.NestedSlice(object, "status", "conditions")
+	for _, c := range conditions {
+		if c := c.(map[string]any); c["type"] == kind {
+			orDefault(c, map[string]any{"reason": "", "message": ""})
+			return c
+		}
+	}
+	return map[string]any{"type": kind, "status": "", "reason": "", "message": ""}
+}
+
+func sum(list ref.Val) ref.Val {
+	total := types.Int(0)
+	for it := list.(traits.Lister).Iterator(); it.HasNext() == types.True; {
+		n, ok := it.Next().(types.Int)
+		if !ok {
+			return types.NewErr("sum: not a whole number")
+		}
+		total += n
+	}
+	return total
+}
+
+// metric returns a figure from what /metrics says, or 0 where it is not there.
+func metric(text, name ref.Val) ref.Val {
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(string(name.(types.String))) + ` (.+)$`).FindStringSubmatch(string(text.(types.String)))
+	if found == nil {
+		return types.Double(0)
+	}
+	value, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		return types.NewErr("metric: %v", err)
+	}
+	return types.Double(value)
+}
+
+// jsonPart returns a part of a JSON Web Token.
+func jsonPart(token ref.Val, number int) ref.Val {
+	parts := strings.Split(string(token.(types.String)), ".")
+	if len(parts) != 3 {
+		return types.NewErr("a token has three parts, and this has %d", len(parts))
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(parts[number])
+	if err != nil {
+		return types.NewErr("part %d of a token: %v", number, err)
+	}
+	var part map[string]any
+	if err := json.Unmarshal(decoded, &part); err != nil {
+		return types.NewErr("part %d of a token: %v", number, err)
+	}
+	return types.DefaultTypeAdapter.NativeToValue(part)
+}
+
+// describe shows a state to somebody who wonders why a scenario fails.
+func describe(state history.State) string {
+	var lines []string
+	for _, resource := range slices.Sorted(maps.Keys(state)) {
+		for _, object := range state.Objects(resource) {
+			o := withDefaults(object)
+			switch resource {
+			case "deployments", "replicasets", "replicationcontrollers":
+				replicas, _, _ := unstructured.NestedInt64(o, "spec", "replicas")
+				lines = append(lines, fmt.Sprintf("%s/%s generation %d spec.replicas %d status %v annotations %v", object.GetKind(), object.GetName(), object.GetGeneration(), replicas, o["status"], object.GetAnnotations()))
+			case "pods":
+				status, _ := o["status"].(map[string]any)
+				lines = append(lines, fmt.Sprintf("Pod/%s %v %v ready=%v deletion=%v", object.GetName(), image(types.DefaultTypeAdapter.NativeToValue(o)), status["phase"], conditionOf(o, "Ready")["status"], object.GetDeletionTimestamp()))
+			case "events":
+				lines = append(lines, fmt.Sprintf("Event %v %v: %v", o["type"], o["reason"], o["message"]))
+			default:
+				lines = append(lines, fmt.Sprintf("%s/%s", object.GetKind(), object.GetName()))
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}

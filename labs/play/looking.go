@@ -1,0 +1,245 @@
+package play
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// event looks at the events about an object, also at those of repetitions that
+// one event counts.
+func (p *Play) event(c *call) error {
+	o, name, err := p.locate(c.args[0])
+	if err != nil {
+		return err
+	}
+	component, kind, reason := c.args[1], c.args[2], c.args[3]
+	message, err := regexp.Compile("^(?:" + c.args[4] + ")$")
+	if err != nil {
+		return err
+	}
+	wanted := 1
+	if len(c.args) == 6 {
+		if wanted, err = strconv.Atoi(c.args[5]); err != nil {
+			return err
+		}
+	}
+	what := fmt.Sprintf("%s has %d events %s %s %s %q", c.args[0], wanted, component, kind, reason, c.args[4])
+	return p.poll(what, func(now history.State) (bool, error) {
+		found := 0
+		for _, event := range now.Objects("events") {
+			if !isAbout(event, o, name) || field(event, "type") != kind || field(event, "reason") != reason ||
+				field(event, "source", "component") != component || !message.MatchString(field(event, "message")) {
+				continue
+			}
+			count, _, _ := unstructured.NestedInt64(event.Object, "count")
+			found += max(int(count), 1)
+		}
+		return found >= wanted, fmt.Errorf("%d are there", found)
+	})
+}
+
+func isAbout(event *unstructured.Unstructured, o operand, name string) bool {
+	return kindOf[strings.ToLower(field(event, "involvedObject", "kind"))] == o.resource && field(event, "involvedObject", "name") == name
+}
+
+func field(object *unstructured.Unstructured, path ...string) string {
+	value, _, _ := unstructured.NestedString(object.Object, path...)
+	return value
+}
+
+// setMark makes this the beginning for those that look back.
+func (p *Play) setMark(c *call) error {
+	if len(c.args) == 1 {
+		p.mark, p.marked = 0, p.began
+		return nil
+	}
+	r, err := p.recording()
+	if err != nil {
+		return err
+	}
+	p.marked = time.Now()
+	p.mark, err = r.CatchUp(p.ctx)
+	return err
+}
+
+// since calls look with every state since the mark, and the change that led to
+// it, until look returns an error.
+func (p *Play) since(look func(history.State, history.Change) error) (states int, err error) {
+	changes, err := p.changes()
+	if err != nil {
+		return 0, err
+	}
+	for i, state := range history.States(changes) {
+		if next := i + 1; next < len(changes) && changes[next].Version <= p.mark {
+			continue // a later state is not after the mark either
+		}
+		states++
+		if err := look(state, changes[i]); err != nil {
+			return states, fmt.Errorf("%w\nafter %s of %s %s at version %d this was there:\n%s", err,
+				changes[i].Type, changes[i].Resource, changes[i].Object.GetName(), changes[i].Version, describe(state))
+		}
+	}
+	return states, nil
+}
+
+func (p *Play) always(c *call) error { return p.throughout(c, true) }
+func (p *Play) never(c *call) error  { return p.throughout(c, false) }
+
+func (p *Play) throughout(c *call, wanted bool) error {
+	q, err := p.parseQuestion(c.args)
+	if err != nil {
+		return err
+	}
+	asked := 0
+	ask := func(state history.State, self, oldSelf *unstructured.Unstructured) error {
+		asked++
+		truth, err := q.expression.isTrue(p.activation(state, self, oldSelf))
+		if err == nil && truth != wanted {
+			err = fmt.Errorf("%s was %v", q, truth)
+		}
+		return err
+	}
+	before := map[types.UID]*unstructured.Unstructured{}
+	_, err = p.since(func(state history.State, change history.Change) error {
+		if q.about == nil {
+			return ask(state, nil, nil)
+		}
+		if change.Resource != q.about.resource.Resource || change.Type == watch.Deleted || !p.is(*q.about, state, change.Object) {
+			return nil
+		}
+		oldSelf := before[change.Object.GetUID()]
+		before[change.Object.GetUID()] = change.Object
+		if oldSelf == nil && strings.Contains(q.expression.source, "oldSelf") {
+			return nil
+		}
+		return ask(state, change.Object, oldSelf)
+	})
+	if err == nil && asked == 0 {
+		err = fmt.Errorf("there was nothing of which to ask whether %s", q)
+	}
+	return err
+}
+
+// sequence compares the values that an expression has had with what is wanted.
+func (p *Play) sequence(c *call) error {
+	asked := 1
+	if isObject(c.args[0]) {
+		asked = 2
+	}
+	q, err := p.parseQuestion(c.args[:asked])
+	if err != nil {
+		return err
+	}
+	periods, err := p.periods(q)
+	if err != nil {
+		return err
+	}
+	var values []string
+	for _, period := range periods {
+		values = append(values, period.value)
+	}
+	if wanted := c.args[asked:]; !matches(values, wanted) {
+		return fmt.Errorf("%s was, one after the other:\n%q\nand not\n%q", q, values, wanted)
+	}
+	return nil
+}
+
+// period is a time for which an expression had one value.
+type period struct {
+	value       string
+	begin, last time.Time // when it was first and last seen
+}
+
+// periods returns the values that an expression has had. Before its object is
+// there, and while what it asks for is not, it has none.
+func (p *Play) periods(q question) ([]period, error) {
+	var all []period
+	_, err := p.since(func(state history.State, change history.Change) error {
+		value, err := q.ask(p, state)
+		if err != nil {
+			return nil
+		}
+		if text := fmt.Sprint(value.Value()); len(all) == 0 || all[len(all)-1].value != text {
+			all = append(all, period{value: text, begin: change.Seen})
+		}
+		all[len(all)-1].last = change.Seen
+		return nil
+	})
+	return all, err
+}
+
+// matches tells whether values are those wanted, where "..." stands for any
+// number of them.
+func matches(values, wanted []string) bool {
+	switch {
+	case len(wanted) == 0:
+		return len(values) == 0
+	case wanted[0] == "...":
+		return matches(values, wanted[1:]) || len(values) > 0 && matches(values[1:], wanted)
+	default:
+		return len(values) > 0 && values[0] == wanted[0] && matches(values[1:], wanted[1:])
+	}
+}
+
+// before compares the first states in which two expressions are true.
+func (p *Play) before(c *call) error {
+	first, err := compile(c.args[0])
+	if err != nil {
+		return err
+	}
+	second, err := compile(c.args[1])
+	if err != nil {
+		return err
+	}
+	firstSeen, secondSeen := false, false
+	_, err = p.since(func(state history.State, _ history.Change) error {
+		activation := p.activation(state, nil, nil)
+		// One that asks for what is not there yet is not true yet.
+		now, _ := first.isTrue(activation)
+		firstSeen = firstSeen || now
+		now, _ = second.isTrue(activation)
+		secondSeen = secondSeen || now
+		if secondSeen && !firstSeen {
+			return fmt.Errorf("%s came before %s", second.source, first.source)
+		}
+		return nil
+	})
+	if err == nil && (!firstSeen || !secondSeen) {
+		err = fmt.Errorf("not both have come to be true: %s: %v; %s: %v", first.source, firstSeen, second.source, secondSeen)
+	}
+	return err
+}
+
+// timeline tells the values that an expression has had, and when.
+func (p *Play) timeline(c *call) error {
+	q, err := p.parseQuestion(c.args)
+	if err != nil {
+		return err
+	}
+	periods, err := p.periods(q)
+	if err != nil {
+		return err
+	}
+	if len(periods) == 0 {
+		return errors.New(q.String() + " has had no value")
+	}
+	p.Narrator.Say(q.expression.source)
+	for i, each := range periods {
+		until := each.last
+		if i+1 < len(periods) {
+			until = periods[i+1].begin
+		}
+		p.Narrator.Say(fmt.Sprintf("%6.1f s  for %5.1f s  %s", each.begin.Sub(periods[0].begin).Seconds(), until.Sub(each.begin).Seconds(), each.value))
+	}
+	return nil
+}

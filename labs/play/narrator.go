@@ -1,0 +1,222 @@
+package play
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Narrator is told what happens in a play as it happens. Its methods may be
+// called at the same time.
+type Narrator interface {
+	// Title begins what belongs to no step.
+	Title(text string)
+	// Step begins a step. It may wait until somebody wants to go on, and is an
+	// error if ctx ends meanwhile.
+	Step(ctx context.Context, number int, sentence string) error
+	// Skipped tells why the rest of the step is left out.
+	Skipped(why string)
+	// Say tells something of any number of lines.
+	Say(text string)
+	// Waiting tells what is going on, until something else is told.
+	Waiting(what string)
+	// Did tells that a line was carried out.
+	Did(line string, took time.Duration)
+	// Passed and Failed end a step, or what belongs to none.
+	Passed(took time.Duration)
+	Failed(took time.Duration, why string)
+}
+
+// silent is a narrator who tells nobody.
+type silent struct{}
+
+func (silent) Title(string)                            {}
+func (silent) Step(context.Context, int, string) error { return nil }
+func (silent) Skipped(string)                          {}
+func (silent) Say(string)                              {}
+func (silent) Waiting(string)                          {}
+func (silent) Did(string, time.Duration)               {}
+func (silent) Passed(time.Duration)                    {}
+func (silent) Failed(time.Duration, string)            {}
+
+// teller tells a reader, at a terminal or in a file.
+type teller struct {
+	out io.Writer
+	// width is that of the terminal, or 0 where there is none.
+	width int
+	// enter tells that each step waits for the Enter key.
+	enter bool
+
+	mu sync.Mutex
+	// transient is the length of the line that the next one overwrites.
+	transient int
+}
+
+// NewTeller returns a narrator for a reader. If enter is true and somebody is at
+// the terminal, each step waits for the Enter key.
+func NewTeller(out io.Writer, enter bool) Narrator {
+	t := &teller{out: out, enter: enter && term.IsTerminal(int(os.Stdin.Fd()))}
+	if file, is := out.(*os.File); is && term.IsTerminal(int(file.Fd())) {
+		t.width = 80
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			t.width = width
+		}
+	}
+	return t
+}
+
+const (
+	bold  = "1"
+	green = "32"
+	red   = "31"
+	faint = "2"
+)
+
+func (t *teller) colour(code, text string) string {
+	if t.width == 0 || os.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (t *teller) print(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.erase()
+	fmt.Fprintln(t.out, line)
+}
+
+// erase takes the transient line away. The lock is held.
+func (t *teller) erase() {
+	if t.transient > 0 {
+		fmt.Fprint(t.out, "\r"+strings.Repeat(" ", t.transient)+"\r")
+		t.transient = 0
+	}
+}
+
+func (t *teller) Waiting(what string) {
+	if t.width == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.erase()
+	line := []rune(strings.ReplaceAll("    … "+what, "\n", " "))
+	line = line[:min(len(line), t.width-1)]
+	fmt.Fprint(t.out, t.colour(faint, string(line)))
+	t.transient = len(line)
+}
+
+func (t *teller) Title(text string) { t.print("\n" + t.colour(bold, text)) }
+
+func (t *teller) Step(ctx context.Context, number int, sentence string) error {
+	t.Title(fmt.Sprintf("%d. %s", number, sentence))
+	if !t.enter {
+		return nil
+	}
+	t.Waiting("press Enter to go on")
+	pressed := make(chan struct{})
+	go func() {
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		close(pressed)
+	}()
+	select {
+	case <-pressed:
+		return nil
+	case <-ctx.Done():
+		return errInterrupted
+	}
+}
+
+func (t *teller) Say(text string) {
+	for line := range strings.Lines(text) {
+		t.print("    " + strings.TrimRight(line, "\n"))
+	}
+}
+
+// longestLine is how much of a script's line is repeated.
+const longestLine = 140
+
+func (t *teller) Did(line string, took time.Duration) {
+	if runes := []rune(line); len(runes) > longestLine {
+		line = string(runes[:longestLine]) + " …"
+	}
+	if took >= 100*time.Millisecond {
+		line += fmt.Sprintf("    (%.1f s)", took.Seconds())
+	}
+	t.print("    " + t.colour(faint, line))
+}
+
+func (t *teller) Passed(took time.Duration) {
+	t.print("  " + t.colour(green, fmt.Sprintf("✓ %.1f s", took.Seconds())))
+}
+
+func (t *teller) Failed(took time.Duration, why string) {
+	t.print("  " + t.colour(red, fmt.Sprintf("✗ %.1f s", took.Seconds())))
+	t.Say(why)
+}
+
+func (t *teller) Skipped(why string) { t.print("  - left out, " + why) }
+
+// recorder writes what happens as go test -json would: a line of JSON for each
+// step that begins and ends, and for what is said.
+type recorder struct {
+	silent
+	mu       sync.Mutex
+	out      *json.Encoder
+	play     string
+	sentence string
+	skipped  bool
+}
+
+// NewRecorder returns a narrator who writes JSON for programs, in the form of
+// go test -json. Play is the name of what is played.
+func NewRecorder(out io.Writer, play string) Narrator {
+	return &recorder{out: json.NewEncoder(out), play: play}
+}
+
+func (r *recorder) write(action, output string, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.out.Encode(struct {
+		Time          time.Time
+		Action        string
+		Package, Test string
+		Elapsed       float64 `json:",omitempty"`
+		Output        string  `json:",omitempty"`
+	}{time.Now(), action, r.play, r.sentence, took.Seconds(), output})
+}
+
+func (r *recorder) Step(_ context.Context, _ int, sentence string) error {
+	r.sentence, r.skipped = sentence, false
+	r.write("run", "", 0)
+	return nil
+}
+
+func (r *recorder) Say(text string) { r.write("output", text+"\n", 0) }
+
+func (r *recorder) Skipped(why string) {
+	r.skipped = true
+	r.Say(why)
+}
+
+func (r *recorder) Passed(took time.Duration) {
+	if r.skipped {
+		r.write("skip", "", took)
+		return
+	}
+	r.write("pass", "", took)
+}
+
+func (r *recorder) Failed(took time.Duration, why string) {
+	r.Say(why)
+	r.write("fail", "", took)
+}

@@ -1,0 +1,158 @@
+package play
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// kindOf has the kinds that a script may name, in lower-case letters: those of
+// Kubernetes' own API that are stable. Where two groups have a kind, as with
+// Event, it is the one of the older group.
+var kindOf = stableKinds()
+
+func stableKinds() map[string]schema.GroupVersionResource {
+	all := map[string]schema.GroupVersionResource{}
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		kind := strings.ToLower(gvk.Kind)
+		if gvk.Version != "v1" || !scheme.Scheme.Recognizes(gvk.GroupVersion().WithKind(gvk.Kind+"List")) {
+			continue
+		}
+		plural, _ := meta.UnsafeGuessKindToResource(gvk)
+		if known, has := all[kind]; !has || cmp.Compare(plural.Group, known.Group) < 0 {
+			all[kind] = plural
+		}
+	}
+	return all
+}
+
+// clusterScoped are the resources of kinds that are in no namespace, as far as
+// scripts look at them.
+var clusterScoped = []string{"namespaces", "nodes", "persistentvolumes", "clusterroles", "clusterrolebindings", "certificatesigningrequests"}
+
+// mentioned returns the resources that a script names, and those that its verbs
+// look at.
+func mentioned(script string) []schema.GroupVersionResource {
+	return mentionedIn(script + usedBy(script))
+}
+
+// mentionedIn returns the resources that a text names, as an OBJECT or as a list in
+// an EXPR, in the order of their names.
+func mentionedIn(text string) []schema.GroupVersionResource {
+	words := map[string]bool{}
+	for _, word := range regexp.MustCompile(`[a-z]+`).FindAllString(text, -1) {
+		words[word] = true
+	}
+	var all []schema.GroupVersionResource
+	for kind, resource := range kindOf {
+		if words[resource.Resource] || words[kind] && (strings.Contains(text, kind+"/") || strings.Contains(text, kind+"[")) {
+			all = append(all, resource)
+		}
+	}
+	slices.SortFunc(all, func(a, b schema.GroupVersionResource) int { return cmp.Compare(a.Resource, b.Resource) })
+	return slices.Compact(all)
+}
+
+// usedBy names what verbs look at without its being said.
+func usedBy(text string) string {
+	used := " serviceaccounts configmaps" // a namespace that is ready for pods
+	for verb, resource := range map[string]string{"event ": "events", "settle": "deployments", "draw ": "replicasets"} {
+		if strings.Contains(text, verb) {
+			used += " " + resource
+		}
+	}
+	return used
+}
+
+// operand is a reference to an OBJECT: kind/name or kind[EXPR].
+type operand struct {
+	source   string
+	resource schema.GroupVersionResource
+	name     string
+	selects  *expression // instead of a name
+}
+
+var (
+	byName       = regexp.MustCompile(`^([a-z]+)/(.+)$`)
+	byExpression = regexp.MustCompile(`(?s)^([a-z]+)\[(.+)\]$`)
+)
+
+// isObject tells whether an argument is an OBJECT and not an EXPR.
+func isObject(argument string) bool {
+	for _, form := range []*regexp.Regexp{byName, byExpression} {
+		if match := form.FindStringSubmatch(argument); match != nil {
+			_, known := kindOf[match[1]]
+			return known
+		}
+	}
+	return false
+}
+
+func parseOperand(argument string) (operand, error) {
+	if !isObject(argument) {
+		return operand{}, fmt.Errorf("%q is not an object: write kind/name or kind[EXPR], with a kind such as deployment", argument)
+	}
+	if match := byExpression.FindStringSubmatch(argument); match != nil {
+		selects, err := compile(match[2])
+		if at := (*expressionError)(nil); err != nil && asExpressionError(err, &at) {
+			at.column += len(match[1]) + 1
+		}
+		return operand{source: argument, resource: kindOf[match[1]], selects: selects}, err
+	}
+	match := byName.FindStringSubmatch(argument)
+	return operand{source: argument, resource: kindOf[match[1]], name: match[2]}, nil
+}
+
+// find returns the object in a state, or nil.
+func (p *Play) find(o operand, state history.State) *unstructured.Unstructured {
+	objects := state.Objects(o.resource.Resource)
+	if i := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool { return p.is(o, state, object) }); i >= 0 {
+		return objects[i]
+	}
+	return nil
+}
+
+// is tells whether an object of the kind is the one that is meant.
+func (p *Play) is(o operand, state history.State, object *unstructured.Unstructured) bool {
+	if isWitness(object) || o.selects == nil {
+		return !isWitness(object) && object.GetName() == o.name
+	}
+	ok, err := o.selects.isTrue(p.activation(state, object, nil))
+	return ok && err == nil
+}
+
+// locate parses an OBJECT and finds its name now.
+func (p *Play) locate(argument string) (operand, string, error) {
+	o, err := parseOperand(argument)
+	if err != nil || o.name != "" {
+		return o, o.name, err
+	}
+	now, err := p.now()
+	if err != nil {
+		return o, "", err
+	}
+	object := p.find(o, now)
+	if object == nil {
+		return o, "", fmt.Errorf("there is no %s\nthis is there:\n%s", o.source, describe(now))
+	}
+	return o, object.GetName(), nil
+}
+
+// api returns what talks to the API server about a resource, where the script
+// looks.
+func (p *Play) api(resource schema.GroupVersionResource) dynamic.ResourceInterface {
+	if slices.Contains(clusterScoped, resource.Resource) {
+		return p.client.Resource(resource)
+	}
+	return p.client.Resource(resource).Namespace(p.namespace)
+}

@@ -1,0 +1,185 @@
+package play
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+)
+
+// roundTripper is a function that is an [http.RoundTripper].
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// disturbances are what a proxy can do to the requests that pass it.
+var disturbances = map[string]func(p *Play, args []string) (func(next roundTripper) roundTripper, error){
+	"slow":   slow,
+	"meddle": meddle,
+}
+
+// proxy puts a proxy before the API server. A request without a bearer token is
+// the manager's own. A loop that has a token is who the token says.
+func (p *Play) proxy(c *call) error {
+	disturbance := disturbances[c.args[1]]
+	if disturbance == nil {
+		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, or meddle COUNT PATH...", c.args[1])
+	}
+	wrap, err := disturbance(p, c.args[2:])
+	if err != nil {
+		return err
+	}
+	config := p.Cluster.RESTConfig(cluster.KCM)
+	own, err := rest.TransportFor(config)
+	if err != nil {
+		return err
+	}
+	anonymous, err := rest.TransportFor(rest.AnonymousClientConfig(config))
+	if err != nil {
+		return err
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return err
+	}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: wrap(func(request *http.Request) (*http.Response, error) {
+			if request.Header.Get("Authorization") != "" {
+				return anonymous.RoundTrip(request)
+			}
+			return own.RoundTrip(request)
+		}),
+		FlushInterval: -1, // at once
+	})
+	p.servers = append(p.servers, server)
+	path := filepath.Join(p.Logs, c.args[0]+".kubeconfig")
+	c.Setenv(c.args[0], path)
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: server.URL}},
+		Contexts:       map[string]*clientcmdapi.Context{"lab": {Cluster: "lab"}},
+		CurrentContext: "lab",
+	}, path)
+}
+
+// closeProxies ends the proxies, after the managers that use them.
+func (p *Play) closeProxies() {
+	for _, server := range p.servers {
+		server.CloseClientConnections()
+		server.Close()
+	}
+}
+
+// slow lets every watch arrive late by a delay, and everything else at once. So
+// the caches of who uses it lag behind.
+func slow(_ *Play, args []string) (func(roundTripper) roundTripper, error) {
+	if len(args) != 1 {
+		return nil, fmt.Errorf("slow takes a duration, such as 2s")
+	}
+	delay, err := time.ParseDuration(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return func(next roundTripper) roundTripper {
+		return func(request *http.Request) (*http.Response, error) {
+			response, err := next(request)
+			if err == nil && request.URL.Query().Get("watch") != "" {
+				response.Body = late(response.Body, delay)
+			}
+			return response, err
+		}
+	}, nil
+}
+
+// meddle writes an object itself just before each of the first COUNT updates of
+// it. PATHS are those of the objects in the API. It counts in the annotation
+// meddled.
+func meddle(p *Play, args []string) (func(roundTripper) roundTripper, error) {
+	if len(args) < 2 {
+		return nil, fmt.Errorf("meddle takes a count and paths")
+	}
+	count, err := strconv.Atoi(args[0])
+	if err != nil {
+		return nil, err
+	}
+	client := kubernetes.NewForConfigOrDie(p.Cluster.RESTConfig(cluster.Admin)).CoreV1().RESTClient()
+	var mu sync.Mutex
+	updates := map[string]int{}
+	return func(next roundTripper) roundTripper {
+		return func(request *http.Request) (*http.Response, error) {
+			if path := request.URL.Path; request.Method == http.MethodPut && slices.Contains(args[1:], path) {
+				mu.Lock()
+				updates[path]++
+				number := updates[path]
+				mu.Unlock()
+				if number <= count {
+					patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"meddled":"%d"}}}`, number)
+					if err := client.Patch(types.MergePatchType).AbsPath(path).Body(patch).Do(request.Context()).Error(); err != nil {
+						return nil, err
+					}
+				}
+			}
+			return next(request)
+		}
+	}, nil
+}
+
+// late returns a body whose parts can be read only when delay has passed since
+// they came.
+func late(body io.ReadCloser, delay time.Duration) io.ReadCloser {
+	type part struct {
+		at   time.Time
+		data []byte
+	}
+	parts := make(chan part, 10_000)
+	reader, writer := io.Pipe()
+	go func() {
+		defer close(parts)
+		for {
+			buffer := make([]byte, 64*1024)
+			n, err := body.Read(buffer)
+			if n > 0 {
+				parts <- part{time.Now(), buffer[:n]}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		for p := range parts {
+			time.Sleep(time.Until(p.at.Add(delay))) // the delay is what this is for
+			if _, err := writer.Write(p.data); err != nil {
+				break
+			}
+		}
+		writer.Close()
+	}()
+	return &lateBody{reader, body}
+}
+
+// lateBody is read late, and closed at once.
+type lateBody struct {
+	*io.PipeReader
+	body io.Closer
+}
+
+func (b *lateBody) Close() error {
+	b.PipeReader.Close()
+	return b.body.Close()
+}

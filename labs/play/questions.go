@@ -1,0 +1,138 @@
+package play
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// question is an EXPR about an OBJECT, or about all that is there.
+type question struct {
+	about      *operand
+	expression *expression
+}
+
+func (p *Play) parseQuestion(args []string) (question, error) {
+	var q question
+	if len(args) == 2 {
+		about, err := parseOperand(args[0])
+		if err != nil {
+			return q, err
+		}
+		q.about, args = &about, args[1:]
+	}
+	var err error
+	q.expression, err = compile(args[0])
+	return q, err
+}
+
+func (q question) String() string {
+	if q.about != nil {
+		return q.about.source + " has " + q.expression.source
+	}
+	return q.expression.source
+}
+
+// errAbsent is the answer while the object is not there.
+type errAbsent struct{ object string }
+
+func (e errAbsent) Error() string { return "there is no " + e.object }
+
+func (q question) ask(p *Play, state history.State) (ref.Val, error) {
+	var self *unstructured.Unstructured
+	if q.about != nil {
+		if self = p.find(*q.about, state); self == nil {
+			return nil, errAbsent{q.about.source}
+		}
+	}
+	return q.expression.value(p.activation(state, self, nil))
+}
+
+func (q question) isTrue(p *Play, state history.State) (bool, error) {
+	value, err := q.ask(p, state)
+	if err != nil {
+		return false, err
+	}
+	return truth(q.expression.source, value)
+}
+
+func (p *Play) await(c *call) error {
+	q, err := p.parseQuestion(c.args)
+	if err != nil {
+		return err
+	}
+	return p.poll(q.String(), func(now history.State) (bool, error) {
+		if q.about != nil {
+			if object := p.find(*q.about, now); object != nil {
+				if err := behind(p.view(object)); err != nil {
+					return false, err
+				}
+			}
+		}
+		return q.isTrue(p, now)
+	})
+}
+
+// behind returns an error while an object's status is about an earlier spec.
+// Such a status may have what is awaited from before the last change.
+func behind(object map[string]any) error {
+	generation, _, _ := unstructured.NestedInt64(object, "metadata", "generation")
+	observed, has, _ := unstructured.NestedInt64(object, "status", "observedGeneration")
+	if has && observed < generation {
+		return fmt.Errorf("it is of generation %d, its status of %d", generation, observed)
+	}
+	return nil
+}
+
+func (p *Play) check(c *call) error {
+	q, err := p.parseQuestion(c.args)
+	if err != nil {
+		return err
+	}
+	now, err := p.stateFor(q)
+	if err != nil {
+		return err
+	}
+	ok, err := q.isTrue(p, now)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s is not true\nthis is there:\n%s", q, describe(now))
+	}
+	return err
+}
+
+func (p *Play) let(c *call) error {
+	value, err := p.valueOf(c.args[1:])
+	if err != nil {
+		return err
+	}
+	p.vars[c.args[0]] = value
+	if text, is := value.(types.String); is {
+		c.Setenv(c.args[0], string(text))
+	}
+	return nil
+}
+
+func (p *Play) valueOf(args []string) (ref.Val, error) {
+	q, err := p.parseQuestion(args)
+	if err != nil {
+		return nil, err
+	}
+	now, err := p.stateFor(q)
+	if err != nil {
+		return nil, err
+	}
+	return q.ask(p, now)
+}
+
+// stateFor is the newest state, if the question is about what is there: what is
+// not can be asked also while the API server is away.
+func (p *Play) stateFor(q question) (history.State, error) {
+	if q.about == nil && len(mentionedIn(q.expression.source)) == 0 {
+		return nil, nil
+	}
+	return p.now()
+}

@@ -1,0 +1,96 @@
+package play
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// witnessLabel marks the objects that settle needs. Expressions do not see
+// them.
+const witnessLabel = "lab.kcm-book.io/witness"
+
+func isWitness(object *unstructured.Unstructured) bool {
+	_, is := object.GetLabels()[witnessLabel]
+	return is
+}
+
+const witness = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {generateName: witness-, labels: {lab.kcm-book.io/witness: ""}}
+spec:
+  replicas: 1
+  selector: {matchLabels: {lab.kcm-book.io/witness: ""}}
+  template:
+    metadata: {labels: {lab.kcm-book.io/witness: ""}}
+    spec: {containers: [{name: web, image: "web:1"}]}
+`
+
+// settle waits until the loops have seen what there is and have synced the
+// object, if there is one. For the first, a Deployment is created and its status awaited: a
+// loop's caches see things in the order in which they happen, so it has then
+// seen all that happened before. For the second, the object's generation is
+// raised by something that changes nothing, and observedGeneration awaited.
+func (p *Play) settle(c *call) error {
+	if len(c.args) == 0 {
+		return p.seen()
+	}
+	o, name, err := p.locate(c.args[0])
+	if err != nil {
+		return err
+	}
+	touch, known := touches[o.resource.Resource]
+	if !known {
+		return fmt.Errorf("%s has no observedGeneration", c.args[0])
+	}
+	if err := p.seen(); err != nil {
+		return fmt.Errorf("settle %s: %w", c.args[0], err)
+	}
+	p.touched++ // a value that it has not had
+	patch := fmt.Appendf(nil, touch, p.touched)
+	touched, err := p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return err
+	}
+	return p.poll(c.args[0]+" was synced", func(now history.State) (bool, error) {
+		object := now[o.resource.Resource][touched.GetUID()]
+		if object == nil {
+			return false, errAbsent{c.args[0]}
+		}
+		err := behind(p.view(object))
+		return err == nil, err
+	})
+}
+
+// touches raise an object's generation. A generation is raised by any change of
+// the spec; these are of fields that have no effect on pods that run.
+var touches = map[string]string{
+	"deployments":            `{"spec": {"revisionHistoryLimit": 10%d}}`,
+	"replicasets":            `{"spec": {"template": {"metadata": {"annotations": {"lab.kcm-book.io/touched": "%d"}}}}}`,
+	"replicationcontrollers": `{"spec": {"template": {"metadata": {"annotations": {"lab.kcm-book.io/touched": "%d"}}}}}`,
+}
+
+// seen returns when the loops have seen all that has happened until now.
+func (p *Play) seen() error {
+	object, err := parseManifest(witness, "")
+	if err != nil {
+		return err
+	}
+	created, err := p.api(kindOf["deployment"]).Create(p.ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return p.poll("the loops have seen what there is", func(now history.State) (bool, error) {
+		object := now["deployments"][created.GetUID()]
+		if object == nil {
+			return false, errAbsent{"deployment/" + created.GetName()}
+		}
+		replicas, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
+		return replicas == 1, nil
+	})
+}

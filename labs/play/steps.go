@@ -1,0 +1,106 @@
+package play
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+)
+
+func (p *Play) beginStep(c *call) error {
+	if err := p.endStep(); err != nil {
+		return err
+	}
+	if len(c.args) == 0 {
+		return nil // it was the last
+	}
+	p.steps++
+	p.stepBegan = time.Now()
+	return p.Narrator.Step(p.ctx, p.steps, strings.Join(c.args, " "))
+}
+
+// endStep waits for what the step has begun, and tells that it has passed.
+func (p *Play) endStep() error {
+	if err := p.join(); err != nil {
+		return err
+	}
+	if p.steps > 0 {
+		p.Narrator.Passed(time.Since(p.stepBegan))
+	}
+	return nil
+}
+
+// stayUp leaves everything up until ctx ends, and says how to look around.
+func (p *Play) stayUp() {
+	p.Narrator.Title("Everything stays up until Ctrl-C.")
+	if p.Cluster != nil {
+		p.Narrator.Say("export KUBECONFIG=" + p.Cluster.Kubeconfig(cluster.Admin))
+		p.Narrator.Say("the audit log is " + p.Cluster.AuditLog())
+	}
+	for _, m := range p.managers {
+		switch {
+		case m.pod != nil:
+			p.Narrator.Say(fmt.Sprintf("%s is pod %s in kube-system", m.name, m.pod.Name))
+		case m.Running():
+			p.Narrator.Say(fmt.Sprintf("%s is process %d, its log will be %s", m.name, m.Cmd.Process.Pid, m.log))
+		}
+	}
+	<-p.ctx.Done()
+}
+
+// only is carried out where the condition holds, and where it does not: the
+// rest of the step is then left out already (see [Script.without]).
+func (p *Play) only(c *call) error {
+	holds, err := p.holds(c.args[0])
+	if err != nil || holds {
+		return err
+	}
+	why := fmt.Sprintf("only %s: %s", c.args[0], strings.Join(c.args[1:], " "))
+	p.Narrator.Skipped(why)
+	if p.steps == 0 {
+		p.t.Skip(why)
+	}
+	return nil
+}
+
+func (p *Play) say(c *call) error {
+	p.Narrator.Say(strings.Join(c.args, " "))
+	return nil
+}
+
+func (p *Play) show(c *call) error {
+	value, err := p.valueOf(c.args)
+	if err != nil {
+		return err
+	}
+	list, is := value.(traits.Lister)
+	if !is {
+		p.Narrator.Say(readable(value))
+		return nil
+	}
+	for it := list.Iterator(); it.HasNext().Value() == true; {
+		p.Narrator.Say(readable(it.Next()))
+	}
+	return nil
+}
+
+// readable is a value as a reader would write it.
+func readable(value ref.Val) string {
+	if object, is := value.(traits.Mapper); is {
+		if native, err := object.ConvertToNative(reflect.TypeFor[*structpb.Value]()); err == nil {
+			return protojson.Format(native.(*structpb.Value))
+		}
+	}
+	if converted := value.ConvertToType(types.StringType); !types.IsError(converted) {
+		return fmt.Sprint(converted.Value())
+	}
+	return fmt.Sprint(value.Value())
+}

@@ -1,0 +1,228 @@
+package play
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// verb is a word of the language.
+type verb struct {
+	name string
+	// usage names its arguments. What is in brackets may be left out, and what
+	// ends in ... may be there several times, or not at all. The names in capital letters
+	// say what an argument is, and [kinds] can check it.
+	usage string
+	// means says what the verb does.
+	means string
+	do    func(*Play, *call) error
+	// negatable verbs may have a ! before them.
+	negatable bool
+	// tells is how much a narrator says of it.
+	tells telling
+}
+
+type telling int
+
+const (
+	itself  telling = iota // the line, and how long it took
+	nothing                // of what prepares a question
+	more                   // the verb does it in its own words
+)
+
+// call is a line of a script that is carried out.
+type call struct {
+	*testscript.TestScript
+	not  bool // there is a ! before the verb
+	args []string
+	// meanwhile tells that it is carried out beside other lines.
+	meanwhile bool
+}
+
+// verbs are the words of scripts beside testscript's own. The order is that of Verbs.
+var verbs []*verb
+
+func init() {
+	verbs = []*verb{
+		{"step", "WORD...", "begin a step of a lab; its name is a sentence about what it shows", (*Play).beginStep, false, more},
+		{"only", "WHERE WORD...", "leave out the rest of the step, or without steps the script, but WHERE; the words say why", (*Play).only, false, more},
+		{"say", "WORD...", "tell the reader something", (*Play).say, false, more},
+		{"show", "[OBJECT] EXPR", "tell what it is, a line for each element of a list", (*Play).show, false, more},
+
+		{"namespace", "NAME", "create a namespace, wait until pods can run in it, and look there from now on", (*Play).enter, false, itself},
+		{"look", "NAMESPACE", "look at another namespace from now on, and * is all", (*Play).look, false, nothing},
+		{"create", "FILE [OVERLAY]", "create the objects in FILE, changed by OVERLAY", (*Play).create, false, itself},
+		{"patch", "[--status] OBJECT OVERLAY", "change an object, or its status", (*Play).patch, false, itself},
+		{"delete", "[--cascade=HOW] OBJECT", "delete an object; HOW is orphan, background (default) or foreground", (*Play).delete, false, itself},
+		{"repeat", "[--every=DURATION] COUNT VERB ARG...", "create, patch or delete so many times; {n} in an argument is the number of the time", (*Play).repeat, false, itself},
+		{"meanwhile", "VERB ARG...", "do the same, or repeat it, while the script goes on; the end of the step waits for it", (*Play).meanwhile, false, itself},
+		{"kubectl", "ARG...", "run kubectl in the namespace; stdout and stderr check what it says; with ! it has to fail", (*Play).kubectl, true, more},
+		{"retry", "ARG...", "run kubectl until it succeeds, or with ! until it fails", (*Play).retry, true, itself},
+		{"let", "NAME [OBJECT] EXPR", "store a value as vars.NAME, and a text also as $NAME for the lines that follow", (*Play).let, false, nothing},
+
+		{"await", "[OBJECT] EXPR", "wait until it is true, and the object's status is not about an earlier spec", (*Play).await, false, itself},
+		{"check", "[OBJECT] EXPR", "it is true now", (*Play).check, false, itself},
+		{"settle", "[OBJECT]", "wait until the loops have seen what there is, and one has nothing more to do about the object", (*Play).settle, false, nothing},
+		{"event", "OBJECT COMPONENT TYPE REASON REGEXP [COUNT]", "wait for COUNT (1) events whose whole text REGEXP matches", (*Play).event, false, itself},
+
+		{"listen", "NAME", "listen at $NAME; visits.NAME is how often somebody has connected", (*Play).listen, false, nothing},
+		{"mark", "[all]", "let what looks back look no further than to here, or with all to the beginning again", (*Play).setMark, false, nothing},
+		{"always", "[OBJECT] EXPR", "it was true in every state; of an object, after each of its changes, and oldSelf is what it was before", (*Play).always, false, itself},
+		{"never", "[OBJECT] EXPR", "it was false in every such state", (*Play).never, false, itself},
+		{"sequence", "[OBJECT] EXPR VALUE...", "the values that it has had, repetitions left out, were these; ... stands for any number of any values", (*Play).sequence, false, itself},
+		{"before", "EXPR EXPR", "a state in which the first was true came before any in which the second was", (*Play).before, false, itself},
+		{"timeline", "[OBJECT] EXPR", "tell the values that it has had, and how long each", (*Play).timeline, false, more},
+		{"draw", "NAME", "draw the sizes of the ReplicaSets over time, here and as NAME.svg beside the logs", (*Play).draw, false, more},
+
+		{"kcm", "ARG...", "run the manager by itself until it ends; stdout and stderr check what it says; with ! it has to fail", (*Play).runManager, true, more},
+		{"start", "MANAGER ARG...", "start a manager; its log is kept, flags win over those that it has already, and $MANAGER_PORT is its port", (*Play).start, false, more},
+		{"end", "MANAGER", "ask a manager to stop, and wait until it has", (*Play).end, false, more},
+		{"signal", "TARGET SIGNAL", "send TERM, KILL, STOP or CONT to a manager, or KILL, STOP or CONT to a component of the cluster", (*Play).signal, false, more},
+		{"restart", "COMPONENT", "start a component of the cluster again, and wait until it is ready", (*Play).restart, false, itself},
+		{"log", "MANAGER REGEXP", "wait until it has logged that; with ! it has not logged it so far", (*Play).waitForLog, true, more},
+		{"get", "MANAGER USER PATH [CODE [REGEXP]]", "wait until it answers a request of USER with CODE (200) and with that, or with CODE 0 until nobody listens; stdout checks the answer", (*Play).get, false, itself},
+		{"bearer", "EXPR NAME", "the API server takes the bearer of that token for NAME, or for nobody if that is ''", (*Play).bearer, false, more},
+		{"exits", "MANAGER CODE", "wait until it has ended, with that exit code", (*Play).exits, false, itself},
+		{"proxy", "NAME HOW ARG...", "put a proxy between managers and the API server; $NAME is a kubeconfig that goes through it", (*Play).proxy, false, itself},
+	}
+}
+
+// Verbs describes all verbs, a line or two for each.
+func Verbs() string {
+	var b strings.Builder
+	for _, v := range verbs {
+		fmt.Fprintf(&b, "  %s\n      %s\n", strings.TrimSpace(v.name+" "+v.usage), v.means)
+	}
+	return b.String()
+}
+
+func verbNamed(name string) *verb {
+	if i := slices.IndexFunc(verbs, func(v *verb) bool { return v.name == name }); i >= 0 {
+		return verbs[i]
+	}
+	return nil
+}
+
+// commands makes testscript commands of the verbs. An error fails the script at
+// its line.
+func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+	all := map[string]func(*testscript.TestScript, bool, []string){}
+	for _, v := range verbs {
+		all[v.name] = func(ts *testscript.TestScript, neg bool, args []string) {
+			if _, err := v.check(neg, args); err != nil {
+				ts.Fatalf("%v", err)
+			}
+			if err := of(ts).carryOut(v, &call{TestScript: ts, not: neg, args: args}); err != nil {
+				ts.Fatalf("%v", err)
+			}
+		}
+	}
+	return all
+}
+
+// carryOut does what a line says, and tells of it.
+func (p *Play) carryOut(v *verb, c *call) error {
+	line := spell(v.name, c.not, c.args)
+	if v.tells == itself {
+		p.Narrator.Waiting(line)
+	}
+	p.script = c.TestScript
+	begin := time.Now()
+	err := v.do(p, c)
+	if p.ctx.Err() != nil {
+		return errInterrupted
+	}
+	switch {
+	case err != nil && p.Keep:
+		p.Narrator.Say(fmt.Sprintf("%s: %v", line, err)) // before somebody looks around
+	case err == nil && v.tells == itself:
+		p.Narrator.Did(line, time.Since(begin))
+	}
+	return err
+}
+
+// spell writes a line as it can stand in a script.
+func spell(verb string, not bool, args []string) string {
+	words := []string{verb}
+	if not {
+		words = []string{"!", verb}
+	}
+	for _, arg := range args {
+		if arg == "" || strings.ContainsAny(arg, " \t'#$") {
+			arg = "'" + strings.ReplaceAll(arg, "'", "''") + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
+}
+
+// parameter is an argument that a verb's usage names.
+type parameter struct {
+	kind     string
+	optional bool
+	repeated bool
+}
+
+func (v *verb) parameters() []parameter {
+	var all []parameter
+	for _, word := range strings.Fields(v.usage) {
+		name := strings.Trim(word, "[].")
+		name, _, _ = strings.Cut(name, "=") // --cascade=HOW
+		all = append(all, parameter{kind: name, optional: strings.HasPrefix(word, "["), repeated: strings.HasSuffix(word, "...")})
+	}
+	return all
+}
+
+// check finds out which argument is what. It is an error if there are too many
+// or too few.
+func (v *verb) check(not bool, args []string) ([]parameter, error) {
+	if not && !v.negatable {
+		return nil, fmt.Errorf("%s cannot be negated", v.name)
+	}
+	all := v.parameters()
+	needed := 0
+	for _, p := range all {
+		if !p.optional && !p.repeated {
+			needed++
+		}
+	}
+	spare := len(args) - needed
+	var found []parameter
+	for _, p := range all {
+		next := ""
+		if len(found) < len(args) {
+			next = args[len(found)]
+		}
+		switch {
+		case p.repeated:
+			for len(found) < len(args) {
+				found = append(found, p)
+			}
+		case !p.optional:
+			found = append(found, p)
+		case spare > 0 && p.matches(next):
+			found = append(found, p)
+			spare--
+		}
+	}
+	if len(found) != len(args) {
+		return nil, fmt.Errorf("%s takes %s, and not %q", v.name, cmp.Or(v.usage, "nothing"), args)
+	}
+	return found, nil
+}
+
+// matches tells whether an argument can be what may be left out.
+func (p parameter) matches(arg string) bool {
+	switch {
+	case strings.HasPrefix(p.kind, "--"):
+		return arg == p.kind || strings.HasPrefix(arg, p.kind+"=")
+	case p.kind == "OBJECT":
+		return isObject(arg) || strings.HasPrefix(arg, "$") // before the script is played
+	default:
+		return true
+	}
+}

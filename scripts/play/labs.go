@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/play"
+)
+
+// sideBySide is how many labs are played at the same time. They wait most of the
+// time, but each has a control plane of its own.
+const sideBySide = 3
+
+// lab is a script that starts its managers itself.
+type lab struct {
+	name   string
+	dir    string
+	script *play.Script
+}
+
+// find returns the labs whose names begin with these words, or all.
+func find(words []string) ([]lab, error) {
+	paths, err := filepath.Glob("labs/*/lab.txtar")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	all := map[string]lab{}
+	for _, path := range paths {
+		dir := filepath.Dir(path)
+		names = append(names, filepath.Base(dir))
+		all[filepath.Base(dir)] = lab{name: filepath.Base(dir), dir: dir}
+	}
+	if len(words) == 0 {
+		words = names
+	}
+	var found []lab
+	for _, word := range words {
+		i := slices.IndexFunc(names, func(name string) bool { return name == word || strings.HasPrefix(name, word+"-") })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no lab %s: there are %s", word, strings.Join(names, ", "))
+		}
+		l := all[names[i]]
+		if l.script, err = play.ReadScript(filepath.Join(l.dir, "lab.txtar"), l.manifests()...); err != nil {
+			return nil, err
+		}
+		found = append(found, l)
+	}
+	return found, nil
+}
+
+func (l lab) manifests() []string {
+	return []string{filepath.Join(l.dir, "manifests"), filepath.Join("labs", "scenarios", "manifests")}
+}
+
+// playLabs plays labs so that one can watch.
+func playLabs(ctx context.Context, words []string) error {
+	labs, err := find(words)
+	if err != nil {
+		return err
+	}
+	for _, l := range labs {
+		narrator := play.NewTeller(os.Stdout, os.Getenv("STEP") != "")
+		if os.Getenv("JSON") != "" {
+			narrator = play.NewRecorder(os.Stdout, l.name)
+		}
+		if err := l.play(ctx, narrator); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// playAll plays labs side by side. What is told of a lab that fails is shown.
+func playAll(ctx context.Context, words []string) error {
+	labs, err := find(words)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	var mu sync.Mutex
+	var failed []string
+	done := 0
+	begin := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(sideBySide)
+	for _, l := range labs {
+		group.Go(func() error {
+			var told strings.Builder
+			began := time.Now()
+			err := l.play(ctx, play.NewTeller(&told, false))
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			mark := "✓"
+			if err != nil {
+				mark = "✗"
+				failed = append(failed, l.name)
+				fmt.Println(told.String())
+				fmt.Println(err)
+			}
+			fmt.Fprintf(os.Stderr, "labs: %d of %d: %s %s, %.0f s\n", done, len(labs), mark, l.name, time.Since(began).Seconds())
+			fmt.Fprintf(table, "%s\t%s\t%.1f s\n", l.name, mark, time.Since(began).Seconds())
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	fmt.Fprintf(table, "all\t\t%.1f s\n", time.Since(begin).Seconds())
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("these labs have failed: %s; their logs are in build/labs", strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// play plays a lab on a cluster of its own.
+func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
+	place, err := placeOf(os.Getenv("PLACE"))
+	if err != nil {
+		return err
+	}
+	program, err := l.build(ctx, narrator, place.subject)
+	if err != nil {
+		return err
+	}
+	logs, err := filepath.Abs(filepath.Join("build", "labs", l.name))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return err
+	}
+	s := &play.Setting{Dir: l.dir, Logs: logs, Manifests: l.manifests(), Keep: os.Getenv("KEEP") != "", Narrator: narrator}
+	if l.script.NeedsCluster() {
+		if s.Cluster, err = startCluster(ctx, narrator); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Cluster.Close()) }()
+	}
+	if s.Manager, err = play.KCM(ctx, s.Cluster, program); err != nil {
+		return err
+	}
+	switch {
+	case place.reference:
+		s.Manager, err = play.Original(ctx, s.Cluster, s.Manager.Loops)
+	case place.pod:
+		s.Manager.InPod(s.Cluster, filepath.Dir(filepath.Dir(program)))
+	}
+	if err != nil {
+		return err
+	}
+	return s.Perform(ctx, l.script)
+}
+
+// build builds the kcm of the lab's chapter as a reader does. A lab of no
+// chapter is about the finished one.
+func (l lab) build(ctx context.Context, narrator play.Narrator, subject string) (program string, err error) {
+	chapter, _, _ := strings.Cut(l.name, "-")
+	if strings.Trim(chapter, "0123456789") != "" {
+		narrator.Title(fmt.Sprintf("The %s, with %s", l.name, subject))
+		return filepath.Abs(filepath.Join("bin", "kcm"))
+	}
+	narrator.Title(fmt.Sprintf("Lab %s, with %s", chapter, subject))
+	unlock, err := cluster.Lock(filepath.Join("build", ".stage.lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	out, err := exec.CommandContext(ctx, "make", "--no-print-directory", "stage-"+chapter).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the code of chapter %s: %w\n%s", chapter, err, out)
+	}
+	narrator.Say(strings.TrimSpace(string(out)))
+	return filepath.Abs(filepath.Join("build", "stage-"+chapter, "bin", "kcm"))
+}
+
+// place is which manager runs, and where.
+type place struct {
+	subject        string
+	reference, pod bool
+}
+
+func placeOf(name string) (place, error) {
+	p := place{subject: "kcm", reference: os.Getenv("REFERENCE") == "1", pod: name == "static-pod"}
+	switch {
+	case name != "" && !p.pod:
+		return p, fmt.Errorf("PLACE is %q: set it to static-pod, or to nothing", name)
+	case p.reference && p.pod:
+		return p, errors.New("REFERENCE=1 and PLACE=static-pod: kubeadm runs the original as a static pod by itself; choose one of the two")
+	case p.pod && !cluster.OnKind():
+		return p, errors.New("PLACE=static-pod needs a kubelet: set CLUSTER=kind, too")
+	case p.pod:
+		p.subject += " as a static pod"
+	case p.reference:
+		p.subject = "the original kube-controller-manager"
+	}
+	return p, nil
+}
+
+func startCluster(ctx context.Context, narrator play.Narrator) (cluster.Cluster, error) {
+	if os.Getenv("KUBECONFIG") != "" {
+		narrator.Say("KUBECONFIG names a cluster of yours. It is left alone, and another one is started.")
+	}
+	begin := time.Now()
+	c, err := cluster.Start(ctx, cluster.WithProgress(lines{narrator}))
+	if err != nil {
+		return nil, fmt.Errorf("start a lab cluster: %w", err)
+	}
+	narrator.Say(fmt.Sprintf("a cluster is up at %s (%.1f s)", c.Server(), time.Since(begin).Seconds()))
+	return c, nil
+}
+
+// lines tells what is written to it.
+type lines struct{ play.Narrator }
+
+func (l lines) Write(line []byte) (int, error) {
+	l.Say(string(line))
+	return len(line), nil
+}

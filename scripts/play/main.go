@@ -1,0 +1,73 @@
+// Command play plays scripts of labs/play: the labs of the book, the demo, the
+// scenarios with kcm and the original side by side, and your own.
+//
+// In the environment, CLUSTER=kind plays on a kind cluster, REFERENCE=1 with the
+// original kube-controller-manager, PLACE=static-pod with kcm as a static pod of
+// a kind cluster, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter
+// before each step, and JSON=1 prints what go test -json would.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/labs/play"
+)
+
+func main() {
+	klog.SetLogger(klog.Logger{}) // what client-go says of watches that break off says nothing about a script
+	// A second Ctrl-C ends it at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := command().ExecuteContext(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("interrupted; everything that was started is stopped")
+		}
+		fmt.Fprintln(os.Stderr, "play:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "play",
+		Short:         "Play what a controller manager does: labs, scenarios, your own scripts",
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.AddCommand(
+		&cobra.Command{
+			Use:   "file FILE",
+			Short: "Play a script of your own; all loops run, and it has a namespace",
+			Long:  "Play a script of your own; all loops run, and it has a namespace.\n\ngo doc ./labs/play explains objects and expressions. The verbs:\n\n" + play.Verbs(),
+			Args:  cobra.ExactArgs(1),
+			RunE:  func(cmd *cobra.Command, args []string) error { return playFile(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use:   "lab NN...",
+			Short: "Play the labs of chapters, one after the other, so that one can watch",
+			Args:  cobra.MinimumNArgs(1),
+			RunE:  func(cmd *cobra.Command, args []string) error { return playLabs(cmd.Context(), args) },
+		},
+		&cobra.Command{
+			Use:   "labs [NN...]",
+			Short: "Play all labs side by side, and sum them up in a table",
+			RunE:  func(cmd *cobra.Command, args []string) error { return playAll(cmd.Context(), args) },
+		},
+		&cobra.Command{
+			Use:   "compare [REGEXP]",
+			Short: "Play the scenarios that match with kcm and with the original, side by side",
+			Args:  cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return compare(cmd.Context(), append(args, "")[0])
+			},
+		},
+	)
+	return root
+}
