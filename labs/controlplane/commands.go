@@ -27,7 +27,7 @@ type exitError struct {
 	code int
 }
 
-// Exit codes other than 1. Package cluster knows the second.
+// Exit codes other than 1.
 const (
 	exitIncomplete = 3 // the cluster runs, but not all of its components, or files are missing
 	exitNotRunning = 4 // no cluster runs in the directory; other commands end with it too

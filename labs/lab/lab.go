@@ -23,7 +23,7 @@ import (
 // Lab is one run of a lab.
 type Lab struct {
 	// Cluster is the lab's own. It is nil where the lab needs none.
-	Cluster cluster.Cluster
+	Cluster *cluster.Cluster
 	// Client and Dynamic may do everything there.
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface

@@ -21,7 +21,7 @@ import (
 const parallelScenarios = "8"
 
 // lab is the cluster that all scenarios share.
-var lab cluster.Cluster
+var lab *cluster.Cluster
 
 func TestMain(m *testing.M) {
 	if os.Getenv(runManagerVariable) != "" {

@@ -27,7 +27,7 @@ const (
 
 type demo struct {
 	story     *story
-	cluster   cluster.Cluster
+	cluster   *cluster.Cluster
 	client    kubernetes.Interface
 	dynamic   dynamic.Interface
 	kcm       string

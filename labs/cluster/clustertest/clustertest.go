@@ -7,7 +7,7 @@
 //		client := clustertest.Client(t)
 //		namespace := clustertest.Namespace(t)
 //		...
-//		clustertest.Eventually(t, "the pod is Ready", func(ctx context.Context) (bool, string, error) { ... })
+//		clustertest.Eventually(t, "the pod is Ready", func(ctx context.Context) error { ... })
 //	}
 //
 // The cluster is started before the first test and ends after the last; it is never shared with another package or with
@@ -33,6 +33,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
@@ -46,7 +47,7 @@ const (
 )
 
 // shared is the cluster of this test process.
-var shared cluster.Cluster
+var shared *cluster.Cluster
 
 // Main runs the tests of a package with one cluster for them all and exits. It fails the run if goroutines are left when
 // the tests have passed and the cluster is closed. Call it from TestMain.
@@ -58,18 +59,17 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	started, err := cluster.StartEmbedded(context.Background())
-	if err != nil {
+	var err error
+	if shared, err = cluster.StartEmbedded(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "clustertest:", err)
 		return 1
 	}
-	shared = started
 	// Tests wait for the cluster most of the time, not for a processor. A -parallel on the command line comes later and wins.
 	if err := flag.Set("test.parallel", parallelTests); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	if err := started.Close(); err != nil {
+	if err := shared.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "clustertest:", err)
 		code = 1
 	}
@@ -99,7 +99,7 @@ func onlyLists() bool {
 }
 
 // Cluster returns the cluster that Main started.
-func Cluster() cluster.Cluster {
+func Cluster() *cluster.Cluster {
 	if shared == nil {
 		panic("clustertest: no cluster: call clustertest.Main from TestMain")
 	}
@@ -185,35 +185,10 @@ func deleteWorkloads(t testing.TB, client kubernetes.Interface, namespace string
 	}
 }
 
-// Eventually calls cond until it is done, and fails the test after 30 seconds, or at once when cond returns an error.
-// What cond has seen is part of the failure message, so that it says what was there instead.
-func Eventually(t testing.TB, what string, cond func(ctx context.Context) (done bool, seen string, err error)) {
+// Eventually looks until nothing is missing, and fails the test after 30 seconds with what was seen last, see [await.Until].
+func Eventually(t testing.TB, what string, look func(context.Context) error) {
 	t.Helper()
-	EventuallyWithin(t, eventuallyTimeout, what, cond)
-}
-
-// EventuallyWithin is Eventually with another deadline.
-func EventuallyWithin(t testing.TB, timeout time.Duration, what string, cond func(ctx context.Context) (done bool, seen string, err error)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for last := "nothing"; ; {
-		done, seen, err := cond(ctx)
-		switch {
-		case ctx.Err() != nil:
-			t.Fatalf("waited %v until %s; last seen: %s", timeout, what, last)
-		case err != nil:
-			t.Fatalf("waiting until %s: %v", what, err)
-		case done:
-			return
-		}
-		last = seen
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited %v until %s; last seen: %s", timeout, what, last)
-		case <-ticker.C:
-		}
+	if err := await.Until(t.Context(), pollInterval, eventuallyTimeout, what, look); err != nil {
+		t.Fatal(err)
 	}
 }

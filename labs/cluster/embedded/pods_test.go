@@ -1,7 +1,8 @@
-package cluster_test
+package embedded_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -209,12 +210,15 @@ func TestContainersThatAreToRunAlwaysAreRestarted(t *testing.T) {
 func untilGone(t *testing.T, namespace, name string) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	clustertest.Eventually(t, "pod "+name+" is gone", func(ctx context.Context) (bool, string, error) {
+	clustertest.Eventually(t, "pod "+name+" is gone", func(ctx context.Context) error {
 		pod, err := clustertest.Client(t).CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, "", nil
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			return fmt.Errorf("still there, deletion: %v", pod.DeletionTimestamp)
 		}
-		return false, "still there, deletion: " + pod.DeletionTimestamp.String(), err
+		return err
 	})
 	return time.Since(begin)
 }
