@@ -2,12 +2,7 @@ package kind
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +10,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/kcm-book/kcm-book/labs/cluster/directory"
 )
@@ -37,7 +33,7 @@ const stateKind = "labcluster-kind"
 
 // Names in the directory that the node shares.
 const (
-	nextKeyName = "service-account-next.pub"
+	nextKeyName = "service-account-next.key"
 	policyName  = "audit-policy.yaml"
 	auditName   = "audit.log"
 	patchesName = "patches"
@@ -107,14 +103,14 @@ func (c *Cluster) writeFiles(context.Context) error {
 	if err != nil {
 		return err
 	}
-	private, public, err := newServiceAccountKey()
+	nextKey, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return err
 	}
 	shared := filepath.Join(c.Files.Dir, sharedName)
 	contents := map[string][]byte{
-		c.Files.NextServiceAccountKey:      private,
-		filepath.Join(shared, nextKeyName): public,
+		c.Files.NextServiceAccountKey:      nextKey,
+		filepath.Join(shared, nextKeyName): nextKey,
 		filepath.Join(shared, policyName):  policy,
 		// The API server appends to it, as root; it is there before, so that it belongs to who reads it.
 		c.Files.AuditLog: nil,
@@ -136,25 +132,6 @@ func writeSecret(path string, content []byte) error {
 		return err
 	}
 	return os.WriteFile(path, content, 0o600)
-}
-
-// newServiceAccountKey makes a key pair in PEM, of the kind that the embedded cluster has.
-func newServiceAccountKey() (private, public []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	privateDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	publicDER, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		return nil, nil, err
-	}
-	private = pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: privateDER})
-	public = pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicDER})
-	return private, public, nil
 }
 
 // fetchCredentials gets the keys and the kubeconfigs from the node, and makes the client.

@@ -66,7 +66,7 @@ func TestOnlyTheAPIServerTrustsASecondKey(t *testing.T) {
 	var operations []map[string]string
 	require.NoError(t, yaml.UnmarshalStrict([]byte(patches["kube-apiserver+json.yaml"]), &operations))
 	require.Equal(t, []map[string]string{{
-		"op": "add", "path": "/spec/containers/0/command/-", "value": "--service-account-key-file=/lab/service-account-next.pub",
+		"op": "add", "path": "/spec/containers/0/command/-", "value": "--service-account-key-file=/lab/service-account-next.key",
 	}}, operations)
 }
 
