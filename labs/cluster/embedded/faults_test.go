@@ -109,14 +109,6 @@ func TestFaults(t *testing.T) {
 		require.Contains(t, output, "bin/labcluster cont kube-scheduler")
 		require.NoError(t, c.Continue(t.Context(), cluster.Scheduler))
 	})
-	t.Run("a frozen supervisor does not hang its commands", func(t *testing.T) {
-		supervisor := pids(t, c.Dir())["supervisor"]
-		require.NoError(t, syscall.Kill(supervisor, syscall.SIGSTOP))
-		output, code := status()
-		require.NoError(t, syscall.Kill(supervisor, syscall.SIGCONT))
-		require.Equal(t, 1, code)
-		oneLine(t, output, "does not answer", fmt.Sprintf("kill -9 %d", supervisor))
-	})
 	t.Run("a component that crashes is reported with the last words of its log", func(t *testing.T) {
 		require.NoError(t, syscall.Kill(pids(t, c.Dir())[cluster.Etcd], syscall.SIGABRT))
 		clustertest.Eventually(t, "etcd is reported", func(context.Context) error {
@@ -229,7 +221,14 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 	})
 
 	processes := pids(t, dir)
-	require.NoError(t, syscall.Kill(processes["supervisor"], syscall.SIGKILL))
+	supervisor := processes["supervisor"]
+	t.Run("commands do not hang when the supervisor is frozen, and say what to do", func(t *testing.T) {
+		require.NoError(t, syscall.Kill(supervisor, syscall.SIGSTOP))
+		output, code := labcluster(t, "status", "--dir", dir)
+		require.Equal(t, 1, code)
+		oneLine(t, output, "does not answer", fmt.Sprintf("kill -9 %d", supervisor))
+	})
+	require.NoError(t, syscall.Kill(supervisor, syscall.SIGKILL))
 	untilEnded(t, processes)
 	// The lock of a process is held until its last thread has ended.
 	clustertest.Eventually(t, "the supervisor is known to be dead", func(context.Context) error {
