@@ -5,33 +5,26 @@
 //	func TestSomething(t *testing.T) {
 //		t.Parallel()
 //		client := clustertest.Client(t)
-//		namespace := clustertest.Namespace(t)
 //		...
 //		clustertest.Eventually(t, "the pod is Ready", func(ctx context.Context) error { ... })
 //	}
 //
 // The cluster is started before the first test and ends after the last; it is never shared with another package or with
-// the cluster of `make cluster`. Tests of one package share it, so each works in a namespace of its own. It is always an
-// embedded one, whatever CLUSTER in the environment says.
+// the cluster of `make cluster`. Tests of one package share it. It is always an embedded one, whatever CLUSTER in the
+// environment says.
 package clustertest
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
 	"go.uber.org/goleak"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -122,67 +115,6 @@ func ClientFor(t testing.TB, user cluster.User) kubernetes.Interface {
 		t.Fatalf("client for %s: %v", user, err)
 	}
 	return client
-}
-
-// Namespace creates a namespace named after the test, with the ServiceAccount "default" that pods need and that no
-// loop creates here. When the test ends, what runs in it is deleted.
-func Namespace(t testing.TB) string {
-	t.Helper()
-	name := BareNamespace(t)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	_, err := Client(t).CoreV1().ServiceAccounts(name).Create(context.Background(), account, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatalf("create ServiceAccount %s/default: %v", name, err)
-	}
-	return name
-}
-
-// BareNamespace is Namespace without the ServiceAccount.
-func BareNamespace(t testing.TB) string {
-	t.Helper()
-	client := Client(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: namespacePrefix(t.Name()),
-		Annotations:  map[string]string{"lab.kcm-book.io/test": t.Name()},
-	}}
-	created, err := client.CoreV1().Namespaces().Create(context.Background(), namespace, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("create namespace: %v", err)
-	}
-	t.Cleanup(func() { deleteWorkloads(t, client, created.Name) })
-	return created.Name
-}
-
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-
-// namespacePrefix makes a test's name fit for a namespace.
-func namespacePrefix(test string) string {
-	name := notInNames.ReplaceAllString(strings.ToLower(test), "-")
-	return strings.Trim(name[:min(len(name), 50)], "-") + "-"
-}
-
-// deleteWorkloads deletes owners before what they own, so that a loop that still runs does not replace what is deleted.
-// The namespace stays: no loop that would remove it runs.
-func deleteWorkloads(t testing.TB, client kubernetes.Interface, namespace string) {
-	ctx, cancel := context.WithTimeout(context.Background(), eventuallyTimeout)
-	defer cancel()
-	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
-	apps, core, batch := client.AppsV1(), client.CoreV1(), client.BatchV1()
-	all := metav1.ListOptions{}
-	background := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
-	err := errors.Join(
-		batch.CronJobs(namespace).DeleteCollection(ctx, background, all),
-		batch.Jobs(namespace).DeleteCollection(ctx, background, all),
-		apps.Deployments(namespace).DeleteCollection(ctx, background, all),
-		apps.DaemonSets(namespace).DeleteCollection(ctx, background, all),
-		apps.StatefulSets(namespace).DeleteCollection(ctx, background, all),
-		apps.ReplicaSets(namespace).DeleteCollection(ctx, background, all),
-		core.ReplicationControllers(namespace).DeleteCollection(ctx, background, all),
-		core.Pods(namespace).DeleteCollection(ctx, now, all),
-	)
-	if err != nil {
-		t.Logf("delete what ran in namespace %s: %v", namespace, err)
-	}
 }
 
 // Eventually looks until nothing is missing, and fails the test after 30 seconds with what was seen last, see [await.Until].

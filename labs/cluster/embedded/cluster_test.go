@@ -100,7 +100,7 @@ func TestTheAdminIsTheOneThatKubeadmMakes(t *testing.T) {
 
 func TestTheAuditLogSaysWhoDidWhat(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	_, err := clustertest.ClientFor(t, cluster.KCM).CoreV1().Secrets(namespace).Get(t.Context(), "absent", metav1.GetOptions{})
 	require.Error(t, err)
 	// The event is there before the client has its answer, so there is nothing to wait for.

@@ -77,6 +77,23 @@ func oneLine(t *testing.T, output string, parts ...string) {
 	}
 }
 
+// newNamespace creates a namespace with the ServiceAccount "default" that pods need and that no loop creates here. When the
+// test ends, its pods are deleted; no loop would remove the namespace.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	core := clustertest.Client(t).CoreV1()
+	namespace, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	_, err = core.ServiceAccounts(namespace.Name).Create(t.Context(), account, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+		require.NoError(t, core.Pods(namespace.Name).DeleteCollection(context.Background(), now, metav1.ListOptions{}))
+	})
+	return namespace.Name
+}
+
 // newPod is a pod of one container that the options change.
 func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
