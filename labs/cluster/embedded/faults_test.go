@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
 	"github.com/kcm-book/kcm-book/labs/cluster/embedded"
@@ -301,21 +302,17 @@ func TestACrashDuringTheStartIsItsError(t *testing.T) {
 
 // killWhenItStarts kills a component as soon as the supervisor has noted its id.
 func killWhenItStarts(ctx context.Context, dir, component string) {
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	_ = await.Until(ctx, 10*time.Millisecond, time.Minute, component+" has started", func(context.Context) error {
+		content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+		if err != nil {
+			return err
 		}
-		content, _ := os.ReadFile(filepath.Join(dir, "cluster.json"))
 		var state struct{ Pids map[string]int }
-		if json.Unmarshal(content, &state) == nil && state.Pids[component] != 0 {
-			_ = syscall.Kill(state.Pids[component], syscall.SIGKILL)
-			return
+		if json.Unmarshal(content, &state) != nil || state.Pids[component] == 0 {
+			return errors.New("no id")
 		}
-	}
+		return syscall.Kill(state.Pids[component], syscall.SIGKILL)
+	})
 }
 
 func TestDirectoriesThatAreNotOursAreLeftAlone(t *testing.T) {

@@ -348,11 +348,14 @@ func orphansAreRemoved(t *testing.T, c *cluster.Cluster, client kubernetes.Inter
 	require.NoError(t, err, "the one with a living owner goes on")
 }
 
-// cancelWhen calls cancel when the condition holds, unless the context has ended before.
+// cancelWhen calls cancel when the condition holds, or when the context has ended before.
 func cancelWhen(ctx context.Context, cancel func(), holds func() bool) {
-	for ctx.Err() == nil && !holds() {
-		time.Sleep(100 * time.Millisecond)
-	}
+	_ = await.Until(ctx, 100*time.Millisecond, 5*time.Minute, "it is time to cancel", func(context.Context) error {
+		if !holds() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 	cancel()
 }
 
