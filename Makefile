@@ -90,7 +90,7 @@ diagrams: ## draw the diagrams again whose sources have changed
 test: bin/labcluster lint ## run everything: lint, all tests with the race detector, the scenarios with the original, the demo
 	@echo "testing all packages with the race detector; about 8 minutes the first time, then about 4"
 	@go test -race ./...
-	@# The rest of this module is Kubernetes, which would be compiled once more; labs/cluster tests it from outside.
+	@# The rest of this module is Kubernetes, which would be compiled once more; labs/cluster/embedded tests it from outside.
 	@cd labs/controlplane && go test -race ./internal/...
 	@echo "running the scenarios with the original kube-controller-manager: they must hold there, too"
 	@REFERENCE=1 go test ./labs/scenarios

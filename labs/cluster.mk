@@ -1,15 +1,16 @@
 # The lab cluster. Included by the Makefile; `make -f labs/cluster.mk` works too, from the root of the repository.
 
 # With CLUSTER=kind the cluster is a kind cluster, otherwise the embedded one.
+$(if $(filter-out embedded kind,$(CLUSTER)),$(error CLUSTER is "$(CLUSTER)": set it to embedded or kind, or to nothing, which means embedded))
 on_kind := $(filter kind,$(CLUSTER))
 # $(call lab,A,B) is A for the embedded cluster and B for kind.
-lab = $(if $(filter-out embedded kind,$(CLUSTER)),$(error CLUSTER is "$(CLUSTER)": set it to embedded or kind, or to nothing, which means embedded),$(if $(on_kind),$(2),$(1)))
+lab = $(if $(on_kind),$(2),$(1))
 
 LABCLUSTER_DIR ?= $(if $(on_kind),.labcluster-kind,.labcluster)
 NODES ?= 3
 
 labcluster_sources := $(filter-out %_test.go,$(wildcard labs/controlplane/*.go labs/controlplane/internal/*/*.go)) \
-	$(wildcard labs/controlplane/stages/*) labs/controlplane/audit-policy.yaml labs/controlplane/go.mod labs/controlplane/go.sum
+	$(wildcard labs/controlplane/kwok/*) labs/controlplane/audit-policy.yaml labs/controlplane/go.mod labs/controlplane/go.sum
 
 # The version of Kubernetes is that of the module, and the server says so.
 kubernetes_version := $(shell sed -n 's,^	k8s.io/kubernetes \(v[0-9.]*\)$$,\1,p' labs/controlplane/go.mod)

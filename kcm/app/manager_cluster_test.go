@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -92,9 +93,11 @@ func freePort(t *testing.T) string {
 
 func (r *replica) waitForLog(t *testing.T, text string) {
 	t.Helper()
-	clustertest.Eventually(t, fmt.Sprintf("kcm logs %q", text), func(context.Context) (bool, string, error) {
-		log := r.Log.String()
-		return strings.Contains(log, text), log, nil
+	clustertest.Eventually(t, fmt.Sprintf("kcm logs %q", text), func(context.Context) error {
+		if log := r.Log.String(); !strings.Contains(log, text) {
+			return errors.New(log)
+		}
+		return nil
 	})
 }
 
@@ -129,9 +132,11 @@ func (r *replica) get(t *testing.T, path string) (int, string) {
 func (r *replica) waitUntilServing(t *testing.T) {
 	t.Helper()
 	r.waitUntilLeading(t)
-	clustertest.Eventually(t, "kcm recognises the admin", func(context.Context) (bool, string, error) {
-		code, body := r.get(t, "/metrics")
-		return code == http.StatusOK, body, nil
+	clustertest.Eventually(t, "kcm recognises the admin", func(context.Context) error {
+		if code, body := r.get(t, "/metrics"); code != http.StatusOK {
+			return errors.New(body)
+		}
+		return nil
 	})
 }
 

@@ -49,8 +49,8 @@ type auditLine struct {
 	} `json:"responseStatus"`
 }
 
-// ReadAuditLog reads the audit log at path. A last line that is still being written is left out.
-func ReadAuditLog(path string, keep func(AuditEvent) bool) ([]AuditEvent, error) {
+// readAuditLog reads the audit log at path. A last line that is still being written is left out.
+func readAuditLog(path string, keep func(AuditEvent) bool) ([]AuditEvent, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil // nothing was asked of the server yet

@@ -9,8 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // modulePath is the module in whose directory bin/labcluster lives.
@@ -83,25 +87,16 @@ func makeTarget(ctx context.Context, root string, progress io.Writer, args ...st
 		return errors.New("make is not installed")
 	}
 	if err != nil && last.Len() > 0 {
-		return fmt.Errorf("%w: %s", err, lastLine(last.String()))
+		return fmt.Errorf("%w: %s", err, process.LastLines(last.String(), 1))
 	}
 	return err
 }
 
 func withoutMakeVariables(env []string) []string {
-	var kept []string
-	for _, entry := range env {
+	return slices.DeleteFunc(env, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		if name != "MAKEFLAGS" && name != "MFLAGS" && name != "MAKELEVEL" && name != "MAKEOVERRIDES" {
-			kept = append(kept, entry)
-		}
-	}
-	return kept
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
+		return slices.Contains([]string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"}, name)
+	})
 }
 
 // Lock takes an exclusive lock on a file, waiting for it, and returns what releases it. Processes that build the same thing
@@ -110,13 +105,5 @@ func Lock(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return func() { file.Close() }, nil
+	return lockedfile.MutexAt(path).Lock()
 }

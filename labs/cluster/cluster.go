@@ -2,44 +2,25 @@ package cluster
 
 import (
 	"context"
-	"os/exec"
+	"errors"
+	"fmt"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kcm-book/kcm-book/labs/cluster/directory"
 )
 
 // Cluster is a control plane with nodes: an embedded lab cluster or a kind cluster.
 // All methods may be called concurrently.
-type Cluster interface {
-	// Dir is the directory that holds all files of the cluster.
-	Dir() string
+type Cluster struct {
+	Platform
+	files   directory.Files
+	configs map[User]*rest.Config
+}
 
-	// Server is the URL of the API server.
-	Server() string
-
-	// Kubeconfig is the path of a self-contained kubeconfig of the user.
-	Kubeconfig(User) string
-
-	// RESTConfig returns a new client configuration for the user, without client-side rate limits.
-	RESTConfig(User) *rest.Config
-
-	// ServiceAccountKeyFile is the path of the PEM private key with which service-account tokens are to be signed.
-	// The API server signs with it and trusts it.
-	ServiceAccountKeyFile() string
-
-	// NextServiceAccountKeyFile is the path of a second PEM private key. The API server trusts it too but does not sign
-	// with it: with it, key rotation can be tried.
-	NextServiceAccountKeyFile() string
-
-	// RootCAFile is the path of the PEM certificate of the CA that signed the API server's certificate.
-	RootCAFile() string
-
-	// AuditLog is the path of the API server's audit log: JSON lines, one for each completed request, flushed at once.
-	AuditLog() string
-
-	// AuditEvents reads the audit log as far as it is written and returns the events for which keep returns true,
-	// oldest first. A nil keep keeps all.
-	AuditEvents(keep func(AuditEvent) bool) ([]AuditEvent, error)
-
+// Platform is what a cluster runs on, and what breaks and ends it.
+type Platform interface {
 	// Kill kills a component with SIGKILL. It stays dead until Restart. It is an error if it does not run.
 	Kill(context.Context, Component) error
 
@@ -53,14 +34,7 @@ type Cluster interface {
 	// ready.
 	Restart(context.Context, Component) error
 
-	// Reference returns the command that runs the original kube-controller-manager, that of bin/labcluster, on this
-	// cluster as the user Reference, each loop with its own service account, and with no open port. The given flags come
-	// last and win, so "--secure-port=12345" makes it serve. The caller starts it, leaves its standard input alone and
-	// waits for it; the end of ctx sends it SIGTERM, and the end of the calling process, in whatever way, ends it too.
-	Reference(ctx context.Context, flags ...string) *exec.Cmd
-
-	// Close stops the cluster and removes its files, if Start made it; a cluster that was up before stays as it is.
-	// Only the first call has an effect.
+	// Close ends the cluster and removes its files. Only the first call has an effect.
 	Close() error
 }
 
@@ -79,8 +53,8 @@ const (
 	Reference User = "reference"
 )
 
-// Component is a process of the control plane.
-type Component string
+// Component is the name of a process of the control plane.
+type Component = string
 
 // The components of a cluster.
 const (
@@ -90,3 +64,49 @@ const (
 	// Kwok plays the kubelets of all nodes. A kind cluster has none.
 	Kwok Component = "kwok"
 )
+
+// newCluster returns the cluster that runs on a platform, with its kubeconfigs read.
+func newCluster(platform Platform, files directory.Files) (*Cluster, error) {
+	c := &Cluster{Platform: platform, files: files, configs: map[User]*rest.Config{}}
+	for user, path := range files.Kubeconfigs {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("read kubeconfig of %s: %w", user, err), c.Close())
+		}
+		config.QPS = -1
+		c.configs[User(user)] = config
+	}
+	return c, nil
+}
+
+// Dir is the directory that holds all files of the cluster.
+func (c *Cluster) Dir() string { return c.files.Dir }
+
+// Server is the URL of the API server.
+func (c *Cluster) Server() string { return c.files.Server }
+
+// Kubeconfig is the path of a self-contained kubeconfig of the user.
+func (c *Cluster) Kubeconfig(user User) string { return c.files.Kubeconfigs[string(user)] }
+
+// RESTConfig returns a new client configuration for the user, without client-side rate limits.
+func (c *Cluster) RESTConfig(user User) *rest.Config { return rest.CopyConfig(c.configs[user]) }
+
+// ServiceAccountKeyFile is the path of the PEM private key with which service-account tokens are to be signed.
+// The API server signs with it and trusts it.
+func (c *Cluster) ServiceAccountKeyFile() string { return c.files.ServiceAccountKey }
+
+// NextServiceAccountKeyFile is the path of a second PEM private key. The API server trusts it too but does not sign
+// with it: with it, key rotation can be tried.
+func (c *Cluster) NextServiceAccountKeyFile() string { return c.files.NextServiceAccountKey }
+
+// RootCAFile is the path of the PEM certificate of the CA that signed the API server's certificate.
+func (c *Cluster) RootCAFile() string { return c.files.RootCA }
+
+// AuditLog is the path of the API server's audit log: JSON lines, one for each completed request, flushed at once.
+func (c *Cluster) AuditLog() string { return c.files.AuditLog }
+
+// AuditEvents reads the audit log as far as it is written and returns the events for which keep returns true,
+// oldest first. A nil keep keeps all.
+func (c *Cluster) AuditEvents(keep func(AuditEvent) bool) ([]AuditEvent, error) {
+	return readAuditLog(c.files.AuditLog, keep)
+}

@@ -1,8 +1,9 @@
 // Package cluster gives tests, labs and the demo a Kubernetes control plane to run controllers on.
 //
 // [Start] starts what CLUSTER in the environment names. Without it, that is the embedded lab cluster (bin/labcluster: etcd,
-// kube-apiserver, kube-scheduler, and kwok for the nodes) attached to the calling process, in a directory of its own.
-// [Running] uses one that is already up, such as the one that `make cluster` left running.
+// kube-apiserver, kube-scheduler, and kwok for the nodes) attached to the calling process, in a directory of its own. It
+// never uses the cluster that `make cluster` has left running: two controller managers on one cluster fight over the same
+// objects.
 //
 // What is guaranteed:
 //   - When Start returns, the nodes are Ready, and a pod that is created is scheduled and, about a second later, Ready.
@@ -23,11 +24,9 @@
 //     node has room for 110 pods.
 //   - The control plane is kubeadm's, in the one node. kind's own controller manager has run until DNS was up, so that
 //     the first namespaces have what it creates; then it was taken away, and its Lease is free.
-//   - A component that crashes is started again by the kubelet; one that was killed with [Cluster.Kill] is not.
+//   - A component that crashes is started again by the kubelet; one that was killed with Kill is not.
 //   - A process that is killed leaves its cluster behind. The next Start of the same user removes it.
 //   - The node image is that of kind's release for our minor version. KIND_NODE_IMAGE in the environment names another.
 //
-// Two controller managers on one cluster fight over the same objects, so a test of a loop never uses a cluster that
-// somebody else may be using: Start always makes a new one, and only Running and Attach, which say so in their names,
-// share one.
+// Each is a package of its own, embedded and kind.
 package cluster

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
-	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/supervised"
 )
 
 // How long `down` waits for a supervisor to end everything.
@@ -27,7 +27,7 @@ type exitError struct {
 	code int
 }
 
-// Exit codes other than 1. Package cluster knows the second.
+// Exit codes other than 1.
 const (
 	exitIncomplete = 3 // the cluster runs, but not all of its components, or files are missing
 	exitNotRunning = 4 // no cluster runs in the directory; other commands end with it too
@@ -94,7 +94,7 @@ func (c cluster) downDead(out io.Writer) error {
 	defer lock.Close()
 	for name, pid := range c.Pids {
 		// The id may belong to somebody else's process by now.
-		if name != supervisorName && process.Belongs(process.CommandLine(pid), name, c.Dir) {
+		if name != supervisorName && supervised.Belongs(supervised.CommandLine(pid), name, c.Dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -142,7 +142,7 @@ func showStatus(dir string, out io.Writer) error {
 }
 
 // incomplete returns an error that says what to do if not all of the cluster is there and runs.
-func (c cluster) incomplete(statuses []process.Status) error {
+func (c cluster) incomplete(statuses []supervised.Status) error {
 	if err := c.Check(); err != nil {
 		return exitError{err, exitIncomplete}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
-	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/supervised"
 )
 
 // How long the supervisor may take to answer, and how much longer when it restarts a component. It is quick, unless it is
@@ -94,8 +94,8 @@ func (s *supervisor) serveControl(down func()) (end func(), err error) {
 }
 
 // status lists the supervisor and its components.
-func (s *supervisor) status() []process.Status {
-	all := []process.Status{process.Self(supervisorName)}
+func (s *supervisor) status() []supervised.Status {
+	all := []supervised.Status{supervised.Self(supervisorName)}
 	for _, name := range componentNames {
 		all = append(all, s.processes[name].Status())
 	}
@@ -103,11 +103,11 @@ func (s *supervisor) status() []process.Status {
 }
 
 type controlAnswer struct {
-	Error    string           `json:"error,omitempty"`
-	Statuses []process.Status `json:"statuses,omitempty"`
+	Error    string              `json:"error,omitempty"`
+	Statuses []supervised.Status `json:"statuses,omitempty"`
 }
 
-func answer(w http.ResponseWriter, statuses []process.Status, err error) {
+func answer(w http.ResponseWriter, statuses []supervised.Status, err error) {
 	a := controlAnswer{Statuses: statuses}
 	if err != nil {
 		a.Error = err.Error()
@@ -136,7 +136,7 @@ func openRunning(dir string) (cluster, error) {
 }
 
 // ask sends a command to the cluster's supervisor.
-func (c cluster) ask(method, path string, timeout time.Duration) ([]process.Status, error) {
+func (c cluster) ask(method, path string, timeout time.Duration) ([]supervised.Status, error) {
 	if err := os.Chdir(c.Dir); err != nil {
 		return nil, err
 	}

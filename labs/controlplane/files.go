@@ -11,14 +11,14 @@ import (
 
 // writeConfig writes the configuration files of the components.
 func (c cluster) writeConfig() error {
-	stages, err := kwokStages()
+	kwok, err := kwokConfiguration()
 	if err != nil {
 		return err
 	}
 	for name, content := range map[string]string{
 		"audit-policy.yaml": auditPolicy,
 		"scheduler.yaml":    c.schedulerConfig(),
-		"kwok.yaml":         stages,
+		"kwok.yaml":         kwok,
 	} {
 		if err := os.WriteFile(c.Path("config", name), []byte(content), 0o600); err != nil {
 			return err

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/pki"
-	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/supervised"
 )
 
 // How long one look at a component may take.
@@ -61,7 +61,7 @@ func httpClient(ca *pki.Authority, pair pki.KeyPair) (*http.Client, error) {
 }
 
 // ready returns nil if the component can be used.
-func (p *probes) ready(ctx context.Context, component *process.Process) error {
+func (p *probes) ready(ctx context.Context, component *supervised.Process) error {
 	switch component.Name {
 	case etcdName:
 		return get(ctx, p.etcd, loopback(p.ports.etcd)+"/health")

@@ -19,7 +19,7 @@ import (
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/pki"
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/ports"
-	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/supervised"
 )
 
 const (
@@ -36,7 +36,7 @@ type supervisor struct {
 	cluster   cluster
 	lock      *directory.Lock
 	pki       *pki.Credentials
-	processes map[string]*process.Process
+	processes map[string]*supervised.Process
 	probes    *probes
 	progress  io.Writer
 	log       *log.Logger
@@ -187,9 +187,9 @@ func (s *supervisor) configure() error {
 	if err := errors.Join(c.writeConfig(), c.writeKubeconfigs(s.pki), c.Save()); err != nil {
 		return err
 	}
-	s.processes = map[string]*process.Process{}
+	s.processes = map[string]*supervised.Process{}
 	for name, args := range c.arguments(p) {
-		s.processes[name] = &process.Process{Name: name, Args: args, Env: c.environment(), Log: c.Log(name), OnExit: s.crashed}
+		s.processes[name] = &supervised.Process{Name: name, Args: args, Env: c.environment(), Log: c.Log(name), OnExit: s.crashed}
 	}
 	s.probes, err = newProbes(c, s.pki, p)
 	return err

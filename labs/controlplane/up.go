@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
-	"github.com/kcm-book/kcm-book/labs/controlplane/internal/process"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/supervised"
 )
 
 // The word on standard input that makes the supervisor stay when that ends.
@@ -95,8 +95,8 @@ func detachOutput(c cluster) {
 		return // the directory is gone, and the supervisor will soon be too
 	}
 	defer log.Close()
-	_ = process.Redirect(log, 1)
-	_ = process.Redirect(log, 2)
+	_ = supervised.Redirect(log, 1)
+	_ = supervised.Redirect(log, 2)
 }
 
 // upDetached starts the supervisor in a session of its own, waits until the cluster is ready and leaves it running.

@@ -44,7 +44,7 @@ type Manager struct {
 // KCM is a program that is kcm, on a cluster, or on none if c is nil. Earlier
 // chapters' do not know all flags, so it is asked which it has, and for its
 // controllers. Variables are added to its environment.
-func KCM(ctx context.Context, c cluster.Cluster, program string, variables ...string) (*Manager, error) {
+func KCM(ctx context.Context, c *cluster.Cluster, program string, variables ...string) (*Manager, error) {
 	m := &Manager{Name: "kcm"}
 	m.byItself = func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, program, args...)
@@ -73,13 +73,13 @@ func KCM(ctx context.Context, c cluster.Cluster, program string, variables ...st
 
 // InPod has the kubelet of a kind cluster run the kcm of the module in dir as a
 // static pod, with the flags that kubeadm gives the original, and no others.
-func (m *Manager) InPod(c cluster.Cluster, dir string) {
+func (m *Manager) InPod(c *cluster.Cluster, dir string) {
 	m.pod = func(ctx context.Context) (*cluster.StaticPod, error) { return cluster.RunStaticPod(ctx, c, dir) }
 }
 
 // Original is the original kube-controller-manager on a cluster, or on none if c
 // is nil.
-func Original(ctx context.Context, c cluster.Cluster, loops []string) (*Manager, error) {
+func Original(ctx context.Context, c *cluster.Cluster, loops []string) (*Manager, error) {
 	binary, err := cluster.Binary(ctx, os.Stderr)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ import (
 // same time, if each has a namespace of its own.
 type Setting struct {
 	// Cluster is nil where scripts only run the manager by itself.
-	Cluster cluster.Cluster
+	Cluster *cluster.Cluster
 	// Manager is the controller manager that scripts start.
 	Manager *Manager
 	// LoopsRun tells that a manager runs all loops already (see [Setting.RunLoops]).

@@ -59,7 +59,7 @@ func sharedFlags() []string {
 }
 
 // flags are the whole command line, the same for both.
-func (s subject) flags(c cluster.Cluster) []string {
+func (s subject) flags(c *cluster.Cluster) []string {
 	flags := sharedFlags()
 	if s.allLoops {
 		flags = append(flags, "--controllers=*")

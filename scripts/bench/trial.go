@@ -23,7 +23,7 @@ type trial struct {
 	bench   *bench
 	subject subject
 	result  *result
-	cluster cluster.Cluster
+	cluster *cluster.Cluster
 	client  kubernetes.Interface
 	watch   *watch
 	// died ends the trial when a controller manager has ended by itself.
@@ -74,7 +74,7 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 
 // newClient returns a client without limits that speaks what controllers
 // speak.
-func newClient(c cluster.Cluster) (kubernetes.Interface, error) {
+func newClient(c *cluster.Cluster) (kubernetes.Interface, error) {
 	config := c.RESTConfig(cluster.Admin)
 	config.UserAgent = "bench"
 	config.ContentType = runtime.ContentTypeProtobuf

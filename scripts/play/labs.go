@@ -89,14 +89,14 @@ func playAll(ctx context.Context, words []string) error {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	var mu sync.Mutex
+	rows := make([]string, len(labs)) // of the table
 	var failed []string
 	done := 0
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
-	for _, l := range labs {
+	for i, l := range labs {
 		group.Go(func() error {
 			var told strings.Builder
 			began := time.Now()
@@ -112,13 +112,15 @@ func playAll(ctx context.Context, words []string) error {
 				fmt.Println(err)
 			}
 			fmt.Fprintf(os.Stderr, "labs: %d of %d: %s %s, %.0f s\n", done, len(labs), mark, l.name, time.Since(began).Seconds())
-			fmt.Fprintf(table, "%s\t%s\t%.1f s\n", l.name, mark, time.Since(began).Seconds())
+			rows[i] = fmt.Sprintf("%s\t%s\t%.1f s\n", l.name, mark, time.Since(began).Seconds())
 			return ctx.Err()
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, strings.Join(rows, ""))
 	fmt.Fprintf(table, "all\t\t%.1f s\n", time.Since(begin).Seconds())
 	if err := table.Flush(); err != nil {
 		return err
@@ -213,7 +215,7 @@ func placeOf(name string) (place, error) {
 	return p, nil
 }
 
-func startCluster(ctx context.Context, narrator play.Narrator) (cluster.Cluster, error) {
+func startCluster(ctx context.Context, narrator play.Narrator) (*cluster.Cluster, error) {
 	if os.Getenv("KUBECONFIG") != "" {
 		narrator.Say("KUBECONFIG names a cluster of yours. It is left alone, and another one is started.")
 	}

@@ -57,13 +57,12 @@ func createToken(t *testing.T, client kubernetes.Interface, namespace, account, 
 func waitForToken(t *testing.T, client kubernetes.Interface, namespace, name string) *corev1.Secret {
 	t.Helper()
 	var secret *corev1.Secret
-	clustertest.Eventually(t, fmt.Sprintf("secret %s has a token", name), func(ctx context.Context) (bool, string, error) {
-		var err error
+	clustertest.Eventually(t, fmt.Sprintf("secret %s has a token", name), func(ctx context.Context) (err error) {
 		secret, err = client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
+		if err == nil && len(secret.Data["token"]) == 0 {
+			err = fmt.Errorf("annotations %v, data %v", secret.Annotations, slices.Sorted(maps.Keys(secret.Data)))
 		}
-		return len(secret.Data["token"]) > 0, fmt.Sprintf("annotations %v, data %v", secret.Annotations, slices.Sorted(maps.Keys(secret.Data))), nil
+		return err
 	})
 	return secret
 }
@@ -84,7 +83,7 @@ func updateSecret(t *testing.T, client kubernetes.Interface, namespace, name str
 
 // whoIs asks the API server who the bearer of the token in secret is, the way
 // a pod does: it trusts the CA that lies next to the token.
-func whoIs(t *testing.T, on cluster.Cluster, secret *corev1.Secret) authenticationv1.UserInfo {
+func whoIs(t *testing.T, on *cluster.Cluster, secret *corev1.Secret) authenticationv1.UserInfo {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{
 		Host:            on.Server(),
@@ -98,7 +97,7 @@ func whoIs(t *testing.T, on cluster.Cluster, secret *corev1.Secret) authenticati
 }
 
 // runTokens runs the token loop with one signing key until stop is called.
-func runTokens(t *testing.T, on cluster.Cluster, keyFile string) (stop func()) {
+func runTokens(t *testing.T, on *cluster.Cluster, keyFile string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -141,7 +140,7 @@ func headerOf(t *testing.T, secret *corev1.Secret) jose.Header {
 
 // trustRSAKey makes an RSA key, has the API server trust it besides its own,
 // and returns the file of the private key.
-func trustRSAKey(t *testing.T, on cluster.Cluster) string {
+func trustRSAKey(t *testing.T, on *cluster.Cluster) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)

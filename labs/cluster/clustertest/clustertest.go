@@ -5,34 +5,28 @@
 //	func TestSomething(t *testing.T) {
 //		t.Parallel()
 //		client := clustertest.Client(t)
-//		namespace := clustertest.Namespace(t)
 //		...
-//		clustertest.Eventually(t, "the pod is Ready", func(ctx context.Context) (bool, string, error) { ... })
+//		clustertest.Eventually(t, "the pod is Ready", func(ctx context.Context) error { ... })
 //	}
 //
 // The cluster is started before the first test and ends after the last; it is never shared with another package or with
-// the cluster of `make cluster`. Tests of one package share it, so each works in a namespace of its own. It is always an
-// embedded one, whatever CLUSTER in the environment says.
+// the cluster of `make cluster`. Tests of one package share it. It is always an embedded one, whatever CLUSTER in the
+// environment says.
 package clustertest
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"go.uber.org/goleak"
 	"k8s.io/client-go/kubernetes"
 
-	"go.uber.org/goleak"
-
+	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
@@ -46,7 +40,7 @@ const (
 )
 
 // shared is the cluster of this test process.
-var shared cluster.Cluster
+var shared *cluster.Cluster
 
 // Main runs the tests of a package with one cluster for them all and exits. It fails the run if goroutines are left when
 // the tests have passed and the cluster is closed. Call it from TestMain.
@@ -58,18 +52,17 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	started, err := cluster.StartEmbedded(context.Background())
-	if err != nil {
+	var err error
+	if shared, err = cluster.StartEmbedded(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "clustertest:", err)
 		return 1
 	}
-	shared = started
 	// Tests wait for the cluster most of the time, not for a processor. A -parallel on the command line comes later and wins.
 	if err := flag.Set("test.parallel", parallelTests); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	if err := started.Close(); err != nil {
+	if err := shared.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "clustertest:", err)
 		code = 1
 	}
@@ -99,7 +92,7 @@ func onlyLists() bool {
 }
 
 // Cluster returns the cluster that Main started.
-func Cluster() cluster.Cluster {
+func Cluster() *cluster.Cluster {
 	if shared == nil {
 		panic("clustertest: no cluster: call clustertest.Main from TestMain")
 	}
@@ -124,96 +117,10 @@ func ClientFor(t testing.TB, user cluster.User) kubernetes.Interface {
 	return client
 }
 
-// Namespace creates a namespace named after the test, with the ServiceAccount "default" that pods need and that no
-// loop creates here. When the test ends, what runs in it is deleted.
-func Namespace(t testing.TB) string {
+// Eventually looks until nothing is missing, and fails the test after 30 seconds with what was seen last, see [await.Until].
+func Eventually(t testing.TB, what string, look func(context.Context) error) {
 	t.Helper()
-	name := BareNamespace(t)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	_, err := Client(t).CoreV1().ServiceAccounts(name).Create(context.Background(), account, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatalf("create ServiceAccount %s/default: %v", name, err)
-	}
-	return name
-}
-
-// BareNamespace is Namespace without the ServiceAccount.
-func BareNamespace(t testing.TB) string {
-	t.Helper()
-	client := Client(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: namespacePrefix(t.Name()),
-		Annotations:  map[string]string{"lab.kcm-book.io/test": t.Name()},
-	}}
-	created, err := client.CoreV1().Namespaces().Create(context.Background(), namespace, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("create namespace: %v", err)
-	}
-	t.Cleanup(func() { deleteWorkloads(t, client, created.Name) })
-	return created.Name
-}
-
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-
-// namespacePrefix makes a test's name fit for a namespace.
-func namespacePrefix(test string) string {
-	name := notInNames.ReplaceAllString(strings.ToLower(test), "-")
-	return strings.Trim(name[:min(len(name), 50)], "-") + "-"
-}
-
-// deleteWorkloads deletes owners before what they own, so that a loop that still runs does not replace what is deleted.
-// The namespace stays: no loop that would remove it runs.
-func deleteWorkloads(t testing.TB, client kubernetes.Interface, namespace string) {
-	ctx, cancel := context.WithTimeout(context.Background(), eventuallyTimeout)
-	defer cancel()
-	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
-	apps, core, batch := client.AppsV1(), client.CoreV1(), client.BatchV1()
-	all := metav1.ListOptions{}
-	background := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
-	err := errors.Join(
-		batch.CronJobs(namespace).DeleteCollection(ctx, background, all),
-		batch.Jobs(namespace).DeleteCollection(ctx, background, all),
-		apps.Deployments(namespace).DeleteCollection(ctx, background, all),
-		apps.DaemonSets(namespace).DeleteCollection(ctx, background, all),
-		apps.StatefulSets(namespace).DeleteCollection(ctx, background, all),
-		apps.ReplicaSets(namespace).DeleteCollection(ctx, background, all),
-		core.ReplicationControllers(namespace).DeleteCollection(ctx, background, all),
-		core.Pods(namespace).DeleteCollection(ctx, now, all),
-	)
-	if err != nil {
-		t.Logf("delete what ran in namespace %s: %v", namespace, err)
-	}
-}
-
-// Eventually calls cond until it is done, and fails the test after 30 seconds, or at once when cond returns an error.
-// What cond has seen is part of the failure message, so that it says what was there instead.
-func Eventually(t testing.TB, what string, cond func(ctx context.Context) (done bool, seen string, err error)) {
-	t.Helper()
-	EventuallyWithin(t, eventuallyTimeout, what, cond)
-}
-
-// EventuallyWithin is Eventually with another deadline.
-func EventuallyWithin(t testing.TB, timeout time.Duration, what string, cond func(ctx context.Context) (done bool, seen string, err error)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for last := "nothing"; ; {
-		done, seen, err := cond(ctx)
-		switch {
-		case ctx.Err() != nil:
-			t.Fatalf("waited %v until %s; last seen: %s", timeout, what, last)
-		case err != nil:
-			t.Fatalf("waiting until %s: %v", what, err)
-		case done:
-			return
-		}
-		last = seen
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited %v until %s; last seen: %s", timeout, what, last)
-		case <-ticker.C:
-		}
+	if err := await.Until(t.Context(), pollInterval, eventuallyTimeout, what, look); err != nil {
+		t.Fatal(err)
 	}
 }

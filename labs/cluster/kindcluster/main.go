@@ -1,5 +1,5 @@
-// Command kindcluster is what make's targets run with CLUSTER=kind: it starts a kind cluster that stays, shows it and ends
-// it. The directory of the cluster's files is that of labs/cluster.
+// Command kindcluster is what make's targets run with CLUSTER=kind: it starts a kind cluster that stays, shows it, runs
+// kubectl on it and ends it.
 package main
 
 import (
@@ -9,16 +9,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/cluster/kind"
 )
 
 func main() {
@@ -37,16 +32,15 @@ func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
 		return errors.New("give it up, status or down and a directory, kubectl, a directory and kubectl's arguments, or image and a file")
 	}
-	dir := args[1]
 	switch args[0] {
 	case "up":
-		return up(ctx, dir)
+		return up(ctx, args[1])
 	case "status":
-		return status(ctx, dir)
+		return kind.Status(ctx, args[1], os.Stdout)
 	case "down":
-		return down(dir)
+		return down(args[1])
 	case "kubectl":
-		return kubectl(dir, args[2:])
+		return kubectl(ctx, args[1], args[2:])
 	case "image":
 		return image(ctx, args[1])
 	}
@@ -65,30 +59,22 @@ No controller manager runs.
 `
 
 func up(ctx context.Context, dir string) error {
-	begin := time.Now()
-	c, err := cluster.KindUp(ctx, dir, os.Stderr)
-	if err != nil {
-		return err
-	}
-	fmt.Printf(usage, time.Since(begin).Seconds(), c.Server(), c.Kubeconfig(cluster.Admin))
-	return nil
-}
-
-func image(ctx context.Context, file string) error {
 	root, err := cluster.Root()
 	if err != nil {
 		return err
 	}
-	if err := cluster.WriteManagerImage(ctx, root, file); err != nil {
+	begin := time.Now()
+	files, err := kind.Up(ctx, root, dir, os.Stderr)
+	if err != nil {
 		return err
 	}
-	fmt.Printf("%s is in %s: docker load --input %[2]s, or kind load image-archive %[2]s\n", cluster.ManagerImage, file)
+	fmt.Printf(usage, time.Since(begin).Seconds(), files.Server, files.Kubeconfigs[string(cluster.Admin)])
 	return nil
 }
 
 func down(dir string) error {
-	err := cluster.KindDown(dir)
-	if errors.Is(err, cluster.ErrNotRunning) {
+	err := kind.Down(dir)
+	if errors.Is(err, kind.ErrNotRunning) {
 		fmt.Printf("kind: no cluster in %s, nothing to do\n", dir)
 		return nil
 	}
@@ -98,53 +84,29 @@ func down(dir string) error {
 	return err
 }
 
-// status shows the node and the components that run in it.
-func status(ctx context.Context, dir string) error {
-	c, err := cluster.AttachKind(dir)
+// kubectl becomes the kubectl of bin/labcluster, as the admin of the cluster.
+func kubectl(ctx context.Context, dir string, args []string) error {
+	kubeconfig, err := kind.Kubeconfig(dir)
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(c.RESTConfig(cluster.Admin))
+	binary, err := cluster.Binary(ctx, os.Stderr)
 	if err != nil {
 		return err
 	}
-	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	pods, err := client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s in %s\n\n", c.Server(), c.Dir())
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "WHAT\tNAME\tREADY")
-	for _, node := range nodes.Items {
-		ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		})
-		fmt.Fprintf(table, "node\t%s\t%t\n", node.Name, ready)
-	}
-	for _, pod := range pods.Items {
-		ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
-		fmt.Fprintf(table, "pod\t%s\t%t\n", pod.Name, ready)
-	}
-	return table.Flush()
+	command := append([]string{binary, "kubectl", "--kubeconfig", kubeconfig}, args...)
+	env := append(os.Environ(), "KUBECACHEDIR="+filepath.Join(dir, "kubectl-cache"))
+	return syscall.Exec(binary, command, env)
 }
 
-// kubectl becomes the kubectl of bin/labcluster, as the admin of the cluster.
-func kubectl(dir string, args []string) error {
-	c, err := cluster.AttachKind(dir)
+func image(ctx context.Context, file string) error {
+	root, err := cluster.Root()
 	if err != nil {
 		return err
 	}
-	binary, err := cluster.Binary(context.Background(), os.Stderr)
-	if err != nil {
+	if err := kind.WriteManagerImage(ctx, root, file); err != nil {
 		return err
 	}
-	command := append([]string{binary, "kubectl", "--kubeconfig", c.Kubeconfig(cluster.Admin)}, args...)
-	env := append(os.Environ(), "KUBECACHEDIR="+filepath.Join(c.Dir(), "kubectl-cache"))
-	return syscall.Exec(binary, command, env)
+	fmt.Printf("%s is in %s: docker load --input %[2]s, or kind load image-archive %[2]s\n", kind.ManagerImage, file)
+	return nil
 }

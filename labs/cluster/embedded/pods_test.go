@@ -1,7 +1,8 @@
-package cluster_test
+package embedded_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func restarted(policy corev1.RestartPolicy) func(*corev1.Pod) {
 
 func TestAPodIsReadyAboutASecondAfterItWasCreated(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	begin := time.Now()
 	create(t, namespace, newPod("web"))
 	running := untilPod(t, namespace, "web", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
@@ -58,7 +59,7 @@ func TestAPodIsReadyAboutASecondAfterItWasCreated(t *testing.T) {
 
 func TestReadinessWaitsAsLongAsTheAnnotationOrTheFlagSays(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	begin := time.Now()
 	// On a busy machine one pod may have to wait, but hardly all of them.
 	quick := []string{"quick-1", "quick-2", "quick-3"}
@@ -95,7 +96,7 @@ func readyAfterStart(t *testing.T, namespace, pod string) time.Duration {
 
 func TestWhatNeverGetsReadyIsNotReadyWhenOthersAre(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	create(t, namespace, newPod("broken", withImage("registry.example.com:5000/web:broken")))
 	create(t, namespace, newPod("never", annotated("ready-after", "never")))
 	create(t, namespace, newPod("flagged", flagging("--ready-after", "never")))
@@ -119,7 +120,7 @@ func TestWhatNeverGetsReadyIsNotReadyWhenOthersAre(t *testing.T) {
 
 func TestReadinessGatesCount(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	create(t, namespace, newPod("gated", func(p *corev1.Pod) {
 		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 	}))
@@ -140,7 +141,7 @@ func TestReadinessGatesCount(t *testing.T) {
 
 func TestInitContainersRunFirst(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	create(t, namespace, newPod("init", func(p *corev1.Pod) {
 		always := corev1.ContainerRestartPolicyAlways
 		p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "web:1"}, {Name: "sidecar", Image: "web:1", RestartPolicy: &always}}
@@ -155,7 +156,7 @@ func TestInitContainersRunFirst(t *testing.T) {
 
 func TestContainersEndAsTheirCommandFlagsOrAnnotationsAsk(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	never, onFailure := restarted(corev1.RestartPolicyNever), restarted(corev1.RestartPolicyOnFailure)
 	cases := []struct {
 		name  string
@@ -194,7 +195,7 @@ func TestContainersEndAsTheirCommandFlagsOrAnnotationsAsk(t *testing.T) {
 
 func TestContainersThatAreToRunAlwaysAreRestarted(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	create(t, namespace, newPod("crash", commanded("sh", "-c", "exit 1")))
 	create(t, namespace, newPod("loop", restarted(corev1.RestartPolicyNever), commanded("sh", "-c", "while true; do sleep 0; done")))
 	pod := untilPod(t, namespace, "crash", "was restarted", func(p *corev1.Pod) bool {
@@ -205,18 +206,19 @@ func TestContainersThatAreToRunAlwaysAreRestarted(t *testing.T) {
 	untilPod(t, namespace, "loop", "runs on and is Ready", isReady)
 }
 
-// untilGone waits until a pod is gone and returns how long that took.
-func untilGone(t *testing.T, namespace, name string) time.Duration {
+// untilGone waits until a pod is gone.
+func untilGone(t *testing.T, namespace, name string) {
 	t.Helper()
-	begin := time.Now()
-	clustertest.Eventually(t, "pod "+name+" is gone", func(ctx context.Context) (bool, string, error) {
+	clustertest.Eventually(t, "pod "+name+" is gone", func(ctx context.Context) error {
 		pod, err := clustertest.Client(t).CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, "", nil
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			return fmt.Errorf("still there, deletion: %v", pod.DeletionTimestamp)
 		}
-		return false, "still there, deletion: " + pod.DeletionTimestamp.String(), err
+		return err
 	})
-	return time.Since(begin)
 }
 
 func deletePod(t *testing.T, namespace, name string, grace int64) {
@@ -240,14 +242,16 @@ func TestDeletionHonoursTheGracePeriod(t *testing.T) {
 		{"deaf", 3, newPod("deaf", annotated("stop-after", "1h")), 1900 * time.Millisecond, 15 * time.Second},
 		{"forced", 0, newPod("forced", annotated("stop-after", "1h")), 0, 5 * time.Second},
 	}
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			create(t, namespace, c.pod)
 			untilPod(t, namespace, c.pod.Name, "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+			begin := time.Now()
 			deletePod(t, namespace, c.pod.Name, c.grace)
-			took := untilGone(t, namespace, c.pod.Name)
+			untilGone(t, namespace, c.pod.Name)
+			took := time.Since(begin)
 			require.GreaterOrEqual(t, took, c.least)
 			require.Less(t, took, c.bound)
 		})
@@ -256,7 +260,7 @@ func TestDeletionHonoursTheGracePeriod(t *testing.T) {
 
 func TestADeletedPodWithAFinalizerEndsButStays(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	create(t, namespace, newPod("kept", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/keep"} }))
 	untilPod(t, namespace, "kept", "is Ready", isReady)
 	deletePod(t, namespace, "kept", 30)

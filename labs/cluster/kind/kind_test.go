@@ -1,4 +1,4 @@
-package cluster_test
+package kind_test
 
 import (
 	"bufio"
@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +23,37 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	kind "sigs.k8s.io/kind/pkg/cluster"
+	sigskind "sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 
+	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
+	"github.com/kcm-book/kcm-book/labs/cluster/kind"
 )
+
+// childVariable makes the test binary a program that starts a cluster and waits, so that a test can kill it.
+const childVariable = "CLUSTER_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) == "" {
+		os.Exit(m.Run())
+	}
+	c, err := cluster.Start(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(c.Dir())
+	select {}
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	root, err := cluster.Root()
+	require.NoError(t, err)
+	return root
+}
 
 // onKind skips a test that creates kind clusters, unless that is asked for.
 func onKind(t *testing.T) {
@@ -41,7 +66,7 @@ func onKind(t *testing.T) {
 // skipWithoutEngine skips the test if that is why Start has failed.
 func skipWithoutEngine(t *testing.T, err error) {
 	t.Helper()
-	if errors.Is(err, cluster.ErrNoEngine) {
+	if errors.Is(err, kind.ErrNoEngine) {
 		t.Skipf("NOT TESTED ON KIND: %v", err)
 	}
 }
@@ -53,10 +78,13 @@ func TestKind(t *testing.T) {
 	skipWithoutEngine(t, err)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	client := clientOf(t, c)
+	config := c.RESTConfig(cluster.Admin)
+	config.Timeout = 2 * time.Second // a server that is frozen accepts connections and never answers
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
 	for _, part := range []struct {
 		name string
-		test func(*testing.T, cluster.Cluster, kubernetes.Interface)
+		test func(*testing.T, *cluster.Cluster, kubernetes.Interface)
 	}{
 		{"no controller manager runs and its Lease is free", noControllerManagerRuns},
 		{"the users are those of the embedded cluster", usersAreTheEmbeddedOnes},
@@ -70,29 +98,31 @@ func TestKind(t *testing.T) {
 	}
 }
 
-func noControllerManagerRuns(t *testing.T, _ cluster.Cluster, client kubernetes.Interface) {
+func noControllerManagerRuns(t *testing.T, _ *cluster.Cluster, client kubernetes.Interface) {
 	_, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "kube-controller-manager", metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), err)
 	// The kubelet tells of it later than it happens.
-	clustertest.Eventually(t, "the kubelet has taken back its pod", func(ctx context.Context) (bool, string, error) {
+	clustertest.Eventually(t, "the kubelet has taken back its pod", func(ctx context.Context) error {
 		pods, err := client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "component=kube-controller-manager"})
-		if err != nil {
-			return false, "", err
+		if err == nil && len(pods.Items) > 0 {
+			err = errors.New("it is there")
 		}
-		return len(pods.Items) == 0, fmt.Sprintf("%d pods", len(pods.Items)), nil
+		return err
 	})
 	dns, err := client.AppsV1().Deployments("kube-system").Get(t.Context(), "coredns", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, *dns.Spec.Replicas, dns.Status.AvailableReplicas, "DNS is up")
 }
 
-func usersAreTheEmbeddedOnes(t *testing.T, c cluster.Cluster, _ kubernetes.Interface) {
-	groups := map[cluster.User]string{cluster.Admin: "system:masters", cluster.KCM: "kcm-book:kcm", cluster.Reference: "kcm-book:reference"}
-	for user, group := range groups {
-		embedded, here := whoIs(t, clustertest.Cluster().RESTConfig(user)), whoIs(t, c.RESTConfig(user))
-		require.Equal(t, embedded.Username, here.Username)
-		require.Contains(t, embedded.Groups, group)
-		require.Contains(t, here.Groups, group)
+func usersAreTheEmbeddedOnes(t *testing.T, c *cluster.Cluster, _ kubernetes.Interface) {
+	for user, is := range map[cluster.User]struct{ name, group string }{
+		cluster.Admin:     {"kubernetes-admin", "system:masters"},
+		cluster.KCM:       {"system:kube-controller-manager", "kcm-book:kcm"},
+		cluster.Reference: {"system:kube-controller-manager", "kcm-book:reference"},
+	} {
+		self := whoIs(t, c.RESTConfig(user))
+		require.Equal(t, is.name, self.Username)
+		require.Contains(t, self.Groups, is.group)
 		info, err := os.Stat(c.Kubeconfig(user))
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -109,7 +139,7 @@ func whoIs(t *testing.T, config *rest.Config) authenticationv1.UserInfo {
 	return self.Status.UserInfo
 }
 
-func auditLogIsOnTheHost(t *testing.T, c cluster.Cluster, client kubernetes.Interface) {
+func auditLogIsOnTheHost(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
 	_, err := client.CoreV1().Secrets("default").Get(t.Context(), "absent", metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err))
 	events, err := c.AuditEvents(func(e cluster.AuditEvent) bool { return e.Name == "absent" })
@@ -125,7 +155,7 @@ func auditLogIsOnTheHost(t *testing.T, c cluster.Cluster, client kubernetes.Inte
 }
 
 // The original mints the tokens, so this is its test on kind too.
-func referenceMintsTokensWithEitherKey(t *testing.T, c cluster.Cluster, client kubernetes.Interface) {
+func referenceMintsTokensWithEitherKey(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
 	for name, key := range map[string]string{"first": c.ServiceAccountKeyFile(), "next": c.NextServiceAccountKeyFile()} {
 		ctx, cancel := context.WithCancel(t.Context())
 		reference := c.Reference(ctx, "--controllers=serviceaccount-token-controller", "--leader-elect=false", "--service-account-private-key-file="+key)
@@ -154,39 +184,37 @@ func waitForToken(t *testing.T, client kubernetes.Interface, name string) string
 	_, err := client.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{})
 	require.NoError(t, err)
 	var token string
-	clustertest.Eventually(t, "the Secret has a token", func(ctx context.Context) (bool, string, error) {
+	clustertest.Eventually(t, "the Secret has a token", func(ctx context.Context) error {
 		secret, err := client.CoreV1().Secrets("default").Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
+		if token = string(secret.Data[corev1.ServiceAccountTokenKey]); err == nil && token == "" {
+			err = errors.New("none yet")
 		}
-		token = string(secret.Data[corev1.ServiceAccountTokenKey])
-		return token != "", "none yet", nil
+		return err
 	})
 	return token
 }
 
 // flagged is a pod of web with these flags, and with the probe that makes --ready-after count.
 func flagged(name string, flags ...string) *corev1.Pod {
-	return newPod(name, func(p *corev1.Pod) {
-		main := &p.Spec.Containers[0]
-		main.Args = flags
-		main.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1}
-		main.ReadinessProbe.HTTPGet = &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}
-	})
+	probe := &corev1.Probe{PeriodSeconds: 1}
+	probe.HTTPGet = &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1", Args: flags, ReadinessProbe: probe}}},
+	}
 }
 
-func containersObeyFlags(t *testing.T, _ cluster.Cluster, client kubernetes.Interface) {
+func containersObeyFlags(t *testing.T, _ *cluster.Cluster, client kubernetes.Interface) {
 	pods := client.CoreV1().Pods("default")
 	until := func(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 		t.Helper()
 		var pod *corev1.Pod
-		clustertest.EventuallyWithin(t, time.Minute, "pod "+name+" "+what, func(ctx context.Context) (bool, string, error) {
-			var err error
-			if pod, err = pods.Get(ctx, name, metav1.GetOptions{}); err != nil {
-				return false, "", err
+		require.NoError(t, await.Until(t.Context(), 200*time.Millisecond, time.Minute, "pod "+name+" "+what, func(ctx context.Context) (err error) {
+			if pod, err = pods.Get(ctx, name, metav1.GetOptions{}); err == nil && !is(pod) {
+				err = fmt.Errorf("%+v", pod.Status)
 			}
-			return is(pod), fmt.Sprintf("%+v", pod.Status), nil
-		})
+			return err
+		}))
 		return pod
 	}
 	for _, pod := range []*corev1.Pod{
@@ -194,7 +222,10 @@ func containersObeyFlags(t *testing.T, _ cluster.Cluster, client kubernetes.Inte
 		flagged("never", "--ready-after=never"),
 		flagged("fails", "--run-for=2s", "--exit-code=3"),
 		flagged("lingers", "--stop-after=3s"),
-		newPod("broken", withImage("web:broken")),
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: "broken"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:broken"}}},
+		},
 	} {
 		if pod.Name == "fails" {
 			pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -204,7 +235,7 @@ func containersObeyFlags(t *testing.T, _ cluster.Cluster, client kubernetes.Inte
 	}
 	ready := until("later", "is Ready", isReady)
 	started := ready.Status.ContainerStatuses[0].State.Running.StartedAt.Time
-	require.GreaterOrEqual(t, readySince(ready).Sub(started), 3*time.Second, "both are whole seconds")
+	require.GreaterOrEqual(t, readyCondition(ready).LastTransitionTime.Sub(started), 3*time.Second, "both are whole seconds")
 	never := until("never", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	require.False(t, isReady(never))
 	failed := until("fails", "has failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
@@ -217,35 +248,39 @@ func containersObeyFlags(t *testing.T, _ cluster.Cluster, client kubernetes.Inte
 	until("lingers", "is Ready", isReady)
 	begin := time.Now()
 	require.NoError(t, pods.Delete(t.Context(), "lingers", metav1.DeleteOptions{}))
-	clustertest.Eventually(t, "pod lingers is gone", func(ctx context.Context) (bool, string, error) {
-		_, err := pods.Get(ctx, "lingers", metav1.GetOptions{})
-		return apierrors.IsNotFound(err), "still there", nil
+	clustertest.Eventually(t, "pod lingers is gone", func(ctx context.Context) error {
+		if _, err := pods.Get(ctx, "lingers", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there (%v)", err)
+		}
+		return nil
 	})
 	require.GreaterOrEqual(t, time.Since(begin), 3*time.Second)
 	require.Less(t, time.Since(begin), 20*time.Second, "less than its grace period")
 	require.NoError(t, pods.DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}))
 }
 
-func readySince(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.LastTransitionTime.Time
-		}
+// readyCondition is nil for a pod that has none yet.
+func readyCondition(pod *corev1.Pod) *corev1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+	if i < 0 {
+		return nil
 	}
-	return time.Time{}
+	return &pod.Status.Conditions[i]
 }
 
-func componentsDieAndComeBack(t *testing.T, c cluster.Cluster, client kubernetes.Interface) {
+func isReady(pod *corev1.Pod) bool {
+	condition := readyCondition(pod)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+func componentsDieAndComeBack(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
 	namespaces := func() error {
 		_, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 		return err
 	}
 	answers := func() {
 		t.Helper()
-		clustertest.Eventually(t, "the server answers", func(context.Context) (bool, string, error) {
-			err := namespaces()
-			return err == nil, fmt.Sprint(err), nil
-		})
+		clustertest.Eventually(t, "the server answers", func(context.Context) error { return namespaces() })
 	}
 	for _, component := range []cluster.Component{cluster.APIServer, cluster.Etcd, cluster.Scheduler} {
 		require.NoError(t, c.Kill(t.Context(), component))
@@ -280,24 +315,22 @@ func nodesOf(t *testing.T, dir string) []nodes.Node {
 
 func nodesNamed(t *testing.T, name string) []nodes.Node {
 	t.Helper()
-	engine, err := kind.DetectNodeProvider()
+	engine, err := sigskind.DetectNodeProvider()
 	require.NoError(t, err)
-	found, err := kind.NewProvider(engine).ListNodes(name)
+	found, err := sigskind.NewProvider(engine).ListNodes(name)
 	require.NoError(t, err)
 	return found
 }
 
-func orphansAreRemoved(t *testing.T, c cluster.Cluster, client kubernetes.Interface) {
-	dir := filepath.Join(t.TempDir(), "cluster")
+func orphansAreRemoved(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childVariable+"="+dir)
+	child.Env = append(os.Environ(), childVariable+"=1")
 	output, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
 	line, err := bufio.NewReader(output).ReadString('\n')
 	require.NoError(t, err)
-	_, err = strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err, line)
+	dir := strings.TrimSpace(line)
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	left := nodesOf(t, dir)
@@ -309,17 +342,20 @@ func orphansAreRemoved(t *testing.T, c cluster.Cluster, client kubernetes.Interf
 	_, err = cluster.Start(ctx)
 	cancel()
 	require.ErrorIs(t, err, context.Canceled)
-	require.False(t, exists(dir))
+	require.NoDirExists(t, dir)
 	require.NotEmpty(t, nodesOf(t, c.Dir()))
 	_, err = client.CoreV1().Nodes().Get(t.Context(), nodesOf(t, c.Dir())[0].String(), metav1.GetOptions{})
 	require.NoError(t, err, "the one with a living owner goes on")
 }
 
-// cancelWhen calls cancel when the condition holds, unless the context has ended before.
+// cancelWhen calls cancel when the condition holds, or when the context has ended before.
 func cancelWhen(ctx context.Context, cancel func(), holds func() bool) {
-	for ctx.Err() == nil && !holds() {
-		time.Sleep(100 * time.Millisecond)
-	}
+	_ = await.Until(ctx, 100*time.Millisecond, 5*time.Minute, "it is time to cancel", func(context.Context) error {
+		if !holds() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 	cancel()
 }
 
@@ -335,35 +371,35 @@ func TestKindLeavesNothingWhenItsStartIsInterrupted(t *testing.T) {
 		}
 		return name != ""
 	})
-	_, err := cluster.Start(ctx, cluster.WithDir(dir))
+	_, err := kind.Start(ctx, root(t), dir, io.Discard)
 	cancel(nil)
 	skipWithoutEngine(t, err)
 	require.EqualError(t, err, "start kind cluster: the user has had enough")
 	require.Empty(t, nodesNamed(t, strings.TrimSuffix(name, "-control-plane")))
-	require.False(t, exists(dir))
+	require.NoDirExists(t, dir)
 }
 
-func TestKindClustersAreLeftRunningAndAttachedTo(t *testing.T) {
+func TestKindClustersAreLeftRunning(t *testing.T) {
 	onKind(t)
 	dir := filepath.Join(t.TempDir(), "cluster")
-	t.Setenv("LABCLUSTER_DIR", dir)
-	_, err := cluster.Running()
-	require.ErrorIs(t, err, cluster.ErrNotRunning)
+	_, err := kind.Kubeconfig(dir)
+	require.ErrorIs(t, err, kind.ErrNotRunning)
 
-	started, err := cluster.KindUp(t.Context(), dir, t.Output())
+	started, err := kind.Up(t.Context(), root(t), dir, t.Output())
 	skipWithoutEngine(t, err)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = cluster.KindDown(dir) })
-	_, err = cluster.KindUp(t.Context(), dir, t.Output())
+	t.Cleanup(func() { _ = kind.Down(dir) })
+	_, err = kind.Up(t.Context(), root(t), dir, t.Output())
 	require.ErrorContains(t, err, "already holds a kind cluster")
 
-	c, err := cluster.Running()
+	kubeconfig, err := kind.Kubeconfig(dir)
 	require.NoError(t, err)
-	require.Equal(t, started.Server(), c.Server())
-	require.NoError(t, c.Close())
-	require.Len(t, nodesOf(t, dir), 1, "closing leaves it running")
+	require.Equal(t, started.Kubeconfigs["admin"], kubeconfig)
+	var status strings.Builder
+	require.NoError(t, kind.Status(t.Context(), dir, &status))
+	require.Contains(t, status.String(), "pod/kube-apiserver-kcm-book-")
 
-	require.NoError(t, cluster.KindDown(dir))
-	require.False(t, exists(dir))
-	require.ErrorIs(t, cluster.KindDown(dir), cluster.ErrNotRunning)
+	require.NoError(t, kind.Down(dir))
+	require.NoDirExists(t, dir)
+	require.ErrorIs(t, kind.Down(dir), kind.ErrNotRunning)
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/component-base/version"
 )
 
-//go:embed stages
-var stageFiles embed.FS
+//go:embed kwok
+var kwokFiles embed.FS
 
 // kwokOptions are kwok's settings for clusters with a thousand pods.
 const kwokOptions = `apiVersion: config.kwok.x-k8s.io/v1alpha1
@@ -25,9 +25,9 @@ options:
 // includeLab is what an expression begins with that uses the definitions of lab.jq. kwok cannot load jq modules.
 const includeLab = `include "lab";`
 
-// kwokStages returns kwok's configuration: its options, and what nodes and pods do when.
-func kwokStages() (string, error) {
-	definitions, err := stageFiles.ReadFile("stages/lab.jq")
+// kwokConfiguration returns kwok's configuration: its options, and what nodes and pods do when.
+func kwokConfiguration() (string, error) {
+	definitions, err := kwokFiles.ReadFile("kwok/lab.jq")
 	if err != nil {
 		return "", err
 	}
@@ -35,13 +35,13 @@ func kwokStages() (string, error) {
 		includeLab, quotedInYAML(oneLine(string(definitions))),
 		"KUBERNETES_VERSION", version.Get().GitVersion,
 	)
-	names, err := fs.Glob(stageFiles, "stages/*.yaml")
+	names, err := fs.Glob(kwokFiles, "kwok/*.yaml")
 	if err != nil {
 		return "", err
 	}
 	all := kwokOptions
 	for _, name := range names {
-		content, err := stageFiles.ReadFile(name)
+		content, err := kwokFiles.ReadFile(name)
 		if err != nil {
 			return "", fmt.Errorf("read stage: %w", err)
 		}

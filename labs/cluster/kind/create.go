@@ -1,4 +1,4 @@
-package cluster
+package kind
 
 import (
 	"cmp"
@@ -14,25 +14,29 @@ import (
 	"time"
 
 	kind "sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
 	kindlog "sigs.k8s.io/kind/pkg/log"
+
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // create has kind create the cluster.
-func (c *kindCluster) create(ctx context.Context) error {
+func (c *Cluster) create(ctx context.Context) error {
 	created := make(chan error, 1)
 	go func() {
-		created <- c.engine.provider.Create(c.Name,
-			kind.CreateWithV1Alpha4Config(kindConfig(c.Name, nodeImage(), filepath.Join(c.Dir(), sharedName))),
+		created <- c.engine.provider.Create(c.name,
+			kind.CreateWithV1Alpha4Config(config(c.name, nodeImage(), filepath.Join(c.Files.Dir, sharedName))),
 			// Not the one that the user has.
-			kind.CreateWithKubeconfigPath(c.Kubeconfig(Admin)),
+			kind.CreateWithKubeconfigPath(c.Files.Kubeconfigs[admin]),
 			// Its log is wanted if it fails.
 			kind.CreateWithRetain(true),
 		)
 	}()
 	select {
 	case err := <-created:
-		if findErr := c.findNode(); err == nil {
+		var findErr error
+		if c.node, findErr = c.engine.findNode(c.name); err == nil {
 			err = findErr
 		}
 		return c.withLog(ctx, err)
@@ -42,9 +46,9 @@ func (c *kindCluster) create(ctx context.Context) error {
 }
 
 // interrupt ends a creation. Kind takes no context, but it fails when its node is gone.
-func (c *kindCluster) interrupt(created <-chan error) error {
+func (c *Cluster) interrupt(created <-chan error) error {
 	for {
-		if err := c.engine.remove(c.Name); err != nil {
+		if err := c.engine.remove(c.name); err != nil {
 			return err
 		}
 		select {
@@ -69,28 +73,27 @@ func (e engine) remove(name string) error {
 	return nil
 }
 
-// findNode finds the node by the cluster's name.
-func (c *kindCluster) findNode() error {
-	found, err := c.engine.provider.ListNodes(c.Name)
+// findNode finds the node of the named cluster.
+func (e engine) findNode(name string) (nodes.Node, error) {
+	found, err := e.provider.ListNodes(name)
 	if err != nil {
-		return fmt.Errorf("look for the node of kind cluster %s: %w", c.Name, saidBy(err))
+		return nil, fmt.Errorf("look for the node of kind cluster %s: %w", name, saidBy(err))
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("%w: kind cluster %s has no node", ErrNotRunning, c.Name)
+		return nil, fmt.Errorf("%w: kind cluster %s has no node", ErrNotRunning, name)
 	}
-	c.node = found[0]
-	return nil
+	return found[0], nil
 }
 
 // inNode runs a command in the node and returns what it prints. Errors have the last line of what it says.
-func (c *kindCluster) inNode(ctx context.Context, command string, args ...string) (string, error) {
+func (c *Cluster) inNode(ctx context.Context, command string, args ...string) (string, error) {
 	var stdout, stderr strings.Builder
 	err := c.node.CommandContext(ctx, command, args...).SetStdout(&stdout).SetStderr(&stderr).Run()
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	if err != nil {
-		return "", fmt.Errorf("run %s in node %s: %s", command, c.node, cmp.Or(lastLine(stderr.String()), err.Error()))
+		return "", fmt.Errorf("run %s in node %s: %s", command, c.node, cmp.Or(process.LastLines(stderr.String(), 1), err.Error()))
 	}
 	return stdout.String(), nil
 }
@@ -102,17 +105,17 @@ var errorLine = regexp.MustCompile(`(?mi)^(\w+: )?error\b.*`)
 func saidBy(err error) error {
 	if run := (*kindexec.RunError)(nil); errors.As(err, &run) {
 		said := string(run.Output)
-		return errors.New(cmp.Or(errorLine.FindString(said), lastLine(said), run.Error()))
+		return errors.New(cmp.Or(errorLine.FindString(said), process.LastLines(said, 1), run.Error()))
 	}
 	return err
 }
 
 // withLog keeps the log of a node that does not come up, and says where it is.
-func (c *kindCluster) withLog(ctx context.Context, err error) error {
+func (c *Cluster) withLog(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	file, fileErr := os.CreateTemp("", c.Name+"-*.log")
+	file, fileErr := os.CreateTemp("", c.name+"-*.log")
 	if fileErr != nil {
 		return errors.Join(err, fileErr)
 	}
@@ -122,7 +125,7 @@ func (c *kindCluster) withLog(ctx context.Context, err error) error {
 }
 
 // writeLog writes all that may say why a node does not come up. What cannot be had is left out.
-func (c *kindCluster) writeLog(ctx context.Context, w io.Writer) {
+func (c *Cluster) writeLog(ctx context.Context, w io.Writer) {
 	io.WriteString(w, c.engine.log.String())
 	if c.node == nil {
 		return

@@ -1,4 +1,4 @@
-package cluster
+package kind
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	kind "sigs.k8s.io/kind/pkg/cluster"
+
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // ErrNoEngine is returned, wrapped, with CLUSTER=kind when there is no container engine that answers.
@@ -68,7 +70,7 @@ func outputOf(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", errors.New(cmp.Or(lastLine(stderr.String()), err.Error()))
+		return "", errors.New(cmp.Or(process.LastLines(stderr.String(), 1), err.Error()))
 	}
 	return stdout.String(), nil
 }
@@ -83,7 +85,7 @@ func nodeImage() string { return cmp.Or(os.Getenv(imageVariable), pinnedImage) }
 
 // ensureImage pulls the node image if the engine does not have it, and finds out for which processor it is. Kind would
 // pull it itself, but could not be interrupted.
-func (c *kindCluster) ensureImage(ctx context.Context, image string) error {
+func (c *Cluster) ensureImage(ctx context.Context, image string) error {
 	if err := c.inspectImage(ctx, image); err == nil {
 		return nil
 	}
@@ -96,7 +98,7 @@ func (c *kindCluster) ensureImage(ctx context.Context, image string) error {
 	return c.inspectImage(ctx, image)
 }
 
-func (c *kindCluster) inspectImage(ctx context.Context, image string) error {
+func (c *Cluster) inspectImage(ctx context.Context, image string) error {
 	arch, err := runEngine(ctx, c.engine.program, "image", "inspect", "--format={{.Architecture}}", image)
 	c.arch = strings.TrimSpace(arch)
 	return err

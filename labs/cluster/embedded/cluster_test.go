@@ -1,4 +1,4 @@
-package cluster_test
+package embedded_test
 
 import (
 	"context"
@@ -26,8 +26,8 @@ func TestServerReportsTheReleaseItIsBuiltFrom(t *testing.T) {
 	require.Equal(t, "36", version.Minor)
 }
 
+// It runs before the tests that are parallel, one of which adds a node.
 func TestNodesAreReadyAndWithoutTaintsAtOnce(t *testing.T) {
-	t.Parallel()
 	nodes, err := clustertest.Client(t).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, nodes.Items, 3)
@@ -48,12 +48,12 @@ func TestANodeThatIsAddedLaterIsReadyToo(t *testing.T) {
 	_, err := nodes.Create(t.Context(), added, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, nodes.Delete(context.Background(), "added", metav1.DeleteOptions{})) })
-	clustertest.Eventually(t, "only its own taint is left", func(ctx context.Context) (bool, string, error) {
+	clustertest.Eventually(t, "only its own taint is left", func(ctx context.Context) error {
 		node, err := nodes.Get(ctx, "added", metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
+		if err == nil && (len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "example.com/mine") {
+			err = fmt.Errorf("%v", node.Spec.Taints)
 		}
-		return len(node.Spec.Taints) == 1 && node.Spec.Taints[0].Key == "example.com/mine", fmt.Sprint(node.Spec.Taints), nil
+		return err
 	})
 }
 
@@ -90,9 +90,17 @@ func TestBothControllerManagersAreTheUserThatRBACKnowsButInOtherGroups(t *testin
 	}
 }
 
+func TestTheAdminIsTheOneThatKubeadmMakes(t *testing.T) {
+	t.Parallel()
+	self, err := clustertest.Client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "kubernetes-admin", self.Status.UserInfo.Username)
+	require.Contains(t, self.Status.UserInfo.Groups, "system:masters")
+}
+
 func TestTheAuditLogSaysWhoDidWhat(t *testing.T) {
 	t.Parallel()
-	namespace := clustertest.Namespace(t)
+	namespace := newNamespace(t)
 	_, err := clustertest.ClientFor(t, cluster.KCM).CoreV1().Secrets(namespace).Get(t.Context(), "absent", metav1.GetOptions{})
 	require.Error(t, err)
 	// The event is there before the client has its answer, so there is nothing to wait for.
@@ -118,58 +126,4 @@ func TestDelegatedAuthenticationFindsTheClientCA(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(ca), config.Data["client-ca-file"])
 	require.NotEmpty(t, config.Data["requestheader-client-ca-file"])
-}
-
-func TestClustersRunSideBySideAndTheReferenceRunsOnOne(t *testing.T) {
-	t.Parallel()
-	other := start(t, cluster.WithNodes(1))
-	require.NotEqual(t, clustertest.Cluster().Server(), other.Server())
-
-	ctx, cancel := context.WithCancel(t.Context())
-	reference := other.Reference(ctx, "--controllers=serviceaccount-controller", "--leader-elect=false")
-	require.NoError(t, reference.Start())
-	t.Cleanup(func() { cancel(); _ = reference.Wait() })
-
-	client := clientOf(t, other)
-	clustertest.Eventually(t, "the original has created the default ServiceAccount", func(ctx context.Context) (bool, string, error) {
-		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
-		return err == nil, fmt.Sprint(err), nil
-	})
-	events, err := other.AuditEvents(func(e cluster.AuditEvent) bool {
-		return e.Verb == "create" && e.Resource == "serviceaccounts" && e.Namespace == "default"
-	})
-	require.NoError(t, err)
-	require.Equal(t, "system:serviceaccount:kube-system:service-account-controller", events[0].User)
-	_, err = clustertest.Client(t).CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
-	require.ErrorContains(t, err, "not found", "the other cluster is another one")
-}
-
-// These change the environment, so they run before the tests that run in parallel.
-func TestRunningIsTheClusterOfMakesDirectory(t *testing.T) {
-	t.Setenv("CLUSTER", "")
-	t.Setenv("LABCLUSTER_DIR", clustertest.Cluster().Dir())
-	c, err := cluster.Running()
-	require.NoError(t, err)
-	require.Equal(t, clustertest.Cluster().Server(), c.Server())
-	require.NoError(t, c.Close())
-	_, err = clustertest.Client(t).CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
-	require.NoError(t, err, "closing leaves it running")
-
-	t.Setenv("LABCLUSTER_DIR", filepath.Join(t.TempDir(), "none"))
-	_, err = cluster.Running()
-	require.ErrorIs(t, err, cluster.ErrNotRunning)
-}
-
-func TestAMistypedClusterIsRefusedAndNeverTheEmbeddedOne(t *testing.T) {
-	t.Setenv("CLUSTER", "knid")
-	t.Setenv("LABCLUSTER_DIR", clustertest.Cluster().Dir())
-	_, err := cluster.Start(t.Context())
-	require.EqualError(t, err, `CLUSTER is "knid": set it to embedded or kind, or to nothing, which means embedded`)
-	_, err = cluster.Running()
-	require.EqualError(t, err, `CLUSTER is "knid": set it to embedded or kind, or to nothing, which means embedded`)
-
-	t.Setenv("CLUSTER", "kind")
-	_, err = cluster.Running()
-	require.ErrorContains(t, err, "not a kind cluster's directory")
-	require.True(t, cluster.OnKind())
 }

@@ -1,4 +1,4 @@
-package cluster_test
+package embedded_test
 
 import (
 	"bytes"
@@ -24,14 +24,15 @@ import (
 const childVariable = "CLUSTER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childVariable); dir != "" {
-		startAndWait(dir)
+	if os.Getenv(childVariable) != "" {
+		startAndWait()
 	}
 	clustertest.Main(m)
 }
 
-func startAndWait(dir string) {
-	c, err := cluster.Start(context.Background(), cluster.WithDir(dir), cluster.WithNodes(1))
+// startAndWait prints the cluster's directory and the process id of the original that runs on it.
+func startAndWait() {
+	c, err := cluster.StartEmbedded(context.Background(), cluster.WithNodes(1))
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -41,29 +42,26 @@ func startAndWait(dir string) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(reference.Process.Pid)
+	fmt.Println(c.Dir(), reference.Process.Pid)
 	_ = reference.Wait()
 	select {} // whoever started this process kills it
 }
 
-// start starts an embedded cluster of the test's own.
-func start(t *testing.T, opts ...cluster.Option) cluster.Cluster {
+// binary returns the path of bin/labcluster.
+func binary(t *testing.T) string {
 	t.Helper()
-	c, err := cluster.StartEmbedded(t.Context(), opts...)
+	path, err := cluster.Binary(context.Background(), io.Discard) // cleanups call this too
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return path
 }
 
 // labcluster runs the command and returns what it printed on both outputs.
 func labcluster(t *testing.T, args ...string) (output string, exitCode int) {
 	t.Helper()
-	binary, err := cluster.Binary(context.Background(), io.Discard) // cleanups call this too
-	require.NoError(t, err)
 	var out bytes.Buffer
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(binary(t), args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err = cmd.Run()
+	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
@@ -77,6 +75,23 @@ func oneLine(t *testing.T, output string, parts ...string) {
 	for _, part := range parts {
 		require.Contains(t, output, part)
 	}
+}
+
+// newNamespace creates a namespace with the ServiceAccount "default" that pods need and that no loop creates here. When the
+// test ends, its pods are deleted; no loop would remove the namespace.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	core := clustertest.Client(t).CoreV1()
+	namespace, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	_, err = core.ServiceAccounts(namespace.Name).Create(t.Context(), account, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+		require.NoError(t, core.Pods(namespace.Name).DeleteCollection(context.Background(), now, metav1.ListOptions{}))
+	})
+	return namespace.Name
 }
 
 // newPod is a pod of one container that the options change.
@@ -102,13 +117,12 @@ func create(t *testing.T, namespace string, pod *corev1.Pod) {
 func untilPod(t *testing.T, namespace, name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	clustertest.Eventually(t, "pod "+name+" "+what, func(ctx context.Context) (bool, string, error) {
-		var err error
+	clustertest.Eventually(t, "pod "+name+" "+what, func(ctx context.Context) (err error) {
 		pod, err = clustertest.Client(t).CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
+		if err == nil && !is(pod) {
+			err = fmt.Errorf("%+v", pod.Status)
 		}
-		return is(pod), fmt.Sprintf("%+v", pod.Status), nil
+		return err
 	})
 	return pod
 }

@@ -1,10 +1,12 @@
-package cluster_test
+package embedded_test
 
 import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,31 +22,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
+	"github.com/kcm-book/kcm-book/labs/cluster/embedded"
 )
-
-func clientOf(t *testing.T, c cluster.Cluster) kubernetes.Interface {
-	t.Helper()
-	config := c.RESTConfig(cluster.Admin)
-	// A server that is stopped accepts connections and never answers.
-	config.Timeout = 2 * time.Second
-	client, err := kubernetes.NewForConfig(config)
-	require.NoError(t, err)
-	return client
-}
 
 // TestFaults breaks one component after the other of a cluster of its own.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	c := start(t, cluster.WithNodes(1))
-	client := clientOf(t, c)
+	c, err := cluster.StartEmbedded(t.Context(), cluster.WithNodes(1))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	config := c.RESTConfig(cluster.Admin)
+	config.Timeout = 2 * time.Second // a server that is frozen accepts connections and never answers
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
 	namespaces := func() error {
 		_, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 		return err
 	}
 	status := func() (string, int) { return labcluster(t, "status", "--dir", c.Dir()) }
 
+	t.Run("it is not the cluster beside it, and the original works on it", func(t *testing.T) {
+		require.NotEqual(t, clustertest.Cluster().Server(), c.Server())
+		ctx, cancel := context.WithCancel(t.Context())
+		reference := c.Reference(ctx, "--controllers=serviceaccount-controller", "--leader-elect=false")
+		require.NoError(t, reference.Start())
+		defer func() { cancel(); _ = reference.Wait() }()
+		clustertest.Eventually(t, "the original has created the default ServiceAccount", func(ctx context.Context) error {
+			_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+			return err
+		})
+		events, err := c.AuditEvents(func(e cluster.AuditEvent) bool {
+			return e.Verb == "create" && e.Resource == "serviceaccounts" && e.Namespace == "default"
+		})
+		require.NoError(t, err)
+		require.Equal(t, "system:serviceaccount:kube-system:service-account-controller", events[0].User)
+		_, err = clustertest.Client(t).CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
+		require.ErrorContains(t, err, "not found")
+	})
 	t.Run("a killed API server is dead until it is restarted", func(t *testing.T) {
 		require.NoError(t, c.Kill(t.Context(), cluster.APIServer))
 		require.Error(t, namespaces())
@@ -64,9 +81,9 @@ func TestFaults(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.Kill(t.Context(), cluster.Etcd))
 		require.NoError(t, c.Restart(t.Context(), cluster.Etcd))
-		clustertest.Eventually(t, "the namespace is still there", func(ctx context.Context) (bool, string, error) {
+		clustertest.Eventually(t, "the namespace is still there", func(ctx context.Context) error {
 			_, err := client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
-			return err == nil, fmt.Sprint(err), nil
+			return err
 		})
 	})
 	t.Run("a stopped API server hangs and then goes on", func(t *testing.T) {
@@ -76,10 +93,7 @@ func TestFaults(t *testing.T) {
 		require.Equal(t, 3, code)
 		require.Contains(t, output, "stopped (SIGSTOP)")
 		require.NoError(t, c.Continue(t.Context(), cluster.APIServer))
-		clustertest.Eventually(t, "the server answers again", func(context.Context) (bool, string, error) {
-			err := namespaces()
-			return err == nil, fmt.Sprint(err), nil
-		})
+		clustertest.Eventually(t, "the server answers again", func(context.Context) error { return namespaces() })
 	})
 	t.Run("a restarted kwok has the nodes again at once", func(t *testing.T) {
 		begin := time.Now()
@@ -89,18 +103,46 @@ func TestFaults(t *testing.T) {
 	t.Run("a restarted scheduler is ready", func(t *testing.T) {
 		require.NoError(t, c.Restart(t.Context(), cluster.Scheduler))
 	})
+	t.Run("a frozen component is said to be, and how it goes on", func(t *testing.T) {
+		require.NoError(t, c.Stop(t.Context(), cluster.Scheduler))
+		output, code := status()
+		require.Equal(t, 3, code)
+		require.Contains(t, output, "bin/labcluster cont kube-scheduler")
+		require.NoError(t, c.Continue(t.Context(), cluster.Scheduler))
+	})
 	t.Run("a component that crashes is reported with the last words of its log", func(t *testing.T) {
-		pid := pidOf(t, c, cluster.Etcd)
-		require.NoError(t, syscall.Kill(pid, syscall.SIGABRT))
-		clustertest.Eventually(t, "etcd is reported", func(context.Context) (bool, string, error) {
-			output, code := status()
-			return code == 3 && strings.Contains(output, "the last words of etcd"), output, nil
+		require.NoError(t, syscall.Kill(pids(t, c.Dir())[cluster.Etcd], syscall.SIGABRT))
+		clustertest.Eventually(t, "etcd is reported", func(context.Context) error {
+			if output, code := status(); code != 3 || !strings.Contains(output, "the last words of etcd") {
+				return errors.New(output)
+			}
+			return nil
 		})
 	})
 	t.Run("an unknown component is refused", func(t *testing.T) {
 		output, code := labcluster(t, "kill", "kubelet", "--dir", c.Dir())
 		require.Equal(t, 1, code)
 		oneLine(t, output, `no component "kubelet": it is one of etcd, kube-apiserver, kube-scheduler, kwok`)
+	})
+	t.Run("a damaged cluster is said to be", func(t *testing.T) {
+		require.NoError(t, os.RemoveAll(filepath.Join(c.Dir(), "config")))
+		output, code := status()
+		require.Equal(t, 3, code)
+		require.Contains(t, output, "is damaged")
+		pid := pids(t, c.Dir())[cluster.Scheduler]
+		require.ErrorContains(t, c.Restart(t.Context(), cluster.Scheduler), "is damaged")
+		require.True(t, alive(pid), "what cannot be started again is not ended")
+
+		require.NoError(t, os.Remove(c.Kubeconfig(cluster.Admin)))
+		output, code = labcluster(t, "kubectl", "--dir", c.Dir(), "get", "nodes")
+		require.Equal(t, 1, code)
+		oneLine(t, output, "admin.kubeconfig", "bin/labcluster down --dir "+c.Dir())
+	})
+	t.Run("it ends when it can no longer be recognised", func(t *testing.T) {
+		processes := pids(t, c.Dir())
+		require.NoError(t, os.Remove(filepath.Join(c.Dir(), "cluster.json")))
+		untilEnded(t, processes)
+		require.False(t, exists(c.Dir()))
 	})
 }
 
@@ -114,24 +156,19 @@ func pids(t *testing.T, dir string) map[string]int {
 	return state.Pids
 }
 
-func pidOf(t *testing.T, c cluster.Cluster, component cluster.Component) int {
-	return pids(t, c.Dir())[string(component)]
-}
-
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 func TestAClusterEndsWithTheProcessThatStartedIt(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "cluster")
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childVariable+"="+dir, "CLUSTER=embedded")
+	child.Env = append(os.Environ(), childVariable+"=1")
 	output, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
-	line, err := bufio.NewReader(output).ReadString('\n')
+	var dir string
+	var reference int
+	_, err = fmt.Fscan(output, &dir, &reference)
 	require.NoError(t, err)
-	reference, err := strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err, line)
 	processes := pids(t, dir)
 	processes["the original"] = reference
 	for name, pid := range processes {
@@ -140,13 +177,12 @@ func TestAClusterEndsWithTheProcessThatStartedIt(t *testing.T) {
 
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
-	clustertest.Eventually(t, "all processes and files are gone", func(context.Context) (bool, string, error) {
-		for name, pid := range processes {
-			if alive(pid) && !zombie(pid) {
-				return false, name + " is alive", nil
-			}
+	untilEnded(t, processes)
+	clustertest.Eventually(t, "its directory is gone", func(context.Context) error {
+		if exists(dir) {
+			return errors.New("it is there")
 		}
-		return !exists(dir), "the directory is there", nil
+		return nil
 	})
 }
 
@@ -166,14 +202,9 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 		require.Equal(t, 1, code)
 		oneLine(t, output, "a cluster already runs in "+dir)
 	})
-	t.Run("another process can attach to it", func(t *testing.T) {
-		c, err := cluster.Attach(dir)
-		require.NoError(t, err)
-		_, err = clientOf(t, c).CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
-		require.NoError(t, err)
-		require.NoError(t, c.Close())
-		_, code := labcluster(t, "status", "--dir", dir)
-		require.Zero(t, code, "closing leaves it running")
+	t.Run("its status is that it runs", func(t *testing.T) {
+		output, code := labcluster(t, "status", "--dir", dir)
+		require.Zero(t, code, output)
 	})
 	t.Run("kubectl is the admin's", func(t *testing.T) {
 		output, code := labcluster(t, "kubectl", "--dir", dir, "auth", "can-i", "*", "*")
@@ -191,22 +222,27 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 	})
 
 	processes := pids(t, dir)
-	require.NoError(t, syscall.Kill(processes["supervisor"], syscall.SIGKILL))
-	clustertest.Eventually(t, "the components are gone", func(context.Context) (bool, string, error) {
-		for name, pid := range processes {
-			if alive(pid) && !zombie(pid) {
-				return false, name + " is alive", nil
-			}
+	supervisor := processes["supervisor"]
+	t.Run("commands do not hang when the supervisor is frozen, and say what to do", func(t *testing.T) {
+		require.NoError(t, syscall.Kill(supervisor, syscall.SIGSTOP))
+		output, code := labcluster(t, "status", "--dir", dir)
+		require.Equal(t, 1, code)
+		oneLine(t, output, "does not answer", fmt.Sprintf("kill -9 %d", supervisor))
+	})
+	require.NoError(t, syscall.Kill(supervisor, syscall.SIGKILL))
+	untilEnded(t, processes)
+	// The lock of a process is held until its last thread has ended.
+	clustertest.Eventually(t, "the supervisor is known to be dead", func(context.Context) error {
+		if output, code := labcluster(t, "status", "--dir", dir); code != 4 {
+			return errors.New(output)
 		}
-		return true, "", nil
+		return nil
 	})
 	for _, args := range [][]string{{"status"}, {"up"}, {"kill", "etcd"}} {
 		output, code = labcluster(t, append(args, "--dir", dir)...)
-		require.Equal(t, map[string]int{"status": 4, "up": 1, "kill": 4}[args[0]], code)
+		require.Equal(t, map[string]int{"status": 4, "up": 1, "kill": 4}[args[0]], code, output)
 		oneLine(t, output, "no longer runs: remove it with 'bin/labcluster down --dir "+dir+"'")
 	}
-	_, err := cluster.Attach(dir)
-	require.ErrorIs(t, err, cluster.ErrNotRunning)
 
 	// A process that has got the id of a component meanwhile is not to be harmed.
 	bystander := exec.Command("sleep", "60")
@@ -241,9 +277,7 @@ func replacePid(t *testing.T, dir, component string, pid int) {
 func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cluster")
-	binary, err := cluster.Binary(t.Context(), os.Stderr)
-	require.NoError(t, err)
-	up := exec.Command(binary, "up", "--dir", dir)
+	up := exec.Command(binary(t), "up", "--dir", dir)
 	stderr, err := up.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, up.Start())
@@ -261,28 +295,24 @@ func TestACrashDuringTheStartIsItsError(t *testing.T) {
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "cluster")
 	go killWhenItStarts(ctx, dir, "kube-apiserver")
-	_, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir))
+	_, err := embedded.Start(t.Context(), binary(t), dir, 1, io.Discard)
 	require.ErrorContains(t, err, "kube-apiserver was ended by signal 9 (killed)")
 	require.False(t, exists(dir))
 }
 
 // killWhenItStarts kills a component as soon as the supervisor has noted its id.
 func killWhenItStarts(ctx context.Context, dir, component string) {
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	_ = await.Until(ctx, 10*time.Millisecond, time.Minute, component+" has started", func(context.Context) error {
+		content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+		if err != nil {
+			return err
 		}
-		content, _ := os.ReadFile(filepath.Join(dir, "cluster.json"))
 		var state struct{ Pids map[string]int }
-		if json.Unmarshal(content, &state) == nil && state.Pids[component] != 0 {
-			_ = syscall.Kill(state.Pids[component], syscall.SIGKILL)
-			return
+		if json.Unmarshal(content, &state) != nil || state.Pids[component] == 0 {
+			return errors.New("no id")
 		}
-	}
+		return syscall.Kill(state.Pids[component], syscall.SIGKILL)
+	})
 }
 
 func TestDirectoriesThatAreNotOursAreLeftAlone(t *testing.T) {
@@ -334,14 +364,12 @@ func TestWhereNoClusterIsIsSaid(t *testing.T) {
 	output, code = labcluster(t, "status", "--dir", none)
 	require.Equal(t, 4, code)
 	oneLine(t, output, "no cluster in "+none, "bin/labcluster up")
-	_, err := cluster.Attach(none)
-	require.ErrorIs(t, err, cluster.ErrNotRunning)
 }
 
 func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cluster")
-	c, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
+	c, err := embedded.Start(t.Context(), binary(t), dir, 1, io.Discard)
 	require.NoError(t, err)
 	defer c.Close()
 	processes := pids(t, dir)
@@ -350,86 +378,35 @@ func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
 	untilEnded(t, processes)
 }
 
-func TestAClusterEndsWhenItCanNoLongerBeRecognised(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "cluster")
-	c, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
-	require.NoError(t, err)
-	defer c.Close()
-	processes := pids(t, dir)
-	require.NoError(t, os.Remove(filepath.Join(dir, "cluster.json")))
-	untilEnded(t, processes)
-	require.False(t, exists(dir))
-}
-
 // untilEnded waits until none of the processes is alive.
 func untilEnded(t *testing.T, processes map[string]int) {
 	t.Helper()
-	clustertest.Eventually(t, "its processes are gone", func(context.Context) (bool, string, error) {
+	clustertest.Eventually(t, "its processes are gone", func(context.Context) error {
 		for name, pid := range processes {
 			if alive(pid) && !zombie(pid) {
-				return false, name + " is alive", nil
+				return errors.New(name + " is alive")
 			}
 		}
-		return true, "", nil
+		return nil
 	})
 }
 
 func TestDownEndsAClusterThatIsStillStarting(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cluster")
-	binary, err := cluster.Binary(t.Context(), os.Stderr)
-	require.NoError(t, err)
-	up := exec.Command(binary, "up", "--dir", dir)
+	up := exec.Command(binary(t), "up", "--dir", dir)
 	var said strings.Builder
 	up.Stderr = &said
 	require.NoError(t, up.Start())
-	clustertest.Eventually(t, "it listens to commands", func(context.Context) (bool, string, error) {
-		return exists(filepath.Join(dir, "control.sock")), "no socket", nil
+	clustertest.Eventually(t, "it listens to commands", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(dir, "control.sock"))
+		return err
 	})
 	output, code := labcluster(t, "down", "--dir", dir)
 	require.Zero(t, code, output)
 	require.Error(t, up.Wait())
 	require.Contains(t, said.String(), "labcluster: ended by 'bin/labcluster down'\n")
 	require.False(t, exists(dir))
-}
-
-// TestADamagedClusterIsSaidToBe takes files from under a cluster of its own.
-func TestADamagedClusterIsSaidToBe(t *testing.T) {
-	t.Parallel()
-	c := start(t, cluster.WithNodes(1))
-	require.NoError(t, c.Stop(t.Context(), cluster.Scheduler))
-	output, code := labcluster(t, "status", "--dir", c.Dir())
-	require.Equal(t, 3, code)
-	require.Contains(t, output, "bin/labcluster cont kube-scheduler")
-	require.NoError(t, c.Continue(t.Context(), cluster.Scheduler))
-
-	require.NoError(t, os.RemoveAll(filepath.Join(c.Dir(), "config")))
-	output, code = labcluster(t, "status", "--dir", c.Dir())
-	require.Equal(t, 3, code)
-	require.Contains(t, output, "is damaged")
-	pid := pidOf(t, c, cluster.Scheduler)
-	require.ErrorContains(t, c.Restart(t.Context(), cluster.Scheduler), "is damaged")
-	require.True(t, alive(pid), "what cannot be started again is not ended")
-	_, err := cluster.Attach(c.Dir())
-	require.ErrorContains(t, err, "is damaged")
-	require.NotErrorIs(t, err, cluster.ErrNotRunning)
-
-	require.NoError(t, os.Remove(c.Kubeconfig(cluster.Admin)))
-	output, code = labcluster(t, "kubectl", "--dir", c.Dir(), "get", "nodes")
-	require.Equal(t, 1, code)
-	oneLine(t, output, "admin.kubeconfig", "bin/labcluster down --dir "+c.Dir())
-}
-
-func TestAFrozenSupervisorDoesNotHangItsCommands(t *testing.T) {
-	t.Parallel()
-	c := start(t, cluster.WithNodes(1))
-	supervisor := pids(t, c.Dir())["supervisor"]
-	require.NoError(t, syscall.Kill(supervisor, syscall.SIGSTOP))
-	t.Cleanup(func() { _ = syscall.Kill(supervisor, syscall.SIGCONT) })
-	output, code := labcluster(t, "status", "--dir", c.Dir())
-	require.Equal(t, 1, code)
-	oneLine(t, output, "does not answer", fmt.Sprintf("kill -9 %d", supervisor))
 }
 
 func TestAMistypedCommandGetsOneLine(t *testing.T) {

@@ -1,4 +1,4 @@
-package cluster
+package kind
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
 // claim is the proof that a kind cluster has an owner that lives: a file, named after the cluster, that its owner has
@@ -15,22 +17,23 @@ type claim struct {
 	file *os.File
 }
 
-// claimsDir is where the claims of this user are.
-func claimsDir() (string, error) {
+// lockClaims returns the directory of this user's claims, and keeps others from it until unlock is called.
+func lockClaims() (claims string, unlock func(), err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find a place for notes about kind clusters: %w", err)
+		return "", nil, fmt.Errorf("find a place for notes about kind clusters: %w", err)
 	}
-	return filepath.Join(cache, "kcm-book", "kind"), nil
+	claims = filepath.Join(cache, "kcm-book", "kind")
+	if err := os.MkdirAll(claims, 0o755); err != nil {
+		return "", nil, err
+	}
+	unlock, err = lockedfile.MutexAt(filepath.Join(claims, "lock")).Lock()
+	return claims, unlock, err
 }
 
-// claimKind claims the cluster before it is created. The claim's content is the cluster's directory.
-func claimKind(name, dir string) (*claim, error) {
-	claims, err := claimsDir()
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := Lock(filepath.Join(claims, "lock"))
+// newClaim claims the cluster before it is created. The claim's content is the cluster's directory.
+func newClaim(name, dir string) (*claim, error) {
+	claims, unlock, err := lockClaims()
 	if err != nil {
 		return nil, err
 	}
@@ -63,16 +66,12 @@ func forget(path string) error {
 // removeOrphans removes the kind clusters whose owners have died without doing it. It touches no cluster that this package
 // has not created, and none that lives.
 func removeOrphans(e engine) error {
-	claims, err := claimsDir()
-	if err != nil {
-		return err
-	}
-	unlock, err := Lock(filepath.Join(claims, "lock"))
+	claims, unlock, err := lockClaims()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	paths, err := filepath.Glob(filepath.Join(claims, kindPrefix+"*"))
+	paths, err := filepath.Glob(filepath.Join(claims, namePrefix+"*"))
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func removeIfOrphan(e engine, path string) error {
 		return err
 	}
 	name := filepath.Base(path)
-	if err := errors.Join(e.remove(name), removeKindFiles(string(dir), name)); err != nil {
+	if err := remove(e, name, string(dir)); err != nil {
 		return err
 	}
 	return forget(path)

@@ -1,8 +1,8 @@
-// Package process supervises the components of a lab cluster, which are this same binary under another name.
+// Package supervised supervises the components of a lab cluster, which are this same binary under another name.
 //
 // A component can end and be started again. Nothing here starts it anew by itself: in a lab, what has failed is to be
 // seen. On Linux a component dies with the process that started it.
-package process
+package supervised
 
 import (
 	"context"

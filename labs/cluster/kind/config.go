@@ -1,4 +1,4 @@
-package cluster
+package kind
 
 import (
 	"strings"
@@ -12,15 +12,8 @@ const (
 	sharedPath = "/lab"
 )
 
-// Where labs/cluster/hold is, under the name of each component that it runs, and where a file keeps it from starting that
-// component again.
-const (
-	holdPath = sharedPath + "/" + holdName
-	heldPath = sharedPath + "/held"
-)
-
-// kindConfig is the cluster that kind is to create: one node, which shares the directory shared with the host.
-func kindConfig(name, image, shared string) *v1alpha4.Cluster {
+// config is the cluster that kind is to create: one node, which shares the directory shared with the host.
+func config(name, image, shared string) *v1alpha4.Cluster {
 	return &v1alpha4.Cluster{
 		TypeMeta: v1alpha4.TypeMeta{Kind: "Cluster", APIVersion: "kind.x-k8s.io/v1alpha4"},
 		Name:     name,
@@ -42,6 +35,8 @@ apiServer:
   - {name: audit-log-path, value: ` + sharedPath + "/" + auditName + `}
   - {name: audit-log-mode, value: blocking}
   - {name: audit-log-maxsize, value: "0"}
+  extraVolumes:
+  - {name: lab, hostPath: ` + sharedPath + `, mountPath: ` + sharedPath + `, pathType: Directory}
 `
 
 // initPatch has kubeadm apply the patches of podPatches.
@@ -57,31 +52,23 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 failCgroupV1: false
 `
 
-// podPatches are kubeadm's patches, by file name, of the pods that it makes for the components that can be stopped and
-// killed.
+// podPatches are kubeadm's patches, by file name, of the pods that it makes for the components that can be frozen.
 func podPatches() map[string]string {
-	patches := map[string]string{string(APIServer) + "+json.yaml": trustNextKey}
-	for component := range readyURLs {
-		patches[string(component)+"+strategic.yaml"] = strings.ReplaceAll(holdPatch, "COMPONENT", string(component))
+	patches := map[string]string{"kube-apiserver+json.yaml": trustNextKey}
+	for _, component := range components() {
+		patches[component+"+strategic.yaml"] = strings.ReplaceAll(unprobed, "COMPONENT", component)
 	}
 	return patches
 }
 
-// holdPatch has labs/cluster/hold run the component, and takes off the liveness probe: the kubelet would restart a
-// component that is frozen.
-const holdPatch = `apiVersion: v1
+// unprobed takes off the liveness probe: the kubelet would restart a component that is frozen.
+const unprobed = `apiVersion: v1
 kind: Pod
 metadata: {name: COMPONENT, namespace: kube-system}
 spec:
   containers:
   - name: COMPONENT
     livenessProbe: null
-    env:
-    - {name: PATH, value: "` + holdPath + `:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-    volumeMounts:
-    - {name: lab, mountPath: ` + sharedPath + `}
-  volumes:
-  - {name: lab, hostPath: {path: ` + sharedPath + `, type: Directory}}
 `
 
 // trustNextKey gives the API server a second key to trust. It is no part of apiserverPatch because there each flag has one

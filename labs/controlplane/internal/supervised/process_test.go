@@ -1,4 +1,4 @@
-package process
+package supervised
 
 import (
 	"errors"
@@ -179,5 +179,5 @@ func TestOnlyAComponentOfThisClusterBelongsToIt(t *testing.T) {
 	require.False(t, Belongs([]string{"/usr/bin/vim", "etcd", "--data-dir=/tmp/c/etcd/data"}, "etcd", "/tmp/c"), "another program")
 	require.False(t, Belongs([]string{"labcluster", "etcd"}, "etcd", "/tmp/c"))
 	require.False(t, Belongs(nil, "etcd", "/tmp/c"), "no such process")
-	require.Contains(t, CommandLine(os.Getpid())[0], "process.test")
+	require.Contains(t, CommandLine(os.Getpid())[0], "supervised.test")
 }

@@ -1,4 +1,4 @@
-package cluster
+package kind
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 
 func TestKindsConfigurationIsWhatKubeadmUnderstands(t *testing.T) {
 	t.Parallel()
-	config := kindConfig("kcm-book-1", "image:1", "/host/shared")
+	config := config("kcm-book-1", "image:1", "/host/shared")
 	require.Equal(t, "kcm-book-1", config.Name)
 	require.Len(t, config.Nodes, 1)
 	require.Equal(t, "image:1", config.Nodes[0].Image)
@@ -38,18 +38,13 @@ func TestKindsConfigurationIsWhatKubeadmUnderstands(t *testing.T) {
 	require.Equal(t, []string{"ClusterConfiguration", "InitConfiguration", "KubeletConfiguration"}, kinds)
 }
 
-func TestKindsComponentsAreHeldAndHaveNoLivenessProbe(t *testing.T) {
+func TestTheKubeletDoesNotRestartAComponentThatIsFrozen(t *testing.T) {
 	t.Parallel()
 	probe := &corev1.Probe{}
 	probe.HTTPGet = &corev1.HTTPGetAction{Port: intstr.FromInt32(2381)}
-	pod := corev1.Pod{Spec: corev1.PodSpec{
-		Containers: []corev1.Container{{
-			Name: "etcd", Command: []string{"etcd"}, LivenessProbe: probe, StartupProbe: probe,
-			Env:          []corev1.EnvVar{{Name: "NO_PROXY", Value: "*"}},
-			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/var/lib/etcd"}},
-		}},
-		Volumes: []corev1.Volume{{Name: "data"}},
-	}}
+	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "etcd", Command: []string{"etcd"}, LivenessProbe: probe, StartupProbe: probe,
+	}}}}
 	original, err := json.Marshal(pod)
 	require.NoError(t, err)
 	patch, err := yaml.YAMLToJSON([]byte(podPatches()["etcd+strategic.yaml"]))
@@ -58,15 +53,10 @@ func TestKindsComponentsAreHeldAndHaveNoLivenessProbe(t *testing.T) {
 	require.NoError(t, err)
 	var patched corev1.Pod
 	require.NoError(t, json.Unmarshal(merged, &patched))
-
-	container := patched.Spec.Containers[0]
-	require.Nil(t, container.LivenessProbe)
-	require.NotNil(t, container.StartupProbe)
-	require.Equal(t, []string{"etcd"}, container.Command, "kubeadm looks for it")
-	require.Len(t, container.Env, 2)
-	require.Len(t, container.VolumeMounts, 2)
-	require.Len(t, patched.Spec.Volumes, 2)
-	require.Contains(t, container.Env, corev1.EnvVar{Name: "PATH", Value: "/lab/hold:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"})
+	require.Len(t, patched.Spec.Containers, 1)
+	require.Nil(t, patched.Spec.Containers[0].LivenessProbe)
+	require.NotNil(t, patched.Spec.Containers[0].StartupProbe)
+	require.Equal(t, []string{"etcd"}, patched.Spec.Containers[0].Command)
 }
 
 func TestOnlyTheAPIServerTrustsASecondKey(t *testing.T) {
@@ -76,7 +66,7 @@ func TestOnlyTheAPIServerTrustsASecondKey(t *testing.T) {
 	var operations []map[string]string
 	require.NoError(t, yaml.UnmarshalStrict([]byte(patches["kube-apiserver+json.yaml"]), &operations))
 	require.Equal(t, []map[string]string{{
-		"op": "add", "path": "/spec/containers/0/command/-", "value": "--service-account-key-file=/lab/service-account-next.pub",
+		"op": "add", "path": "/spec/containers/0/command/-", "value": "--service-account-key-file=/lab/service-account-next.key",
 	}}, operations)
 }
 
@@ -139,7 +129,7 @@ func TestAnImageThatCannotBePulledIsOneLine(t *testing.T) {
 	pretend(t, map[string]string{"docker": `case $1 in -v) echo Docker version 99;; image) exit 1;; pull) echo Error: no such host >&2; exit 1;; esac`})
 	engine, err := findEngine(t.Context())
 	require.NoError(t, err)
-	c := &kindCluster{engine: engine, progress: io.Discard}
+	c := &Cluster{engine: engine, progress: io.Discard}
 	require.EqualError(t, c.ensureImage(t.Context(), "node:1"),
 		"the node image node:1 cannot be pulled: set KIND_NODE_IMAGE to a node image that the engine has, if it cannot reach the registry: Error: no such host")
 }
@@ -151,13 +141,12 @@ func TestAKindClusterIsRemovedOnlyWhenItsOwnerIsGone(t *testing.T) {
 	pretend(t, map[string]string{"docker": dockerThatRuns})
 	engine, err := findEngine(t.Context())
 	require.NoError(t, err)
-	dir, err := newKindDir(filepath.Join(t.TempDir(), "cluster"))
+	dir, err := prepareDir(filepath.Join(t.TempDir(), "cluster"))
 	require.NoError(t, err)
-	c := &kindCluster{}
-	c.Name, c.state = "kcm-book-1", kindFiles(dir)
-	require.NoError(t, c.save())
+	c := &Cluster{Files: filesIn(dir), name: "kcm-book-1", root: filepath.Join("..", "..", "..")}
+	require.NoError(t, c.writeFiles(t.Context()))
 
-	claim, err := claimKind(c.Name, dir)
+	claim, err := newClaim(c.name, dir)
 	require.NoError(t, err)
 	require.NoError(t, removeOrphans(engine))
 	require.FileExists(t, filepath.Join(dir, stateFile), "its owner lives")
@@ -171,15 +160,15 @@ func TestOnlyTheFilesOfTheNamedClusterAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, stateFile), []byte(`{"kind": "labcluster-kind", "name": "kcm-book-1"}`), 0o600))
-	require.NoError(t, removeKindFiles(dir, "kcm-book-2"))
+	require.NoError(t, removeFiles(dir, "kcm-book-2"))
 	require.FileExists(t, filepath.Join(dir, stateFile))
 
-	_, err := newKindDir(dir)
+	_, err := prepareDir(dir)
 	require.ErrorContains(t, err, "already holds a kind cluster")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600))
-	require.ErrorContains(t, removeKindFiles(dir, "kcm-book-1"), "its directory stays")
+	require.ErrorContains(t, removeFiles(dir, "kcm-book-1"), "its directory stays")
 	require.FileExists(t, filepath.Join(dir, "mine"))
-	_, err = newKindDir(dir)
+	_, err = prepareDir(dir)
 	require.ErrorContains(t, err, "is not empty")
 }
 

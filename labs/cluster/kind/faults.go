@@ -1,0 +1,105 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// manifests is the directory in the node whose static pods the kubelet runs; aside is where it looks for none.
+const (
+	manifests = "/etc/kubernetes/manifests/"
+	aside     = "/etc/kubernetes/"
+)
+
+// readyURLs are where the components that can be broken say, in the node, that they are ready. Anybody may ask.
+var readyURLs = map[string]string{
+	"etcd":           "http://127.0.0.1:2381/readyz",
+	"kube-apiserver": "https://127.0.0.1:6443/readyz",
+	"kube-scheduler": "https://127.0.0.1:10259/readyz",
+}
+
+func components() []string { return slices.Sorted(maps.Keys(readyURLs)) }
+
+func checkComponent(component string) error {
+	if component == "kwok" {
+		return errors.New("no kwok runs on kind: its node is a real one")
+	}
+	if _, ok := readyURLs[component]; !ok {
+		return fmt.Errorf("no component %q on kind: it is one of %s", component, strings.Join(components(), ", "))
+	}
+	return nil
+}
+
+// Kill kills a component with SIGKILL, and keeps the kubelet from starting it again.
+func (c *Cluster) Kill(ctx context.Context, component string) error {
+	if err := c.checkRuns(ctx, component); err != nil {
+		return err
+	}
+	return c.takeAway(ctx, component)
+}
+
+// Stop freezes a component with SIGSTOP.
+func (c *Cluster) Stop(ctx context.Context, component string) error {
+	return c.signal(ctx, component, "STOP")
+}
+
+// Continue resumes a stopped component with SIGCONT.
+func (c *Cluster) Continue(ctx context.Context, component string) error {
+	return c.signal(ctx, component, "CONT")
+}
+
+// Restart kills a component if it runs, has the kubelet start it again, and returns when it is ready.
+func (c *Cluster) Restart(ctx context.Context, component string) error {
+	if err := checkComponent(component); err != nil {
+		return err
+	}
+	if err := c.takeAway(ctx, component); err != nil {
+		return err
+	}
+	if _, err := c.inNode(ctx, "mv", aside+component+".yaml", manifests); err != nil {
+		return err
+	}
+	return until(ctx, component+" is ready", func(ctx context.Context) error {
+		_, err := c.inNode(ctx, "curl", "--silent", "--show-error", "--fail", "--insecure", "--max-time", "5", readyURLs[component])
+		return err
+	})
+}
+
+// takeAway takes a component's manifest from the kubelet, which then ends its pod, and returns when that has ended. A
+// component that can be broken does not live to see it.
+func (c *Cluster) takeAway(ctx context.Context, component string) error {
+	const script = `if [ -e "$1$3.yaml" ]; then mv "$1$3.yaml" "$2"; fi; pkill --signal=KILL --exact "$3" || true`
+	if _, err := c.inNode(ctx, "bash", "-c", script, "bash", manifests, aside, component); err != nil {
+		return err
+	}
+	return until(ctx, component+" has ended", func(ctx context.Context) error {
+		container, err := c.inNode(ctx, "crictl", "ps", "--quiet", "--name=^"+component+"$")
+		if err == nil && container != "" {
+			err = errors.New("container " + strings.TrimSpace(container) + " runs")
+		}
+		return err
+	})
+}
+
+func (c *Cluster) signal(ctx context.Context, component, signal string) error {
+	if err := c.checkRuns(ctx, component); err != nil {
+		return err
+	}
+	_, err := c.inNode(ctx, "pkill", "--signal="+signal, "--exact", component)
+	return err
+}
+
+func (c *Cluster) checkRuns(ctx context.Context, component string) error {
+	if err := checkComponent(component); err != nil {
+		return err
+	}
+	pids, err := c.inNode(ctx, "bash", "-c", `pgrep --exact "$1" || true`, "bash", component)
+	if err == nil && pids == "" {
+		err = fmt.Errorf("%s does not run: start it again with Restart", component)
+	}
+	return err
+}

@@ -1,0 +1,228 @@
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/kcm-book/kcm-book/labs/cluster/directory"
+)
+
+// ErrNotRunning is returned, wrapped, when no kind cluster of ours runs in a directory.
+var ErrNotRunning = errors.New("no lab cluster is running")
+
+// stateFile makes a directory a kind cluster's.
+const stateFile = "cluster.json"
+
+// state is what it says.
+type state struct {
+	// Kind is stateKind: the embedded cluster's directory has such a file, too.
+	Kind string `json:"kind"`
+	// Name is kind's name of the cluster.
+	Name string `json:"name"`
+}
+
+const stateKind = "labcluster-kind"
+
+// Names in the directory that the node shares.
+const (
+	nextKeyName = "service-account-next.key"
+	policyName  = "audit-policy.yaml"
+	auditName   = "audit.log"
+	patchesName = "patches"
+)
+
+// names are all that a kind cluster's directory contains, in the order in which they are removed.
+var names = []string{sharedName, "pki", "kubeconfig", "kubectl-cache", stateFile}
+
+const admin = "admin"
+
+// users are who the users of a kind cluster are, as kubeadm takes them.
+var users = map[string]struct{ name, group string }{
+	admin:       {"kubernetes-admin", "system:masters"},
+	"kcm":       {"system:kube-controller-manager", "kcm-book:kcm"},
+	"reference": {"system:kube-controller-manager", "kcm-book:reference"},
+}
+
+// filesIn says where the files of a kind cluster are. They have the names that the embedded cluster's have.
+func filesIn(dir string) directory.Files {
+	f := directory.Files{
+		Dir:                   dir,
+		Kubeconfigs:           map[string]string{},
+		RootCA:                filepath.Join(dir, "pki", "ca.crt"),
+		ServiceAccountKey:     filepath.Join(dir, "pki", "service-account.key"),
+		NextServiceAccountKey: filepath.Join(dir, "pki", "service-account-next.key"),
+		AuditLog:              filepath.Join(dir, sharedName, auditName),
+	}
+	for user := range users {
+		f.Kubeconfigs[user] = filepath.Join(dir, "kubeconfig", user+".kubeconfig")
+	}
+	return f
+}
+
+// prepareDir makes the directory of a new cluster, if there is none, and returns its absolute path. It must be empty.
+func prepareDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("create the cluster's directory: %w: choose another", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", fmt.Errorf("read the cluster's directory: %w: choose another", err)
+	}
+	if _, err := nameIn(dir); err == nil {
+		return "", fmt.Errorf("%s already holds a kind cluster: use it, or end it with 'make cluster-down CLUSTER=kind'", dir)
+	}
+	if len(entries) > 0 {
+		return "", fmt.Errorf("%s is not empty, and not a kind cluster's directory: choose another", dir)
+	}
+	return dir, nil
+}
+
+// writeFiles writes what there is before the cluster is: whose directory it is, what the node shares, and a key.
+func (c *Cluster) writeFiles(context.Context) error {
+	state, err := json.Marshal(state{stateKind, c.name})
+	if err != nil {
+		return err
+	}
+	if err := writeSecret(filepath.Join(c.Files.Dir, stateFile), append(state, '\n')); err != nil {
+		return err
+	}
+	// All clusters have the same policy.
+	policy, err := os.ReadFile(filepath.Join(c.root, "labs", "controlplane", policyName))
+	if err != nil {
+		return err
+	}
+	nextKey, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return err
+	}
+	shared := filepath.Join(c.Files.Dir, sharedName)
+	contents := map[string][]byte{
+		c.Files.NextServiceAccountKey:      nextKey,
+		filepath.Join(shared, nextKeyName): nextKey,
+		filepath.Join(shared, policyName):  policy,
+		// The API server appends to it, as root; it is there before, so that it belongs to who reads it.
+		c.Files.AuditLog: nil,
+	}
+	for name, patch := range podPatches() {
+		contents[filepath.Join(shared, patchesName, name)] = []byte(patch)
+	}
+	for path, content := range contents {
+		if err := writeSecret(path, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSecret writes a file for the owner only, and makes its directory.
+func writeSecret(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o600)
+}
+
+// fetchCredentials gets the keys and the kubeconfigs from the node, and makes the client.
+func (c *Cluster) fetchCredentials(ctx context.Context) error {
+	for path, source := range map[string]string{
+		c.Files.RootCA:            "/etc/kubernetes/pki/ca.crt",
+		c.Files.ServiceAccountKey: "/etc/kubernetes/pki/sa.key",
+	} {
+		content, err := c.inNode(ctx, "cat", source)
+		if err != nil {
+			return err
+		}
+		if err := writeSecret(path, []byte(content)); err != nil {
+			return err
+		}
+	}
+	var err error
+	if c.Files.Server, err = c.hostServer(); err != nil {
+		return err
+	}
+	for user := range users {
+		if err := c.writeKubeconfig(ctx, user); err != nil {
+			return err
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.Files.Kubeconfigs[admin])
+	if err != nil {
+		return err
+	}
+	c.client, err = kubernetes.NewForConfig(config)
+	return err
+}
+
+// hostServer is the URL at which the host reaches the API server. In the node it has another.
+func (c *Cluster) hostServer() (string, error) {
+	content, err := c.engine.provider.KubeConfig(c.name, false)
+	if err != nil {
+		return "", fmt.Errorf("ask kind for the API server's address: %w", err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content))
+	if err != nil {
+		return "", fmt.Errorf("read kind's kubeconfig: %w", err)
+	}
+	return config.Host, nil
+}
+
+// writeKubeconfig has kubeadm make a user's certificate.
+func (c *Cluster) writeKubeconfig(ctx context.Context, user string) error {
+	who := users[user]
+	content, err := c.inNode(ctx, "kubeadm", "kubeconfig", "user", "--config=/kind/kubeadm.conf", "--client-name="+who.name, "--org="+who.group)
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.Load([]byte(content))
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig that kubeadm has made for %s: %w", user, err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = c.Files.Server
+	}
+	return clientcmd.WriteToFile(*config, c.Files.Kubeconfigs[user])
+}
+
+// nameIn reads which kind cluster's files are in dir. It returns ErrNotRunning, wrapped, if no cluster's are.
+func nameIn(dir string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("%w in %s: run 'make cluster CLUSTER=kind'", ErrNotRunning, dir)
+	}
+	if err != nil {
+		return "", err
+	}
+	var found state
+	if json.Unmarshal(content, &found) != nil || found.Kind != stateKind {
+		return "", fmt.Errorf("%s is not a kind cluster's directory", dir)
+	}
+	return found.Name, nil
+}
+
+// removeFiles removes the files of the named cluster and its directory. What is not of that cluster stays.
+func removeFiles(dir, name string) error {
+	if found, err := nameIn(dir); err != nil || found != name {
+		return nil
+	}
+	for _, name := range names {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("remove the files of the kind cluster: %w", err)
+		}
+	}
+	if err := os.Remove(dir); err != nil {
+		return fmt.Errorf("the kind cluster is removed, but its directory stays: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/kcm-book/kcm-book/labs/cluster/embedded"
+	"github.com/kcm-book/kcm-book/labs/cluster/kind"
+)
+
+// clusterVariable in the environment says what Start starts, and what make's targets work on.
+const clusterVariable = "CLUSTER"
+
+// What it may be. Unset and empty mean embedded.
+const (
+	onEmbedded = "embedded"
+	onKind     = "kind"
+)
+
+// OnKind tells whether CLUSTER in the environment asks for kind, so that a test or lab can skip what only the embedded
+// cluster can do, and the other way round.
+func OnKind() bool { return os.Getenv(clusterVariable) == onKind }
+
+// Option changes what Start does by default.
+type Option func(*options)
+
+type options struct {
+	nodes    int
+	progress io.Writer
+}
+
+// WithNodes sets the number of nodes. The default is 3. A kind cluster always has one, in which the control plane runs too:
+// a second would cost as much memory again.
+func WithNodes(n int) Option {
+	return func(o *options) { o.nodes = n }
+}
+
+// WithProgress sets where a few lines about what is being done go, one Write for each. The default is nowhere, except that a
+// build of bin/labcluster, which takes minutes when the build cache is cold, is announced on standard error.
+func WithProgress(w io.Writer) Option {
+	return func(o *options) { o.progress = w }
+}
+
+// Start starts the cluster that CLUSTER in the environment names: embedded (also if it is empty or not set) or kind, see
+// the package's documentation for what differs. Any other value is an error. The cluster lives until Close is called, ctx
+// ends or this process ends.
+func Start(ctx context.Context, opts ...Option) (*Cluster, error) {
+	switch choice := os.Getenv(clusterVariable); choice {
+	case "", onEmbedded:
+		return StartEmbedded(ctx, opts...)
+	case onKind:
+		return startKind(ctx, newOptions(opts))
+	default:
+		return nil, fmt.Errorf("%s is %q: set it to %s or %s, or to nothing, which means %s",
+			clusterVariable, choice, onEmbedded, onKind, onEmbedded)
+	}
+}
+
+func newOptions(opts []Option) options {
+	o := options{nodes: 3, progress: io.Discard}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// StartEmbedded starts an embedded cluster, whatever CLUSTER in the environment says. It builds bin/labcluster first if
+// that is missing or older than its sources.
+func StartEmbedded(ctx context.Context, opts ...Option) (*Cluster, error) {
+	o := newOptions(opts)
+	building := o.progress
+	if building == io.Discard {
+		building = os.Stderr // who waits minutes for it must see why
+	}
+	binary, err := Binary(ctx, building)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "labcluster-")
+	if err != nil {
+		return nil, err
+	}
+	platform, err := embedded.Start(ctx, binary, dir, o.nodes, o.progress)
+	if err != nil {
+		os.Remove(dir) // it is empty
+		return nil, err
+	}
+	return newCluster(platform, platform.Files)
+}
+
+func startKind(ctx context.Context, o options) (*Cluster, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "labcluster-kind-")
+	if err != nil {
+		return nil, err
+	}
+	platform, err := kind.Start(ctx, root, dir, o.progress)
+	if err != nil {
+		os.Remove(dir) // it is empty, unless what is left has been told
+		return nil, err
+	}
+	return newCluster(platform, platform.Files)
+}
+
+// A StaticPod is a controller manager that the kubelet of a kind cluster's node runs.
+type StaticPod = kind.StaticPod
+
+// RunStaticPod runs kcm, built from the module in dir, as kubeadm runs the original: by kubeadm's own manifest, in which
+// nothing but the image and the command is replaced. It returns when the pod is Ready. The cluster must be a kind cluster.
+func RunStaticPod(ctx context.Context, c *Cluster, dir string) (*StaticPod, error) {
+	platform, ok := c.Platform.(*kind.Cluster)
+	if !ok {
+		return nil, errors.New("a static pod needs a kubelet: set CLUSTER=kind")
+	}
+	return platform.RunStaticPod(ctx, dir)
+}
