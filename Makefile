@@ -37,35 +37,38 @@ bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum l
 bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, about 15 minutes (ARGS="-rounds 5")
 	@go run ./scripts/bench $(ARGS)
 
-.PHONY: bin/weave bin/transcripts bin/labs
-bin/weave bin/transcripts bin/labs:
+.PHONY: bin/book bin/labs
+bin/book bin/labs:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
 stage-% stages lab-% labs image: export KCM_LDFLAGS = $(kcm_ldflags)
 
 .PHONY: weave
-weave: bin/weave ## bring the code in the chapters up to date with kcm/
-	@bin/weave fill
+weave: bin/book ## bring the code in the chapters up to date with kcm/
+	@bin/book fill
 
 .PHONY: weave-check
-weave-check: bin/weave bin/transcripts bin/labcluster ## check that chapters, code, links, diagrams and transcripts agree
-	@bin/weave check
-	@bin/transcripts check
+weave-check: bin/book ## check that chapters, code, links and diagrams agree (seconds)
+	@bin/book check
+
+.PHONY: transcripts-check
+transcripts-check: bin/book bin/labcluster ## run what the chapters say to type and check what it prints (ARGS="03 06")
+	@bin/book transcripts check $(ARGS)
 
 .PHONY: stages
-stages: bin/weave ## write, build, vet and test the code of every chapter (about a minute)
-	@bin/weave stages
+stages: bin/book ## write, build, vet and test the code of every chapter
+	@bin/book stages
 
-stage-%: bin/weave ## write the code of a chapter to build/stage-NN and build its kcm: make stage-03
-	@bin/weave stage $*
+stage-%: bin/book ## write the code of a chapter to build/stage-NN and build its kcm: make stage-03
+	@bin/book stage $*
 
 .PHONY: image
 image: bin/kindcluster ## make kcm's image, FROM scratch, in build/kcm-image.tar
 	@mkdir -p build && bin/kindcluster image build/kcm-image.tar
 
 # A lab needs a cluster and the stage of its chapter, which it builds itself.
-lab_needs := bin/labs bin/weave bin/labcluster
+lab_needs := bin/labs bin/book bin/labcluster
 
 lab-%: $(lab_needs) ## run the lab of a chapter: make lab-06 (KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
 	@bin/labs $(if $(JSON),-json) $*
@@ -75,8 +78,8 @@ labs: $(lab_needs) ## run all labs and sum them up in a table
 	@bin/labs $(if $(JSON),-json)
 
 .PHONY: transcripts
-transcripts: bin/transcripts bin/labcluster ## run what the chapters say to type and put in what it prints (ARGS="03 06")
-	@bin/transcripts fill $(ARGS)
+transcripts: bin/book bin/labcluster ## run what the chapters say to type and put in what it prints (ARGS="03 06")
+	@bin/book transcripts fill $(ARGS)
 
 .PHONY: diagrams
 diagrams: ## draw the diagrams again whose sources have changed
@@ -94,7 +97,7 @@ test: bin/labcluster lint ## run everything: lint, all tests with the race detec
 	@go test -p 1 ./labs/0*
 	@REFERENCE=1 go test -p 1 ./labs/0*
 	@echo "the book: its code, its stages, and what it tells its readers to type"
-	@$(MAKE) --no-print-directory weave-check stages
+	@$(MAKE) --no-print-directory weave-check stages transcripts-check
 	@$(MAKE) --no-print-directory demo
 
 .PHONY: lint

@@ -1,4 +1,4 @@
-package main
+package sessions
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ const commandTimeout = 90 * time.Second
 // it may compile kcm.
 const setupTimeout = 10 * time.Minute
 
-// labDirectory is where the sessions have their cluster, relative to the root. A
+// labDirectory is where the sessions have their clusters, relative to the root. A
 // reader has it in .labcluster.
 const labDirectory = ".labcluster-transcripts"
 
@@ -36,13 +36,13 @@ type session struct {
 	lines chan string
 	mark  string
 	root  string
-	lab   string
+	lab   string // relative to the root
 }
 
 // openSession starts a shell in the root. Its cluster, once somebody types make
-// cluster, is one of its own.
-func openSession(root string) (*session, error) {
-	s := &session{root: root, lab: filepath.Join(root, labDirectory)}
+// cluster, has its files in lab.
+func openSession(root, lab string) (*session, error) {
+	s := &session{root: root, lab: lab}
 	s.mark = "end-of-output-" + rand.String(16)
 	s.lines = make(chan string)
 	s.shell = exec.Command("bash", "--norc", "--noprofile")
@@ -52,7 +52,7 @@ func openSession(root string) (*session, error) {
 	s.shell.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "CLUSTER=")
 	})
-	s.shell.Env = append(s.shell.Env, "LABCLUSTER_DIR="+labDirectory, "COLUMNS=100")
+	s.shell.Env = append(s.shell.Env, "LABCLUSTER_DIR="+lab, "COLUMNS=100")
 	var err error
 	if s.stdin, err = s.shell.StdinPipe(); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ var (
 func (s *session) tidy(out string) string {
 	out = strings.TrimSuffix(out, "\n") // the one that comes before the mark
 	out = strings.ReplaceAll(out, s.root+"/", "")
-	out = strings.ReplaceAll(out, labDirectory, ".labcluster")
+	out = strings.ReplaceAll(out, s.lab, ".labcluster")
 	var kept []string
 	for line := range strings.Lines(out) {
 		if !jobEnded.MatchString(line) {
@@ -171,7 +171,7 @@ func (s *session) closeShell() {
 }
 
 func (s *session) downCluster() error {
-	out, err := exec.Command(filepath.Join(s.root, "bin", "labcluster"), "down", "--dir", s.lab).CombinedOutput()
+	out, err := exec.Command(filepath.Join(s.root, "bin", "labcluster"), "down", "--dir", filepath.Join(s.root, s.lab)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("end the lab cluster: %w\n%s", err, out)
 	}

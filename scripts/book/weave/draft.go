@@ -1,4 +1,4 @@
-package main
+package weave
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kcm-book/kcm-book/scripts/book"
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
 const packageClause = "package draft\n"
 
 // splitDrafts gives each draft its part of a block's body. The body holds the
 // declarations that the info string names, and may begin with imports.
-func (s *Source) splitDrafts(block *book.Block, drafts []*Showing) error {
+func (s *Source) splitDrafts(block *chapters.Block, drafts []*Showing) error {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", packageClause+block.Body, parser.ParseComments)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Showing) goesBy(names []string) bool {
 }
 
 // atLine turns the position in a parser's error into one in the chapter.
-func atLine(block *book.Block, err error) string {
+func atLine(block *chapters.Block, err error) string {
 	line, rest, ok := strings.Cut(err.Error(), ":")
 	if n, failed := strconv.Atoi(line); ok && failed == nil {
 		return block.Position(n-2) + ":" + rest

@@ -1,6 +1,8 @@
-package book
+package chapters
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -220,6 +222,67 @@ func TestWhatIsNoBookIsSaid(t *testing.T) {
 			assert.Equal(t, tt.want, strings.ReplaceAll(err.Error(), root, "ROOT"))
 		})
 	}
+}
+
+func TestChaptersAreChosenByTheirNumbers(t *testing.T) {
+	t.Parallel()
+	all := func() []*Chapter { return []*Chapter{{Number: 0}, {Number: 3}, {Number: 10}} }
+	tests := map[string]struct {
+		numbers []string
+		want    []int
+		err     string
+	}{
+		"none is all":         {nil, []int{0, 3, 10}, ""},
+		"two digits":          {[]string{"03"}, []int{3}, ""},
+		"one digit":           {[]string{"3"}, []int{3}, ""},
+		"the introduction":    {[]string{"00"}, []int{0}, ""},
+		"in their order":      {[]string{"10", "0"}, []int{0, 10}, ""},
+		"one that is missing": {[]string{"03", "04"}, nil, "there is no chapter 04: the book has 00 to 10"},
+		"a word":              {[]string{"all"}, nil, "there is no chapter all: the book has 00 to 10"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Choose(all(), tt.numbers...)
+			if tt.err != "" {
+				require.EqualError(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			var numbers []int
+			for _, c := range got {
+				numbers = append(numbers, c.Number)
+			}
+			assert.Equal(t, tt.want, numbers)
+		})
+	}
+}
+
+func TestWhatIsDoneForEachChapterIsSaidAndFailsInTheirOrder(t *testing.T) {
+	t.Parallel()
+	all := []*Chapter{{Number: 1}, {Number: 2}, {Number: 3}}
+	first := make(chan struct{})
+	var out strings.Builder
+	err := Each(t.Context(), all, 2, &out, func(c *Chapter) (string, error) {
+		if c.Number == 1 {
+			<-first // is done after the second, which runs beside it
+		} else if c.Number == 2 {
+			defer close(first)
+		}
+		if c.Number == 3 {
+			return "3 parts", nil
+		}
+		return "a part", fmt.Errorf("chapter %d is wrong", c.Number)
+	})
+	require.EqualError(t, err, "chapter 1 is wrong\nchapter 2 is wrong")
+	for _, line := range []string{`chapter 01: a part ✗ \d\.\d s`, `chapter 02: a part ✗ \d\.\d s`, `chapter 03: 3 parts ✓ \d\.\d s`, `\(3 of 3\)\n$`} {
+		assert.Regexp(t, line, out.String())
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = Each(ctx, all, 2, &out, func(*Chapter) (string, error) { panic("nothing is begun after the end") })
+	assert.EqualError(t, err, "context canceled")
 }
 
 // FuzzParseChapter looks for Markdown that the parser does not survive, or that

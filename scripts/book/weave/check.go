@@ -1,4 +1,4 @@
-package main
+package weave
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// check returns everything that is wrong with the book.
-func (w *Weave) check() []error {
+// mistakes returns everything that is wrong with the book.
+func (w *Book) mistakes() []error {
 	mistakes, complete := w.checkBlocks()
 	missing, _ := w.unshown()
 	for _, d := range missing {
@@ -23,7 +23,7 @@ func (w *Weave) check() []error {
 
 // checkStages finds stages that do not compile. What is wrong in several is said
 // once.
-func (w *Weave) checkStages() []error {
+func (w *Book) checkStages() []error {
 	var mistakes []error
 	said := map[string]bool{}
 	for _, chapter := range w.chapters {
@@ -43,7 +43,7 @@ func (w *Weave) checkStages() []error {
 
 // checkBlocks finds blocks that hold something else than they ought to. It is
 // not complete where it cannot be told what that is.
-func (w *Weave) checkBlocks() (mistakes []error, complete bool) {
+func (w *Book) checkBlocks() (mistakes []error, complete bool) {
 	complete = true
 	for _, block := range w.blocks() {
 		want, err := w.body(block)
@@ -76,14 +76,7 @@ func firstDifference(a, b string) (line int, inA, inB string) {
 }
 
 // compiling returns a stage that compiles.
-func (w *Weave) compiling(number int) (*Stage, error) {
-	known := false
-	for _, chapter := range w.chapters {
-		known = known || chapter.Number == number
-	}
-	if !known {
-		return nil, fmt.Errorf("there is no chapter %02d: the book goes to %02d", number, w.chapters[len(w.chapters)-1].Number)
-	}
+func (w *Book) compiling(number int) (*Stage, error) {
 	s, err := w.stage(number)
 	if err != nil {
 		return nil, err
@@ -94,7 +87,7 @@ func (w *Weave) compiling(number int) (*Stage, error) {
 // checkRosters finds rosters that no chapter shows whole, so that a reader would
 // never see what was added to them last. A struct is whole when its fields are
 // shown, be it by themselves.
-func (w *Weave) checkRosters() []error {
+func (w *Book) checkRosters() []error {
 	var mistakes []error
 	for _, block := range w.blocks() {
 		for _, s := range w.shown[block] {

@@ -1,18 +1,18 @@
-package main
+package sessions
 
 import (
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/kcm-book/kcm-book/scripts/book"
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
 const prompt = "$ "
 
 // exchange is a command in a block and what the chapter shows of its output.
 type exchange struct {
-	block *book.Block
+	block *chapters.Block
 	// line is that of the command in the block's body, counted from 0.
 	line    int
 	command string
@@ -24,7 +24,7 @@ type exchange struct {
 }
 
 // exchangesOf returns the commands of a chapter.
-func exchangesOf(chapter *book.Chapter) ([]*exchange, error) {
+func exchangesOf(chapter *chapters.Chapter) ([]*exchange, error) {
 	var all []*exchange
 	for _, block := range chapter.Blocks {
 		if block.Shell() {
@@ -45,7 +45,7 @@ func exchangesOf(chapter *book.Chapter) ([]*exchange, error) {
 }
 
 // exchanges cuts a block into commands and their output.
-func exchanges(block *book.Block) ([]*exchange, error) {
+func exchanges(block *chapters.Block) ([]*exchange, error) {
 	var all []*exchange
 	continued := false
 	number := -1

@@ -1,4 +1,4 @@
-package main
+package weave
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 
 // Stage is the code as far as a chapter has brought it.
 type Stage struct {
-	weave    *Weave
+	weave    *Book
 	number   int
 	fset     *token.FileSet
 	packages map[string]*StagePackage // by directory
@@ -57,7 +57,7 @@ type Part struct {
 }
 
 // stage puts together what the reader of a chapter has.
-func (w *Weave) stage(number int) (*Stage, error) {
+func (w *Book) stage(number int) (*Stage, error) {
 	s := &Stage{weave: w, number: number, fset: token.NewFileSet(), packages: map[string]*StagePackage{}}
 	byFile := map[string]map[string][]*Part{}
 	var mistakes []error
@@ -94,7 +94,7 @@ const draftFile = "draft.go"
 
 // current returns what is in the stage of a chapter, each in its latest form and
 // in the order of the finished files.
-func (w *Weave) current(number int) []*Showing {
+func (w *Book) current(number int) []*Showing {
 	var all []*Showing
 	for k, showings := range w.showings {
 		var latest *Showing
@@ -113,7 +113,7 @@ func (w *Weave) current(number int) []*Showing {
 }
 
 // compare puts declarations in the order of the finished file.
-func (w *Weave) compare(a, b *Showing) int {
+func (w *Book) compare(a, b *Showing) int {
 	line := func(s *Showing) int {
 		if s.declaration == nil {
 			return never

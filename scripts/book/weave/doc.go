@@ -1,4 +1,4 @@
-// Command weave keeps the chapters of the book and the finished code of kcm one
+// Package weave keeps the chapters of the book and the finished code of kcm one
 // source.
 //
 // The finished code lies in kcm/ and carries no marks. The chapters lie in
@@ -41,8 +41,4 @@
 //
 //	```yaml labs/06-replication/manifests/web.yaml
 //	```
-//
-// weave fill brings the chapters up to date, weave check says what differs, what
-// is not shown and what does not compile, weave stage and weave stages write the
-// stages to build/.
-package main
+package weave

@@ -1,4 +1,4 @@
-package main
+package sessions
 
 import (
 	"context"
@@ -11,14 +11,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/kcm-book/kcm-book/scripts/book"
 )
 
 // openTestShell opens the shell of a session without its cluster.
 func openTestShell(t *testing.T) *session {
 	t.Helper()
-	s, err := openSession(t.TempDir())
+	s, err := openSession(t.TempDir(), ".labcluster-transcripts/03")
 	require.NoError(t, err)
 	t.Cleanup(s.closeShell)
 	binaries := filepath.Join(s.root, "bin")
@@ -131,38 +129,12 @@ func TestACommandThatLooksIsRepeatedUntilItPrintsWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestChaptersAreChosenByTheirNumbers(t *testing.T) {
+func TestSessionsThatListenOnOnePortDoNotMeet(t *testing.T) {
 	t.Parallel()
-	all := func() []*book.Chapter { return []*book.Chapter{{Number: 0}, {Number: 3}, {Number: 10}} }
-	tests := map[string]struct {
-		numbers []string
-		want    []int
-		err     string
-	}{
-		"none is all":         {nil, []int{0, 3, 10}, ""},
-		"two digits":          {[]string{"03"}, []int{3}, ""},
-		"one digit":           {[]string{"3"}, []int{3}, ""},
-		"the introduction":    {[]string{"00"}, []int{0}, ""},
-		"in their order":      {[]string{"10", "0"}, []int{0, 10}, ""},
-		"one that is missing": {[]string{"03", "04"}, nil, "there is no chapter 04: say for example 03"},
-		"a word":              {[]string{"all"}, nil, "there is no chapter all: say for example 03"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := chosen(all(), tt.numbers)
-			if tt.err != "" {
-				require.EqualError(t, err, tt.err)
-				return
-			}
-			require.NoError(t, err)
-			var numbers []int
-			for _, c := range got {
-				numbers = append(numbers, c.Number)
-			}
-			assert.Equal(t, tt.want, numbers)
-		})
-	}
+	all, err := exchangesOf(chapterOf(t, 1, "```console\n$ kcm --secure-port 10404 &\n$ kcm --secure-port 0\n"+
+		"$ curl https://127.0.0.1:10257/a https://127.0.0.1:10257/b\n127.0.0.1:52\n```\n"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"10257", "10404"}, portsOf(all))
 }
 
 func TestOutputIsIndentedBelowItsCommand(t *testing.T) {

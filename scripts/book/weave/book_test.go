@@ -1,6 +1,7 @@
-package main
+package weave
 
 import (
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
-	"github.com/kcm-book/kcm-book/scripts/book"
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
 // Each archive in testdata holds a module and books about it. The files of a book
@@ -63,7 +64,7 @@ func testBook(t *testing.T, finished *Source, files map[string]string) {
 		return
 	}
 	var mistakes strings.Builder
-	for _, mistake := range w.check() {
+	for _, mistake := range w.mistakes() {
 		mistakes.WriteString(strings.ReplaceAll(mistake.Error(), root+"/", "") + "\n")
 	}
 	assert.Equal(t, files["want/errors"], mistakes.String())
@@ -92,40 +93,35 @@ func testBook(t *testing.T, finished *Source, files map[string]string) {
 }
 
 // fillBook fills the chapters of a book and reads them again.
-func fillBook(source *Source) (*Weave, error) {
-	chapters, err := book.Read(source.root)
+func fillBook(source *Source) (*Book, error) {
+	w, err := readBook(source)
 	if err != nil {
 		return nil, err
 	}
-	w, err := weave(source, chapters)
+	if err := w.Fill(io.Discard); err != nil {
+		return nil, err
+	}
+	return readBook(source)
+}
+
+func readBook(source *Source) (*Book, error) {
+	all, err := chapters.Read(source.root)
 	if err != nil {
 		return nil, err
 	}
-	filled, err := w.fill()
-	if err != nil {
-		return nil, err
-	}
-	for chapter, text := range filled {
-		if err := os.WriteFile(filepath.Join(source.root, chapter.Path), text, 0o644); err != nil {
-			return nil, err
-		}
-	}
-	if chapters, err = book.Read(source.root); err != nil {
-		return nil, err
-	}
-	return weave(source, chapters)
+	return newBook(source, all)
 }
 
 // assertRoundTrip asserts that filling a filled book changes nothing, and that
 // filling it anew, after all bodies but those of drafts are gone, gives it back.
-func assertRoundTrip(t *testing.T, w *Weave) {
+func assertRoundTrip(t *testing.T, w *Book) {
 	t.Helper()
-	filled, err := w.fill()
+	filled, err := w.filled()
 	require.NoError(t, err)
-	var emptied []*book.Chapter
+	var emptied []*chapters.Chapter
 	for _, chapter := range w.chapters {
 		require.Equal(t, string(chapter.Source), string(filled[chapter]), chapter.Path)
-		bodies := map[*book.Block]string{}
+		bodies := map[*chapters.Block]string{}
 		for _, block := range chapter.Blocks {
 			if block.File() != "" || block.Declares() && w.final(w.shown[block][0]) {
 				bodies[block] = ""
@@ -133,13 +129,13 @@ func assertRoundTrip(t *testing.T, w *Weave) {
 		}
 		source, err := chapter.Fill(bodies)
 		require.NoError(t, err)
-		empty, err := book.Parse(chapter.Number, chapter.Slug, source)
+		empty, err := chapters.Parse(chapter.Number, chapter.Slug, source)
 		require.NoError(t, err)
 		emptied = append(emptied, empty)
 	}
-	again, err := weave(w.source, emptied)
+	again, err := newBook(w.source, emptied)
 	require.NoError(t, err)
-	refilled, err := again.fill()
+	refilled, err := again.filled()
 	require.NoError(t, err)
 	for i, chapter := range w.chapters {
 		require.Equal(t, string(chapter.Source), string(refilled[emptied[i]]), chapter.Path)
@@ -147,7 +143,7 @@ func assertRoundTrip(t *testing.T, w *Weave) {
 }
 
 // contentsOf returns the files of a stage that compiles.
-func contentsOf(t *testing.T, w *Weave, number int) map[string]string {
+func contentsOf(t *testing.T, w *Book, number int) map[string]string {
 	t.Helper()
 	s, err := w.compiling(number)
 	require.NoError(t, err)

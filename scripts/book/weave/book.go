@@ -1,4 +1,4 @@
-package main
+package weave
 
 import (
 	"errors"
@@ -12,20 +12,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kcm-book/kcm-book/scripts/book"
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
-// Weave is the book beside the finished code.
-type Weave struct {
+// Book is the book beside the finished code.
+type Book struct {
 	source   *Source
-	chapters []*book.Chapter
+	chapters []*chapters.Chapter
 	// showings are where a declaration or a field is shown, in the order of the
 	// chapters.
 	showings map[key][]*Showing
 	// shown are the showings of each block.
-	shown map[*book.Block][]*Showing
+	shown map[*chapters.Block][]*Showing
 	// retired are the first chapters without a declaration.
-	retired map[key]book.Retirement
+	retired map[key]chapters.Retirement
 }
 
 // key names a declaration, or a field of one.
@@ -36,7 +36,7 @@ func (k key) String() string { return k.dir + " " + k.name }
 // Showing is one declaration in one block.
 type Showing struct {
 	key
-	block *book.Block
+	block *chapters.Block
 	// declaration is nil where the finished code does not have it.
 	declaration *Declaration
 	// field is set where a field is shown by itself.
@@ -50,13 +50,13 @@ type Showing struct {
 
 func (s *Showing) chapter() int { return s.block.Chapter.Number }
 
-// weave brings the chapters and the code together. The error lists everything
+// newBook brings the chapters and the code together. The error lists everything
 // in the chapters that makes no sense.
-func weave(source *Source, chapters []*book.Chapter) (*Weave, error) {
-	w := &Weave{source: source, chapters: chapters, showings: map[key][]*Showing{},
-		shown: map[*book.Block][]*Showing{}, retired: map[key]book.Retirement{}}
+func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
+	w := &Book{source: source, chapters: all, showings: map[key][]*Showing{},
+		shown: map[*chapters.Block][]*Showing{}, retired: map[key]chapters.Retirement{}}
 	var mistakes []error
-	for _, chapter := range chapters {
+	for _, chapter := range all {
 		for _, retirement := range chapter.Retired {
 			mistakes = append(mistakes, w.retire(retirement))
 		}
@@ -78,15 +78,15 @@ func weave(source *Source, chapters []*book.Chapter) (*Weave, error) {
 }
 
 // blocks returns all blocks in the order of the book.
-func (w *Weave) blocks() []*book.Block {
-	var all []*book.Block
+func (w *Book) blocks() []*chapters.Block {
+	var all []*chapters.Block
 	for _, chapter := range w.chapters {
 		all = append(all, chapter.Blocks...)
 	}
 	return all
 }
 
-func (w *Weave) retire(r book.Retirement) error {
+func (w *Book) retire(r chapters.Retirement) error {
 	k := key{r.Package, r.Name}
 	wrong := ""
 	if pkg := w.source.packages[k.dir]; pkg != nil && pkg.byName[k.name] != nil {
@@ -103,7 +103,7 @@ func (w *Weave) retire(r book.Retirement) error {
 	return nil
 }
 
-func (w *Weave) addBlock(block *book.Block) error {
+func (w *Book) addBlock(block *chapters.Block) error {
 	dir, names := block.Info[1], block.Info[2:]
 	roster := len(names) > 0 && names[len(names)-1] == "roster"
 	if roster {
@@ -154,7 +154,7 @@ func (p *Package) find(name string) (*Showing, error) {
 
 // checkRepeated says what is wrong with showing something that an earlier block
 // has shown.
-func (w *Weave) checkRepeated(s *Showing) error {
+func (w *Book) checkRepeated(s *Showing) error {
 	all := w.showings[s.key]
 	if len(all) == 0 {
 		return nil
@@ -179,7 +179,7 @@ func (w *Weave) checkRepeated(s *Showing) error {
 
 // checkFields finds fields that cannot come by themselves, because their struct
 // comes with all of its fields.
-func (w *Weave) checkFields(block *book.Block) error {
+func (w *Book) checkFields(block *chapters.Block) error {
 	for _, s := range w.shown[block] {
 		if s.field == nil {
 			continue
@@ -194,7 +194,7 @@ func (w *Weave) checkFields(block *book.Block) error {
 }
 
 // didYouMean suggests a name that differs in its receiver only or in its case.
-func (w *Weave) didYouMean(dir, name string) string {
+func (w *Book) didYouMean(dir, name string) string {
 	last := func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 	for _, like := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
 		for _, known := range slices.Sorted(maps.Keys(w.source.packages[dir].byName)) {
@@ -208,12 +208,12 @@ func (w *Weave) didYouMean(dir, name string) string {
 
 // final tells whether a showing has the form that the finished code has. That of
 // a roster may still lack elements.
-func (w *Weave) final(s *Showing) bool {
+func (w *Book) final(s *Showing) bool {
 	return s.declaration != nil && (s.roster || w.next(s) == nil)
 }
 
 // readDrafts cuts the body of a block of drafts into declarations.
-func (w *Weave) readDrafts(block *book.Block) error {
+func (w *Book) readDrafts(block *chapters.Block) error {
 	showings := w.shown[block]
 	drafts := slices.DeleteFunc(slices.Clone(showings), w.final)
 	if len(drafts) == 0 {
@@ -238,7 +238,7 @@ func (w *Weave) readDrafts(block *book.Block) error {
 }
 
 // next returns the showing of the same declaration after this one, or nil.
-func (w *Weave) next(s *Showing) *Showing {
+func (w *Book) next(s *Showing) *Showing {
 	all := w.showings[s.key]
 	if i := slices.Index(all, s) + 1; i < len(all) {
 		return all[i]
@@ -247,7 +247,7 @@ func (w *Weave) next(s *Showing) *Showing {
 }
 
 // text returns what a block that shows final forms is to hold.
-func (w *Weave) text(block *book.Block) (string, error) {
+func (w *Book) text(block *chapters.Block) (string, error) {
 	var parts []string
 	fields := w.shown[block][0].field != nil
 	for _, s := range w.shown[block] {
@@ -280,7 +280,7 @@ func alignFields(fields []string) (string, error) {
 }
 
 // textOf returns what a showing says in the stage of a chapter.
-func (w *Weave) textOf(s *Showing, stage int) (string, error) {
+func (w *Book) textOf(s *Showing, stage int) (string, error) {
 	switch {
 	case s.field != nil:
 		return w.source.fieldText(s.declaration, s.field), nil
@@ -294,7 +294,7 @@ func (w *Weave) textOf(s *Showing, stage int) (string, error) {
 }
 
 // hidden returns the objects that no chapter up to this one shows.
-func (w *Weave) hidden(stage int) map[types.Object]bool {
+func (w *Book) hidden(stage int) map[types.Object]bool {
 	hidden := map[types.Object]bool{}
 	for _, dir := range w.source.dirs() {
 		for _, d := range w.source.packages[dir].declarations {
@@ -318,19 +318,19 @@ func (w *Weave) hidden(stage int) map[types.Object]bool {
 const never = 1000
 
 // first returns the first chapter that shows a declaration or a field.
-func (w *Weave) first(k key) int {
+func (w *Book) first(k key) int {
 	if showings := w.showings[k]; len(showings) > 0 {
 		return showings[0].chapter()
 	}
 	return never
 }
 
-// fill returns the text of each chapter with all its blocks filled.
-func (w *Weave) fill() (map[*book.Chapter][]byte, error) {
-	filled := map[*book.Chapter][]byte{}
+// filled returns the text of each chapter with all its blocks filled.
+func (w *Book) filled() (map[*chapters.Chapter][]byte, error) {
+	filled := map[*chapters.Chapter][]byte{}
 	var mistakes []error
 	for _, chapter := range w.chapters {
-		bodies := map[*book.Block]string{}
+		bodies := map[*chapters.Block]string{}
 		for _, block := range chapter.Blocks {
 			body, err := w.body(block)
 			mistakes = append(mistakes, err)
@@ -344,7 +344,7 @@ func (w *Weave) fill() (map[*book.Chapter][]byte, error) {
 }
 
 // body returns what a block is to hold.
-func (w *Weave) body(block *book.Block) (string, error) {
+func (w *Book) body(block *chapters.Block) (string, error) {
 	switch {
 	case block.File() != "":
 		text, err := os.ReadFile(filepath.Join(w.source.root, block.File()))
@@ -360,7 +360,7 @@ func (w *Weave) body(block *book.Block) (string, error) {
 }
 
 // unshown lists the declarations that no chapter shows.
-func (w *Weave) unshown() (missing []*Declaration, total int) {
+func (w *Book) unshown() (missing []*Declaration, total int) {
 	for _, dir := range w.source.dirs() {
 		for _, d := range w.source.packages[dir].declarations {
 			total++

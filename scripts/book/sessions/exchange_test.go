@@ -1,4 +1,4 @@
-package main
+package sessions
 
 import (
 	"testing"
@@ -6,12 +6,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/kcm-book/kcm-book/scripts/book"
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
-func chapterOf(t *testing.T, number int, source string) *book.Chapter {
+func chapterOf(t *testing.T, number int, source string) *chapters.Chapter {
 	t.Helper()
-	c, err := book.Parse(number, "01-a", []byte(source))
+	c, err := chapters.Parse(number, "01-a", []byte(source))
 	require.NoError(t, err)
 	return c
 }

@@ -1,4 +1,4 @@
-// Package book reads the chapters of the book: the fenced blocks and comments
+// Package chapters reads the chapters of the book: the fenced blocks and comments
 // in them that mean something to the tools, and where they stand.
 //
 // A fenced block says by its info string what it holds:
@@ -10,7 +10,7 @@
 //	console                         commands and what they print
 //
 // A block with another info string is nobody's business but the reader's.
-package book
+package chapters
 
 import (
 	"bytes"
@@ -99,6 +99,23 @@ func Read(root string) ([]*Chapter, error) {
 		return nil, fmt.Errorf("there is no chapter in %s: run this in the root of the repository", filepath.Join(root, "chapters"))
 	}
 	return chapters, nil
+}
+
+// Choose returns the chapters with these numbers, in the order of the book, or all
+// where none is given.
+func Choose(all []*Chapter, numbers ...string) ([]*Chapter, error) {
+	if len(numbers) == 0 {
+		return all, nil
+	}
+	wanted := map[int]bool{}
+	for _, word := range numbers {
+		number, err := strconv.Atoi(word)
+		if err != nil || !slices.ContainsFunc(all, func(c *Chapter) bool { return c.Number == number }) {
+			return nil, fmt.Errorf("there is no chapter %s: the book has %02d to %02d", word, all[0].Number, all[len(all)-1].Number)
+		}
+		wanted[number] = true
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c *Chapter) bool { return !wanted[c.Number] }), nil
 }
 
 // Parse reads the text of one chapter.

@@ -1,7 +1,8 @@
-package main
+package weave
 
 import (
 	"bytes"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/kcm-book/kcm-book/scripts/book"
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
 // writeBook writes the book of an archive to a directory.
@@ -34,15 +35,24 @@ func replace(t *testing.T, root, name, before, after string) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(strings.Replace(text, before, after, 1)), 0o644))
 }
 
-// execute runs a command of weave and returns what it prints.
-func execute(t *testing.T, root string, args ...string) (string, error) {
+// printed returns what a verb prints about the book in a directory.
+func printed(t *testing.T, root string, verb func(w *Book, out io.Writer) error) (string, error) {
 	t.Helper()
+	w, err := Open(root)
+	if err != nil {
+		return "", err
+	}
 	var out bytes.Buffer
-	command := newCommand(root)
-	command.SetArgs(args)
-	command.SetOut(&out)
-	err := command.ExecuteContext(t.Context())
+	err = verb(w, &out)
 	return out.String(), err
+}
+
+func buildStage(t *testing.T, number string) func(w *Book, out io.Writer) error {
+	return func(w *Book, out io.Writer) error { return w.BuildStage(t.Context(), number, out) }
+}
+
+func testStages(t *testing.T) func(w *Book, out io.Writer) error {
+	return func(w *Book, out io.Writer) error { return w.TestStages(t.Context(), out) }
 }
 
 func TestOneCharacterIsADifference(t *testing.T) {
@@ -69,18 +79,18 @@ func TestOneCharacterIsADifference(t *testing.T) {
 			source.root = writeBook(t, "stages.txtar", "grows")
 			w, err := fillBook(&source)
 			require.NoError(t, err)
-			require.Empty(t, w.check())
+			require.Empty(t, w.mistakes())
 
 			replace(t, source.root, tt.file, tt.before, tt.after)
-			changed, err := open(source.root)
+			changed, err := Open(source.root)
 			require.NoError(t, err)
-			mistakes := changed.check()
+			mistakes := changed.mistakes()
 			require.Len(t, mistakes, 1)
 			require.EqualError(t, mistakes[0], tt.want)
 
 			w, err = fillBook(changed.source)
 			require.NoError(t, err)
-			assert.Empty(t, w.check(), "fill mends it")
+			assert.Empty(t, w.mistakes(), "fill mends it")
 		})
 	}
 }
@@ -88,17 +98,17 @@ func TestOneCharacterIsADifference(t *testing.T) {
 func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t, "stages.txtar", "grows")
-	out, err := execute(t, root, "fill")
+	out, err := printed(t, root, (*Book).Fill)
 	require.NoError(t, err)
 	require.Equal(t, "filled chapters/01-a/README.md\nfilled chapters/02-b/README.md\nfilled chapters/03-c/README.md\n", out)
-	out, err = execute(t, root, "fill")
+	out, err = printed(t, root, (*Book).Fill)
 	require.NoError(t, err)
 	require.Empty(t, out, "fill has nothing more to do")
-	out, err = execute(t, root, "check")
+	out, err = printed(t, root, (*Book).Check)
 	require.NoError(t, err)
 	assert.Equal(t, "declarations shown: 13 of 13\n", out)
 
-	out, err = execute(t, root, "stages") // which builds kcm, and vets and tests all
+	out, err = printed(t, root, testStages(t)) // which builds kcm, and vets and tests all
 	require.NoError(t, err)
 	assert.Regexp(t, `^stage 01:   5 files, unit tests of 0 packages of 2: ✓ .* s
 stage 02:  10 files, unit tests of 1 packages of 3: ✓ .* s
@@ -109,7 +119,7 @@ $`, out)
 	message, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", message)
 
-	w, err := open(root)
+	w, err := Open(root)
 	require.NoError(t, err)
 	write := func() error {
 		s, err := w.compiling(1)
@@ -146,14 +156,14 @@ $`, out)
 func TestWhatAStageNoLongerHasIsRemoved(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t, "stages.txtar", "grows")
-	out, err := execute(t, root, "stage", "stage-02")
+	out, err := printed(t, root, buildStage(t, "02"))
 	require.NoError(t, err)
 	assert.Equal(t, "stage 02: 10 files in build/stage-02, kcm in build/stage-02/bin\n", out)
 	assert.FileExists(t, filepath.Join(root, "build/stage-02/bin/kcm"))
 	assert.FileExists(t, filepath.Join(root, "build/stage-02/kcm/work/work_test.go"))
 
 	require.NoError(t, os.Remove(filepath.Join(root, "kcm/work/work_test.go")))
-	_, err = execute(t, root, "stage", "2")
+	_, err = printed(t, root, buildStage(t, "2"))
 	require.NoError(t, err)
 	assert.NoFileExists(t, filepath.Join(root, "build/stage-02/kcm/work/work_test.go"))
 	assert.NoFileExists(t, filepath.Join(root, "build/stage-02/labs/answer/answer.go"))
@@ -163,20 +173,20 @@ func TestAStageThatCannotBeHadSaysWhy(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t, "stages.txtar", "grows")
 	for argument, want := range map[string]string{
-		"three": `"three" is no stage: say for example 03`,
-		"7":     "there is no chapter 07: the book goes to 03",
+		"three": "there is no chapter three: the book has 00 to 03",
+		"7":     "there is no chapter 7: the book has 00 to 03",
 		"00":    "chapter 00 has no code yet: its kcm is the finished one",
 	} {
-		_, err := execute(t, root, "stage", argument)
+		_, err := printed(t, root, buildStage(t, argument))
 		assert.EqualError(t, err, want)
 	}
 	replace(t, root, "kcm/work/work_test.go", "(Queue[int]{}).Len()", "-1")
-	_, err := execute(t, root, "stages")
+	_, err := printed(t, root, testStages(t))
 	require.ErrorContains(t, err, "in build/stage-02, go test: exit status 1\n")
 	assert.ErrorContains(t, err, "--- FAIL: TestLen")
 
 	unshown := writeBook(t, "mistakes.txtar", "unshown")
-	_, err = execute(t, unshown, "stage", "1")
+	_, err = printed(t, unshown, buildStage(t, "1"))
 	assert.ErrorContains(t, err, "chapters/01-a/README.md:1: Run uses First, which no chapter shows\n")
 }
 
@@ -184,7 +194,7 @@ func TestADraftThatImportsNothingThatIsThereSaysSo(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t, "stages.txtar", "grows")
 	replace(t, root, "chapters/01-a/README.md", `"html"`, `"no/html"`)
-	_, err := execute(t, root, "check")
+	_, err := printed(t, root, (*Book).Check)
 	require.ErrorContains(t, err, "chapters/01-a/README.md:5: this draft imports no/html: package no/html is not in std")
 }
 
@@ -227,11 +237,11 @@ kcm/app/b.go:1: this comment belongs to no declaration, so no chapter shows it: 
 
 func TestTheBookOfThisRepositoryIsAsItShouldBe(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
-	w, err := open(root)
+	w, err := Open(root)
 	require.NoError(t, err)
-	for _, mistake := range w.check() {
+	for _, mistake := range w.mistakes() {
 		assert.NoError(t, mistake)
 	}
 	assertRoundTrip(t, w)
@@ -271,22 +281,22 @@ func FuzzDraft(f *testing.F) {
 		if strings.Contains(body, "import") {
 			t.Skip("go list would take too long")
 		}
-		var chapters []*book.Chapter
+		var all []*chapters.Chapter
 		for number, text := range []string{
 			"```go kcm/app A a (*A).b\n" + body + "```\n",
 			"<!-- retire: kcm/app a (*A).b -->\n\n```go kcm/app A\n```\n",
 		} {
-			chapter, err := book.Parse(number, "00-a", []byte(text))
+			chapter, err := chapters.Parse(number, "00-a", []byte(text))
 			if err != nil {
 				return
 			}
-			chapters = append(chapters, chapter)
+			all = append(all, chapter)
 		}
-		w, err := weave(source, chapters)
+		w, err := newBook(source, all)
 		if err != nil {
 			return
 		}
-		_, err = w.fill()
+		_, err = w.filled()
 		require.NoError(t, err)
 		if s, err := w.compiling(0); err == nil {
 			for dir, p := range s.packages {
