@@ -51,12 +51,22 @@ type Block struct {
 	Info []string
 	// Line is that of its opening fence, counted from 1.
 	Line int
+	Text
+	// These are offsets in the chapter: of the caption, of the opening fence, of
+	// the body and its end, of the end of the closing fence, and of the end of the
+	// changes.
+	begin, opening, body, bodyEnd, closed, end int
+	fence                                      string
+}
+
+// Text is what a tool can write about a block and into it.
+type Text struct {
+	// Caption is the line above the block, between <sub> and </sub>.
+	Caption string
 	// Body is what stands between the fences.
 	Body string
-	// begin and end are the offsets of Body in the chapter, fence is what opens
-	// the block.
-	begin, end int
-	fence      string
+	// Changes is the diff that is folded below the block, Since the title of it.
+	Since, Changes string
 }
 
 // Retirement says that a declaration has had its time.
@@ -153,27 +163,36 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 		Chapter: c,
 		Info:    strings.Fields(string(info.Value(c.Source))),
 		Line:    c.LineAt(info.Start),
-		fence:   strings.TrimRight(string(c.Source[c.lineStart(info.Start):info.Start]), blanks),
+		opening: c.lineStart(info.Start),
+	}
+	b.fence = strings.TrimRight(string(c.Source[b.opening:info.Start]), blanks)
+	if n := len(c.Blocks); n > 0 && b.opening < c.Blocks[n-1].end {
+		return nil // the changes of the block above
 	}
 	newline := bytes.IndexByte(c.Source[info.Stop:], '\n')
 	if newline < 0 {
 		return b.Errorf("the block is not closed")
 	}
-	b.begin = info.Stop + newline + 1
-	b.end = b.begin
+	b.body = info.Stop + newline + 1
+	b.bodyEnd = b.body
 	if lines := node.Lines(); lines.Len() > 0 {
-		b.end = lines.At(lines.Len() - 1).Stop
+		b.bodyEnd = lines.At(lines.Len() - 1).Stop
 	}
-	b.Body = string(c.Source[b.begin:b.end])
+	b.Body = string(c.Source[b.body:b.bodyEnd])
 	if strings.Trim(b.fence, "`") != "" {
 		if b.Filled() {
 			return b.Errorf("write the block without indentation and with ```, so that it can be filled")
 		}
 		return nil
 	}
-	closing, _, _ := strings.Cut(string(c.Source[b.end:]), "\n")
+	closing, _, _ := strings.Cut(string(c.Source[b.bodyEnd:]), "\n")
 	if strings.TrimRight(closing, blanks) != b.fence {
 		return b.Errorf("the block is not closed with %s on a line of its own", b.fence)
+	}
+	b.closed = min(b.bodyEnd+len(closing)+1, len(c.Source))
+	b.begin, b.end = b.opening, b.closed
+	if b.Declares() || b.File() != "" {
+		b.addSurroundings()
 	}
 	c.Blocks = append(c.Blocks, b)
 	return nil
@@ -181,6 +200,22 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 
 // blanks can stand behind a fence.
 const blanks = " \t\r"
+
+var changes = regexp.MustCompile("^(\n<details><summary>(What has changed since .*)</summary>\n\n```diff\n((?:[^`\n].*\n|\n)*)```\n\n</details>\n)(?:\n|$)")
+
+// addSurroundings takes what a tool has written above and below the block for a
+// part of it.
+func (b *Block) addSurroundings() {
+	source := b.Chapter.Source
+	above := b.Chapter.lineStart(max(b.opening-1, 0))
+	if line, ok := strings.CutSuffix(string(source[above:b.opening]), "</sub>\n"); ok && strings.HasPrefix(line, "<sub>") {
+		b.begin, b.Caption = above, line+"</sub>"
+	}
+	if match := changes.FindSubmatch(source[b.closed:]); match != nil {
+		b.Since, b.Changes = string(match[2]), string(match[3])
+		b.end += len(match[1])
+	}
+}
 
 var retirement = regexp.MustCompile(`(?s)<!--\s*retire:(.*?)-->`)
 
@@ -246,16 +281,28 @@ func (b *Block) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", b.Chapter.Path, b.Line, fmt.Errorf(format, args...))
 }
 
-// Fill returns the text of the chapter with other bodies for some blocks.
-func (c *Chapter) Fill(bodies map[*Block]string) ([]byte, error) {
+// Fill returns the text of the chapter with other texts for some blocks.
+func (c *Chapter) Fill(texts map[*Block]Text) ([]byte, error) {
 	var out bytes.Buffer
 	done := 0
-	for _, b := range slices.SortedFunc(maps.Keys(bodies), func(x, y *Block) int { return x.begin - y.begin }) {
-		if b.closedBy(bodies[b]) {
+	for _, b := range slices.SortedFunc(maps.Keys(texts), func(x, y *Block) int { return x.begin - y.begin }) {
+		text := texts[b]
+		if b.closedBy(text.Body) {
 			return nil, b.Errorf("what the block is to hold has a line that closes it: open and close it with %s`", b.fence)
 		}
 		out.Write(c.Source[done:b.begin])
-		out.WriteString(bodies[b])
+		if text.Caption != "" {
+			out.WriteString(text.Caption + "\n")
+		}
+		out.Write(c.Source[b.opening:b.body])
+		out.WriteString(text.Body)
+		out.Write(c.Source[b.bodyEnd:b.closed])
+		if text.Changes != "" {
+			fmt.Fprintf(&out, "\n<details><summary>%s</summary>\n\n```diff\n%s```\n\n</details>\n", text.Since, text.Changes)
+			if rest := c.Source[b.end:]; len(rest) > 0 && rest[0] != '\n' {
+				out.WriteByte('\n')
+			}
+		}
 		done = b.end
 	}
 	out.Write(c.Source[done:])

@@ -155,7 +155,7 @@ func TestWhatCannotBeReadIsSaidWithItsLine(t *testing.T) {
 func TestFillReplacesBodiesAndNothingElse(t *testing.T) {
 	t.Parallel()
 	c := parse(t, chapter)
-	filled, err := c.Fill(map[*Block]string{c.Blocks[2]: "$ kcm\nusage\n", c.Blocks[0]: ""})
+	filled, err := c.Fill(map[*Block]Text{c.Blocks[2]: {Body: "$ kcm\nusage\n"}, c.Blocks[0]: {}})
 	require.NoError(t, err)
 	want := strings.Replace(chapter, "func lead() {}\n", "", 1)
 	want = strings.Replace(want, "```console\n", "```console\n$ kcm\nusage\n", 1)
@@ -166,15 +166,74 @@ func TestFillReplacesBodiesAndNothingElse(t *testing.T) {
 	assert.Equal(t, 6, again.Blocks[1].Line, "the lines after a shorter body have moved")
 }
 
+// captioned has a block with a caption and changes, and what only looks like them.
+const captioned = "Text\n" +
+	"<sub>a caption · with a [link](x)</sub>\n" +
+	"```go kcm/app Run\n" +
+	"func Run() {}\n" +
+	"```\n" +
+	"\n" +
+	"<details><summary>What has changed since chapter 01</summary>\n" +
+	"\n" +
+	"```diff\n" +
+	"-func Run(x int) {}\n" +
+	"\n" +
+	"+func Run() {}\n" +
+	"```\n" +
+	"\n" +
+	"</details>\n" +
+	"\n" +
+	"<sub>not above a block</sub>\n" +
+	"\n" +
+	"```yaml a/b\n" +
+	"```\n" +
+	"\n" +
+	"<details><summary>The answer</summary>\n" +
+	"\n" +
+	"```diff\n" +
+	"+x\n" +
+	"```\n" +
+	"\n" +
+	"</details>\n" +
+	"\n" +
+	"<sub>a block of the reader's</sub>\n" +
+	"```go\n" +
+	"```\n"
+
+func TestABlockHasWhatIsWrittenAboutItAboveAndBelow(t *testing.T) {
+	t.Parallel()
+	c := parse(t, captioned)
+	run, file, answer, own := c.Blocks[0], c.Blocks[1], c.Blocks[2], c.Blocks[3]
+	assert.Equal(t, Text{
+		Caption: "<sub>a caption · with a [link](x)</sub>",
+		Body:    "func Run() {}\n",
+		Since:   "What has changed since chapter 01",
+		Changes: "-func Run(x int) {}\n\n+func Run() {}\n",
+	}, run.Text)
+	for _, block := range []*Block{file, answer, own} {
+		assert.Equal(t, Text{Body: block.Body}, block.Text, block.Info)
+	}
+
+	filled, err := c.Fill(map[*Block]Text{run: {Body: run.Body}, file: {Caption: "<sub>b</sub>", Since: "What has changed since chapter 02", Changes: "-a\n"}})
+	require.NoError(t, err)
+	assert.NotContains(t, string(filled), "a caption")
+	assert.Contains(t, string(filled), "```\n\n<sub>not above")
+	assert.Contains(t, string(filled), "</sub>\n\n<sub>b</sub>\n```yaml a/b\n```\n\n<details><summary>What has changed since chapter 02</summary>\n\n```diff\n-a\n```\n\n</details>\n\n<details>")
+	again := parse(t, string(filled))
+	refilled, err := again.Fill(map[*Block]Text{again.Blocks[0]: run.Text, again.Blocks[1]: file.Text})
+	require.NoError(t, err)
+	assert.Equal(t, captioned, string(refilled))
+}
+
 func TestABodyThatWouldCloseItsBlockIsRefused(t *testing.T) {
 	t.Parallel()
 	c := parse(t, chapter)
 	for _, body := range []string{"```\n", "a\n   ````` \nb\n", "```"} {
-		_, err := c.Fill(map[*Block]string{c.Blocks[0]: body})
+		_, err := c.Fill(map[*Block]Text{c.Blocks[0]: {Body: body}})
 		assert.EqualError(t, err, "chapters/03-a/README.md:3: what the block is to hold has a line that closes it: open and close it with ````")
 	}
 	for _, body := range []string{"``\n", "    ```\n", "\t```\n", "```go\n", "x ```\n"} {
-		filled, err := c.Fill(map[*Block]string{c.Blocks[0]: body})
+		filled, err := c.Fill(map[*Block]Text{c.Blocks[0]: {Body: body}})
 		require.NoError(t, err)
 		assert.Equal(t, body, parse(t, string(filled)).Blocks[0].Body)
 	}
@@ -292,35 +351,36 @@ func FuzzParseChapter(f *testing.F) {
 	f.Add("<!-- retire: kcm/app wait -->\nText <!-- retire: a\nb --> x\n\n<!--")
 	f.Add("```go kcm/app Run\r\nfunc Run() {}\r\n```\r\n")
 	f.Add("- ```go a b\n\t```\n\n>>```x\n")
+	f.Add(captioned)
 	f.Add("``` \t\n```\n\n   ~~~ go kcm/app")
 	f.Fuzz(func(t *testing.T, source string) {
 		c, err := Parse(1, "01-a", []byte(source))
 		if err != nil {
 			return
 		}
-		bodies := map[*Block]string{}
+		texts := map[*Block]Text{}
 		for _, b := range c.Blocks {
-			bodies[b] = b.Body
+			texts[b] = b.Text
 			line := strings.Split(source, "\n")[b.Line-1]
 			require.Contains(t, line, b.Language(), "the line of the fence is said")
 		}
-		filled, err := c.Fill(bodies)
+		filled, err := c.Fill(texts)
 		require.NoError(t, err)
 		require.Equal(t, source, string(filled))
-		for b := range bodies {
-			bodies[b] = ""
+		for b := range texts {
+			texts[b] = Text{}
 		}
-		emptied, err := c.Fill(bodies)
+		emptied, err := c.Fill(texts)
 		require.NoError(t, err)
 		again, err := Parse(1, "01-a", emptied)
 		require.NoError(t, err)
 		require.Len(t, again.Blocks, len(c.Blocks))
-		clear(bodies)
+		clear(texts)
 		for i, b := range again.Blocks {
 			require.Equal(t, c.Blocks[i].Info, b.Info)
-			bodies[b] = c.Blocks[i].Body
+			texts[b] = c.Blocks[i].Text
 		}
-		refilled, err := again.Fill(bodies)
+		refilled, err := again.Fill(texts)
 		require.NoError(t, err)
 		require.Equal(t, source, string(refilled))
 	})

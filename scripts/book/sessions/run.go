@@ -87,7 +87,7 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 
-	bodies := map[*chapters.Block]string{}
+	texts := map[*chapters.Block]chapters.Text{}
 	var failures []error
 	for _, e := range exchanges {
 		if e.setup {
@@ -109,12 +109,12 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 				"%s: %s\nprints\n%s\nand the chapter shows\n%s\n(if that is as it should be, make transcripts takes it over)",
 				e.block.Position(e.line), strings.TrimSpace(e.command), indent(out), indent(e.shown)))
 		}
-		bodies[e.block] += e.typed + out
+		texts[e.block] = chapters.Text{Body: texts[e.block].Body + e.typed + out}
 	}
 	if err := errors.Join(failures...); err != nil || !fill {
 		return err
 	}
-	filled, err := chapter.Fill(bodies)
+	filled, err := chapter.Fill(texts)
 	if err != nil {
 		return err
 	}

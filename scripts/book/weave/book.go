@@ -26,6 +26,8 @@ type Book struct {
 	shown map[*chapters.Block][]*Showing
 	// retired are the first chapters without a declaration.
 	retired map[key]chapters.Retirement
+	// joinings are what joined has found.
+	joinings map[*chapters.Chapter][]joining
 }
 
 // key names a declaration, or a field of one.
@@ -54,7 +56,8 @@ func (s *Showing) chapter() int { return s.block.Chapter.Number }
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Showing{},
-		shown: map[*chapters.Block][]*Showing{}, retired: map[key]chapters.Retirement{}}
+		shown: map[*chapters.Block][]*Showing{}, retired: map[key]chapters.Retirement{},
+		joinings: map[*chapters.Chapter][]joining{}}
 	var mistakes []error
 	for _, chapter := range all {
 		for _, retirement := range chapter.Retired {
@@ -330,17 +333,26 @@ func (w *Book) filled() (map[*chapters.Chapter][]byte, error) {
 	filled := map[*chapters.Chapter][]byte{}
 	var mistakes []error
 	for _, chapter := range w.chapters {
-		bodies := map[*chapters.Block]string{}
+		texts := map[*chapters.Block]chapters.Text{}
 		for _, block := range chapter.Blocks {
-			body, err := w.body(block)
+			text, err := w.content(block)
 			mistakes = append(mistakes, err)
-			bodies[block] = body
+			texts[block] = text
 		}
-		text, err := chapter.Fill(bodies)
+		text, err := chapter.Fill(texts)
 		mistakes = append(mistakes, err)
 		filled[chapter] = text
 	}
 	return filled, errors.Join(mistakes...)
+}
+
+// content returns what a block is to hold and what stands about it.
+func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
+	body, err := w.body(block)
+	if err != nil || block.File() == "" && w.shown[block] == nil {
+		return block.Text, err
+	}
+	return w.captioned(block, body)
 }
 
 // body returns what a block is to hold.

@@ -121,13 +121,13 @@ func assertRoundTrip(t *testing.T, w *Book) {
 	var emptied []*chapters.Chapter
 	for _, chapter := range w.chapters {
 		require.Equal(t, string(chapter.Source), string(filled[chapter]), chapter.Path)
-		bodies := map[*chapters.Block]string{}
+		texts := map[*chapters.Block]chapters.Text{}
 		for _, block := range chapter.Blocks {
 			if block.File() != "" || block.Declares() && w.final(w.shown[block][0]) {
-				bodies[block] = ""
+				texts[block] = chapters.Text{}
 			}
 		}
-		source, err := chapter.Fill(bodies)
+		source, err := chapter.Fill(texts)
 		require.NoError(t, err)
 		empty, err := chapters.Parse(chapter.Number, chapter.Slug, source)
 		require.NoError(t, err)

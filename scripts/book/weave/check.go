@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
 // mistakes returns everything that is wrong with the book.
@@ -46,17 +48,27 @@ func (w *Book) checkStages() []error {
 func (w *Book) checkBlocks() (mistakes []error, complete bool) {
 	complete = true
 	for _, block := range w.blocks() {
-		want, err := w.body(block)
+		want, err := w.content(block)
 		if err != nil {
 			complete = false
 			mistakes = append(mistakes, err)
-		} else if want != block.Body {
-			line, is, ought := firstDifference(block.Body, want)
+		} else if want.Body != block.Body {
+			line, is, ought := firstDifference(block.Body, want.Body)
 			mistakes = append(mistakes, fmt.Errorf("%s: differs from %s: it says %q, the code says %q; make weave fills the block anew",
 				block.Position(line), block.Info[1], is, ought))
+		} else if want != block.Text {
+			mistakes = append(mistakes, block.Errorf("%s; make weave writes it anew", outdated(block.Text, want)))
 		}
 	}
 	return mistakes, complete
+}
+
+// outdated says what is wrong in what stands above or below a block.
+func outdated(is, ought chapters.Text) string {
+	if is.Caption != ought.Caption {
+		return fmt.Sprintf("the caption is %q and has to be %q", is.Caption, ought.Caption)
+	}
+	return "what has changed since an earlier chapter is not what stands below the block"
 }
 
 // firstDifference returns the first line, counted from 0, in which two texts

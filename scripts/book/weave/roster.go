@@ -24,7 +24,7 @@ func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, 
 		}
 		path = append(path, node)
 		ident, ok := node.(*ast.Ident)
-		if !ok || !d.pkg.names(ident, hidden) {
+		if !ok || !hidden[d.pkg.object(ident)] {
 			return true
 		}
 		element := d.pkg.innermostElement(path)
@@ -55,19 +55,19 @@ func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, 
 	return strings.TrimSuffix(string(formatted), "\n") + "\n", nil
 }
 
-// names tells whether an identifier stands for a hidden object.
-func (p *Package) names(ident *ast.Ident, hidden map[types.Object]bool) bool {
+// object returns what an identifier stands for, without its type arguments.
+func (p *Package) object(ident *ast.Ident) types.Object {
 	object := p.info.Uses[ident]
 	if object == nil {
 		object = p.info.Defs[ident]
 	}
 	switch generic := object.(type) {
 	case *types.Func:
-		object = generic.Origin()
+		return generic.Origin()
 	case *types.Var:
-		object = generic.Origin()
+		return generic.Origin()
 	}
-	return object != nil && hidden[object]
+	return object
 }
 
 // innermostElement returns the last node of a path that is an element of a list.
