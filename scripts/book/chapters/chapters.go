@@ -42,6 +42,15 @@ type Chapter struct {
 	Blocks []*Block
 	// Retired are the declarations that the chapter takes out of the stages.
 	Retired []Retirement
+	// Spans are the code spans in the prose.
+	Spans []Span
+}
+
+// Span is code in a line of prose.
+type Span struct {
+	Text string
+	// Line is counted from 1, begin is the offset of Text in the chapter.
+	Line, begin int
 }
 
 // Block is a fenced block.
@@ -139,6 +148,8 @@ func Parse(number int, slug string, source []byte) (*Chapter, error) {
 		switch node := node.(type) {
 		case *ast.FencedCodeBlock:
 			return ast.WalkContinue, c.addBlock(node)
+		case *ast.CodeSpan:
+			c.addSpan(node)
 		case *ast.HTMLBlock:
 			lines := node.Lines()
 			return ast.WalkContinue, c.addRetirements(lines.At(0).Start, max(lines.At(lines.Len()-1).Stop, node.ClosureLine.Stop))
@@ -151,7 +162,18 @@ func Parse(number int, slug string, source []byte) (*Chapter, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Spans = slices.DeleteFunc(c.Spans, func(s Span) bool {
+		return slices.ContainsFunc(c.Blocks, func(b *Block) bool { return b.begin <= s.begin && s.begin < b.end }) // a caption's
+	})
 	return c, nil
+}
+
+// addSpan adds a span of code, unless it is broken over two lines.
+func (c *Chapter) addSpan(node *ast.CodeSpan) {
+	if words, ok := node.FirstChild().(*ast.Text); ok && node.ChildCount() == 1 {
+		begin := words.Segment.Start
+		c.Spans = append(c.Spans, Span{string(words.Segment.Value(c.Source)), c.LineAt(begin), begin})
+	}
 }
 
 func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
@@ -308,6 +330,50 @@ func (c *Chapter) Fill(texts map[*Block]Text) ([]byte, error) {
 	out.Write(c.Source[done:])
 	return out.Bytes(), nil
 }
+
+// Rename returns the text of the chapter with other names in the info strings and
+// retirements that are about a package, or about any if dir is "", and with other
+// spans in the prose.
+func (c *Chapter) Rename(dir string, name, span func(string) string) string {
+	var out strings.Builder
+	done := 0
+	replace := func(begin, end int, with string) {
+		out.WriteString(string(c.Source[done:begin]) + with)
+		done = end
+	}
+	names := func(words string) string {
+		inside := ""
+		return word.ReplaceAllStringFunc(words, func(word string) string {
+			switch {
+			case inside == "":
+				inside = word
+			case dir == "" || inside == dir:
+				return name(word)
+			}
+			return word
+		})
+	}
+	parts := map[int]func(){}
+	for _, b := range c.Blocks {
+		if b.Declares() {
+			begin := b.opening + strings.Index(string(c.Source[b.opening:b.body]), b.Info[0]) + len(b.Info[0])
+			parts[begin] = func() { replace(begin, b.body, names(string(c.Source[begin:b.body]))) }
+		}
+	}
+	for _, match := range retirement.FindAllSubmatchIndex(c.Source, -1) {
+		parts[match[2]] = func() { replace(match[2], match[3], names(string(c.Source[match[2]:match[3]]))) }
+	}
+	for _, s := range c.Spans {
+		parts[s.begin] = func() { replace(s.begin, s.begin+len(s.Text), span(s.Text)) }
+	}
+	for _, begin := range slices.Sorted(maps.Keys(parts)) {
+		parts[begin]()
+	}
+	replace(len(c.Source), len(c.Source), "")
+	return out.String()
+}
+
+var word = regexp.MustCompile(`\S+`)
 
 // closedBy tells whether a line of a body would end the block.
 func (b *Block) closedBy(body string) bool {

@@ -19,6 +19,7 @@ func (w *Book) mistakes() []error {
 		mistakes = append(mistakes, w.checkStages()...)
 		mistakes = append(mistakes, w.checkRosters()...)
 	}
+	mistakes = append(mistakes, w.checkNames()...)
 	mistakes = append(mistakes, checkLinks(w.source.root)...)
 	return append(mistakes, checkDiagrams(w.source.root)...)
 }

@@ -40,7 +40,7 @@ func (w *Book) Fill(out io.Writer) error {
 		}
 		fmt.Fprintln(out, "filled", chapter.Path)
 	}
-	return nil
+	return w.fillNames(out)
 }
 
 // Check says how many declarations the chapters show. Its error has a line for
