@@ -41,35 +41,38 @@ bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum l
 bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, about 15 minutes (ARGS="-rounds 5")
 	@go run ./scripts/bench $(ARGS)
 
-.PHONY: bin/weave bin/transcripts bin/play
-bin/weave bin/transcripts bin/play:
+.PHONY: bin/book bin/play
+bin/book bin/play:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
 stage-% stages lab-% labs image: export KCM_LDFLAGS = $(kcm_ldflags)
 
 .PHONY: weave
-weave: bin/weave ## bring the code in the chapters up to date with kcm/
-	@bin/weave fill
+weave: bin/book ## bring the code in the chapters up to date with kcm/
+	@bin/book fill
 
 .PHONY: weave-check
-weave-check: bin/weave bin/transcripts bin/labcluster ## check that chapters, code, links, diagrams and transcripts agree
-	@bin/weave check
-	@bin/transcripts check
+weave-check: bin/book ## check that chapters, code, links and diagrams agree (seconds)
+	@bin/book check
+
+.PHONY: transcripts-check
+transcripts-check: bin/book bin/labcluster ## run what the chapters say to type and check what it prints (ARGS="03 06")
+	@bin/book transcripts check $(ARGS)
 
 .PHONY: stages
-stages: bin/weave ## write, build, vet and test the code of every chapter (about a minute)
-	@bin/weave stages
+stages: bin/book ## write, build, vet and test the code of every chapter
+	@bin/book stages
 
-stage-%: bin/weave ## write the code of a chapter to build/stage-NN and build its kcm: make stage-03
-	@bin/weave stage $*
+stage-%: bin/book ## write the code of a chapter to build/stage-NN and build its kcm: make stage-03
+	@bin/book stage $*
 
 .PHONY: image
 image: bin/kindcluster ## make kcm's image, FROM scratch, in build/kcm-image.tar
 	@mkdir -p build && bin/kindcluster image build/kcm-image.tar
 
 # A lab needs a cluster and the stage of its chapter, which it builds itself.
-lab_needs := bin/play bin/weave bin/labcluster
+lab_needs := bin/play bin/book bin/labcluster
 
 lab-%: $(lab_needs) ## play the lab of a chapter: make lab-06 (KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
 	@bin/play lab $*
@@ -79,27 +82,32 @@ labs: $(lab_needs) bin/kcm ## play all labs side by side, and sum them up in a t
 	@bin/play labs
 
 .PHONY: transcripts
-transcripts: bin/transcripts bin/labcluster ## run what the chapters say to type and put in what it prints (ARGS="03 06")
-	@bin/transcripts fill $(ARGS)
+transcripts: bin/book bin/labcluster ## run what the chapters say to type and put in what it prints (ARGS="03 06")
+	@bin/book transcripts fill $(ARGS)
 
 .PHONY: diagrams
 diagrams: ## draw the diagrams again whose sources have changed
 	@scripts/diagrams
 
+# go test tells of each package when it has ended; this counts them.
+counted = awk -v total=$$(go list ./... | wc -l) '$$1 ~ /^(ok|[?]|FAIL)$$/ && NF > 1 { printf "%3d of %d  ", ++n, total } { print; fflush() }'
+
 .PHONY: test
-test: bin/labcluster lint ## run everything: lint, all tests with the race detector, the scenarios with the original, the demo
-	@echo "testing all packages with the race detector; about 8 minutes the first time, then about 4"
-	@go test -race ./...
-	@# The rest of this module is Kubernetes, which would be compiled once more; labs/cluster/embedded tests it from outside.
-	@cd labs/controlplane && go test -race ./internal/...
-	@echo "running the scenarios with the original kube-controller-manager: they must hold there, too"
-	@REFERENCE=1 go test ./labs/scenarios
-	@echo "playing the labs, one after the other, with kcm and then with the original"
-	@$(MAKE) --no-print-directory labs
-	@$(MAKE) --no-print-directory labs REFERENCE=1
-	@echo "the book: its code, its stages, and what it tells its readers to type"
-	@$(MAKE) --no-print-directory weave-check stages
-	@$(MAKE) --no-print-directory demo
+test: bin/labcluster ## test what you have changed: lint, all tests with the race detector, all scenarios with kcm, the book's code
+	@scripts/steps \
+		"lint: $(MAKE) --no-print-directory lint" \
+		"all tests with the race detector (the first time they compile for 8 minutes): go test -race ./... | $(counted)" \
+		"the lab cluster's own tests: cd labs/controlplane && go test -race ./internal/..." \
+		"the book's code, links and diagrams: $(MAKE) --no-print-directory weave-check"
+
+.PHONY: verify
+verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: the original, all labs and the demo, all stages and sessions
+	@scripts/steps \
+		"the scenarios with kcm and with the original: $(MAKE) --no-print-directory compare" \
+		"all labs and the demo: $(MAKE) --no-print-directory labs" \
+		"all labs and the demo with the original: $(MAKE) --no-print-directory labs REFERENCE=1" \
+		"what the chapters tell to type: $(MAKE) --no-print-directory transcripts-check" \
+		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages"
 
 .PHONY: lint
 lint: modules ## check formatting, go vet and staticcheck in all modules

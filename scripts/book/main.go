@@ -1,0 +1,100 @@
+// Command book keeps the book, the code of kcm and what kcm does in step.
+// `book help` lists its verbs.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kcm-book/kcm-book/scripts/book/sessions"
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root, err := os.Getwd()
+	if err == nil {
+		err = newCommand(root).ExecuteContext(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// newCommand returns the command for the book in a directory.
+func newCommand(root string) *cobra.Command {
+	book := group("book", "keep the book, the code of kcm and what kcm does in step")
+	book.AddCommand(
+		verb(root, "fill", "bring the code in the chapters up to date with kcm/", cobra.NoArgs,
+			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Fill(cmd.OutOrStdout()) }),
+		verb(root, "check", "say what differs, what no chapter shows, and which stage does not compile", cobra.NoArgs,
+			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Check(cmd.OutOrStdout()) }),
+		verb(root, "stage NN", "write the code of a chapter to build/stage-NN and build its kcm", cobra.ExactArgs(1),
+			func(w *weave.Book, cmd *cobra.Command, args []string) error {
+				return w.BuildStage(cmd.Context(), args[0], cmd.OutOrStdout())
+			}),
+		verb(root, "stages", "write, build, vet and test the code of every chapter", cobra.NoArgs,
+			func(w *weave.Book, cmd *cobra.Command, _ []string) error {
+				return w.TestStages(cmd.Context(), cmd.OutOrStdout())
+			}),
+		&cobra.Command{
+			Use: "rename [DIR] OLD NEW", Args: cobra.RangeArgs(2, 3),
+			Short: "rename a declaration in info strings, retirements and prose; not in the code",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				dir := strings.Join(args[:len(args)-2], "")
+				return weave.Rename(root, dir, args[len(args)-2], args[len(args)-1], cmd.OutOrStdout())
+			},
+		},
+		transcripts(root),
+	)
+	book.CompletionOptions.DisableDefaultCmd = true
+	return book
+}
+
+// transcripts returns the verbs about what the chapters say to type.
+func transcripts(root string) *cobra.Command {
+	command := group("transcripts", "run what the chapters say to type")
+	atOnce := command.PersistentFlags().IntP("at-once", "j", 4, "how many chapters run side by side; most of the time they wait")
+	for use, short := range map[string]string{
+		"fill [NN]...":  "put in what is printed where it differs, in all chapters or in some",
+		"check [NN]...": "say where what is printed differs, in all chapters or in some",
+	} {
+		command.AddCommand(&cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
+			return sessions.Run(cmd.Context(), root, args, cmd.Name() == "fill", *atOnce, cmd.OutOrStdout())
+		}})
+	}
+	return command
+}
+
+// verb returns a command that reads the book first.
+func verb(root, use, short string, args cobra.PositionalArgs, run func(*weave.Book, *cobra.Command, []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
+		w, err := weave.Open(root)
+		if err != nil {
+			return err
+		}
+		return run(w, cmd, args)
+	}}
+}
+
+// group returns a command that does nothing itself but say which verbs it has.
+func group(use, short string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		var verbs []string
+		for _, verb := range cmd.Commands() {
+			verbs = append(verbs, verb.Name())
+		}
+		return fmt.Errorf("%s has no verb %q: say one of %s", cmd.CommandPath(), args[0], strings.Join(verbs, ", "))
+	}, Args: cobra.ArbitraryArgs}
+}

@@ -1,0 +1,92 @@
+package sessions
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+)
+
+const prompt = "$ "
+
+// exchange is a command in a block and what the chapter shows of its output.
+type exchange struct {
+	block *chapters.Block
+	// line is that of the command in the block's body, counted from 0.
+	line    int
+	command string
+	shown   string
+	// typed is the command as the chapter has it, prompt and all.
+	typed string
+	// setup is for a command of which the chapter does not show what it prints.
+	setup bool
+}
+
+// exchangesOf returns the commands of a chapter.
+func exchangesOf(chapter *chapters.Chapter) ([]*exchange, error) {
+	var all []*exchange
+	for _, block := range chapter.Blocks {
+		if block.Shell() {
+			for i, line := range strings.Split(strings.TrimSuffix(block.Body, "\n"), "\n") {
+				all = append(all, &exchange{block: block, line: i, command: line, setup: true})
+			}
+		}
+		if !block.Console() {
+			continue
+		}
+		more, err := exchanges(block)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// exchanges cuts a block into commands and their output.
+func exchanges(block *chapters.Block) ([]*exchange, error) {
+	var all []*exchange
+	continued := false
+	number := -1
+	for line := range strings.Lines(block.Body) {
+		number++
+		switch {
+		case continued:
+			last := all[len(all)-1]
+			last.typed += line
+			last.command += line
+		case strings.HasPrefix(line, prompt):
+			all = append(all, &exchange{block: block, line: number, typed: line, command: strings.TrimPrefix(line, prompt)})
+		case len(all) == 0:
+			return nil, block.Errorf("a console block begins with a command: %q has no %q before it", strings.TrimSpace(line), prompt)
+		default:
+			all[len(all)-1].shown += line
+			continue
+		}
+		continued = strings.HasSuffix(strings.TrimSpace(line), `\`)
+	}
+	return all, nil
+}
+
+var (
+	// looks matches commands that change nothing, filters what can stand behind
+	// them.
+	looks   = regexp.MustCompile(`^(timeout \d+ )?(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|grep|curl|ls|cat|head|tail|wc) `)
+	filters = regexp.MustCompile(`^(sort|uniq|wc|head|tail|grep|cut|tr|sed|awk|jq|base64|cat|cmp|echo)\b`)
+	// harmless are parts that can hold any sign, and output that goes nowhere.
+	harmless = regexp.MustCompile(`'[^']*'|"[^"]*"|2>&1|[12]?> ?/dev/null`)
+	between  = regexp.MustCompile(`&&|\|\||[|;]`)
+	// changes matches output that goes into a file, commands in the background,
+	// and requests of curl that are not GET.
+	changes = regexp.MustCompile(`[&>]|^curl .*(-X|-d|--request|--data)\b`)
+)
+
+// onlyLooks tells whether the command changes nothing, so that it can be repeated.
+func (e *exchange) onlyLooks() bool {
+	parts := between.Split(harmless.ReplaceAllString(strings.TrimSpace(e.command), ""), -1)
+	return looks.MatchString(parts[0]+" ") && !slices.ContainsFunc(parts, func(part string) bool {
+		part = strings.TrimSpace(part)
+		return changes.MatchString(part) || part != "" && !looks.MatchString(part+" ") && !filters.MatchString(part)
+	})
+}

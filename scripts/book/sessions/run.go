@@ -1,0 +1,144 @@
+// Package sessions runs what the chapters of the book tell their readers to type,
+// and keeps what they show of it true.
+//
+// A fenced block with the info string console holds commands, each after "$ ",
+// and below each what it prints. One with the info string sh holds commands, one
+// a line, that set up what the chapter needs, a lab cluster and the stage, and
+// have to succeed. All blocks of a chapter are one session of bash in the root of
+// the repository, on a cluster of its own that is not the one of make cluster.
+//
+// What differs from run to run (times, ports, generated names) counts as the same.
+// A line "..." stands for any number of lines that the chapter leaves out. Commands
+// that only look are repeated for a while until they print what the chapter shows:
+// a cluster takes a moment to get there, and so do its readers.
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+)
+
+// patience is how long a command that only looks is repeated.
+const patience = 20 * time.Second
+
+// Run runs the sessions of the chapters with these numbers, or of all, as many
+// side by side as are allowed at once. With fill, it puts in what is printed where
+// it differs from what a chapter shows; else its error says where.
+func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce int, out io.Writer) error {
+	all, err := chapters.Read(root)
+	if err != nil {
+		return err
+	}
+	if all, err = chapters.Choose(all, numbers...); err != nil {
+		return err
+	}
+	exchanges := map[*chapters.Chapter][]*exchange{}
+	ports := map[string]*sync.Mutex{}
+	for _, chapter := range all {
+		if exchanges[chapter], err = exchangesOf(chapter); err != nil {
+			return err
+		}
+		for _, port := range portsOf(exchanges[chapter]) {
+			ports[port] = new(sync.Mutex)
+		}
+	}
+	all = slices.DeleteFunc(all, func(chapter *chapters.Chapter) bool { return len(exchanges[chapter]) == 0 })
+	return chapters.Each(ctx, all, atOnce, out, func(chapter *chapters.Chapter) (string, error) {
+		for _, port := range portsOf(exchanges[chapter]) {
+			ports[port].Lock()
+			defer ports[port].Unlock()
+		}
+		return fmt.Sprintf("%d commands", len(exchanges[chapter])), runChapter(ctx, root, chapter, exchanges[chapter], fill)
+	})
+}
+
+// port matches where a chapter's programs listen.
+var port = regexp.MustCompile(`(?:127\.0\.0\.1:|--secure-port[ =])([1-9]\d+)`)
+
+// portsOf returns the ports that a chapter's commands name, in an order that is
+// the same for all. Two chapters with the same port run one after the other.
+func portsOf(exchanges []*exchange) []string {
+	var ports []string
+	for _, e := range exchanges {
+		for _, match := range port.FindAllStringSubmatch(e.command, -1) {
+			ports = append(ports, match[1])
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// runChapter runs the session of a chapter.
+func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exchanges []*exchange, fill bool) (err error) {
+	s, err := openSession(root, fmt.Sprintf("%s/%02d", labDirectory, chapter.Number))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+
+	texts := map[*chapters.Block]chapters.Text{}
+	var failures []error
+	for _, e := range exchanges {
+		if e.setup {
+			if err := s.setUp(ctx, e.command); err != nil {
+				failures = append(failures, fmt.Errorf("%s: %s %w", e.block.Position(e.line), e.command, err))
+				break
+			}
+			continue
+		}
+		out, err := s.observe(ctx, e)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %s: %w; so far it has printed:\n%s", e.block.Position(e.line), strings.TrimSpace(e.command), err, out))
+			break
+		}
+		if same(e.shown, out) {
+			out = e.shown
+		} else if !fill {
+			failures = append(failures, fmt.Errorf(
+				"%s: %s\nprints\n%s\nand the chapter shows\n%s\n(if that is as it should be, make transcripts takes it over)",
+				e.block.Position(e.line), strings.TrimSpace(e.command), indent(out), indent(e.shown)))
+		}
+		texts[e.block] = chapters.Text{Body: texts[e.block].Body + e.typed + out}
+	}
+	if err := errors.Join(failures...); err != nil || !fill {
+		return err
+	}
+	filled, err := chapter.Fill(texts)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, chapter.Path), filled, 0o644)
+}
+
+// observe runs a command and returns what it prints: if it only looks, once it
+// prints what the chapter shows, or else after a while.
+func (s *session) observe(ctx context.Context, e *exchange) (string, error) {
+	deadline := time.Now().Add(patience)
+	for {
+		out, err := s.run(ctx, strings.TrimSpace(e.command))
+		if err != nil || same(e.shown, out) || e.shown == "" || !e.onlyLooks() || time.Now().After(deadline) {
+			return out, err
+		}
+		if _, err := s.run(ctx, "sleep 0.3"); err != nil {
+			return out, err
+		}
+	}
+}
+
+func indent(text string) string {
+	if text == "" {
+		return "    (nothing)"
+	}
+	return "    " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n    ")
+}

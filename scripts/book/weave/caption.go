@@ -1,0 +1,307 @@
+package weave
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+)
+
+// captioned returns a block's text with what the book says about it: above it,
+// where what it shows lies and what becomes of it; folded below it, what it shows
+// otherwise than an earlier chapter.
+func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, error) {
+	text := chapters.Text{Body: body}
+	if file := block.File(); file != "" {
+		text.Caption = caption(linkTo(file))
+		return text, nil
+	}
+	var remarks, since, changes []string
+	about := map[string][]string{}
+	for _, s := range w.shown[block] {
+		changed, err := w.changes(s)
+		if err != nil {
+			return text, block.Errorf("%w", err)
+		}
+		if changed.isShort() {
+			changes = append(changes, changed.diff)
+			since = append(since, fmt.Sprintf("chapter %02d", w.before(s).chapter()))
+		}
+		said, err := w.remarks(s, changed)
+		if err != nil {
+			return text, block.Errorf("%w", err)
+		}
+		for _, remark := range said {
+			if about[remark] == nil {
+				remarks = append(remarks, remark)
+			}
+			about[remark] = append(about[remark], s.name)
+		}
+	}
+	parts := []string{w.filesOf(block)}
+	for _, remark := range remarks {
+		if len(about[remark]) < len(w.shown[block]) {
+			remark = quoted(about[remark]) + " " + remark
+		}
+		parts = append(parts, remark)
+	}
+	if addsTo := w.addsTo(block); len(addsTo) > 0 {
+		parts = append(parts, "adds lines to "+strings.Join(addsTo, ", "))
+	}
+	text.Caption = caption(strings.Join(parts, " · "))
+	if text.Changes = strings.Join(changes, "\n"); text.Changes != "" {
+		slices.Sort(since)
+		text.Since = "What has changed since " + strings.Join(slices.Compact(since), ", ")
+	}
+	return text, nil
+}
+
+func caption(text string) string { return "<sub>" + text + "</sub>" }
+
+func linkTo(path string) string { return fmt.Sprintf("[%s](../../%s)", path, path) }
+
+func linkToChapter(c *chapters.Chapter) string {
+	return fmt.Sprintf("[chapter %02d](../%s/README.md)", c.Number, c.Slug)
+}
+
+func quoted(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
+
+// filesOf links to the files that have what a block shows, or to the package where
+// the finished code does not have it.
+func (w *Book) filesOf(block *chapters.Block) string {
+	var links []string
+	for _, s := range w.shown[block] {
+		path := s.dir
+		if s.declaration != nil {
+			path += "/" + s.declaration.file.name
+		}
+		if link := linkTo(path); !slices.Contains(links, link) {
+			links = append(links, link)
+		}
+	}
+	return strings.Join(links, ", ")
+}
+
+// remarks says what a reader has to know about what is shown: that it is a part of
+// something, what is new in it, and what later chapters do with it.
+func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
+	if s.field != nil {
+		structure := s.declaration.names[0]
+		if all := w.showings[key{s.dir, structure}]; len(all) > 0 && all[0].chapter() < s.chapter() {
+			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToChapter(all[0].block.Chapter))}, nil
+		}
+		return []string{fmt.Sprintf("part of `%s`", structure)}, nil
+	}
+	var remarks []string
+	if before := w.before(s); before != nil {
+		where := linkToChapter(before.block.Chapter)
+		if gained := w.gained(s, before.chapter(), s.chapter(), changed); len(gained) > 0 {
+			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(namesOfObjects(gained))))
+		} else if changed.isShort() {
+			remarks = append(remarks, "changed since "+where)
+		} else {
+			remarks = append(remarks, "rewritten since "+where)
+		}
+	}
+	if retired, ok := w.retired[s.key]; ok && w.next(s) == nil {
+		return append(remarks, "draft, gone in "+linkToChapter(retired.Chapter)), nil
+	}
+	if s.roster {
+		growth, err := w.growth(s)
+		return append(remarks, growth), err
+	}
+	if next := w.next(s); next != nil {
+		becomes := "finished"
+		if !w.final(next) {
+			becomes = "goes on"
+		}
+		remarks = append(remarks, fmt.Sprintf("draft, %s in %s", becomes, linkToChapter(next.block.Chapter)))
+	}
+	return remarks, nil
+}
+
+// before returns the showing of the same declaration before this one, or nil.
+func (w *Book) before(s *Showing) *Showing {
+	if i := slices.Index(w.showings[s.key], s); i > 0 {
+		return w.showings[s.key][i-1]
+	}
+	return nil
+}
+
+// growth says which chapter adds to a roster next, and where that is to be seen.
+func (w *Book) growth(s *Showing) (string, error) {
+	now, err := w.textOf(s, s.chapter())
+	if err != nil {
+		return "", err
+	}
+	for _, chapter := range w.chapters {
+		later, err := w.textOf(s, max(chapter.Number, s.chapter()))
+		if err != nil {
+			return "", err
+		}
+		if later == now {
+			continue
+		}
+		growth := "grows in " + linkToChapter(chapter)
+		if next := w.next(s); next != nil && next.chapter() != chapter.Number {
+			growth += ", shown again in " + linkToChapter(next.block.Chapter)
+		}
+		return growth, nil
+	}
+	return "complete", nil
+}
+
+// gained returns what a roster names in the stage of one chapter, and could not yet
+// name in that of an earlier one.
+func (w *Book) gained(s *Showing, from, to int, changed change) []types.Object {
+	if !s.roster {
+		return nil
+	}
+	then, now := w.hidden(from), w.hidden(to)
+	var gained []types.Object
+	ast.Inspect(s.declaration.node, func(node ast.Node) bool {
+		ident, ok := node.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		object := s.declaration.pkg.object(ident)
+		if then[object] && !now[object] && !slices.Contains(gained, object) && changed.adds(ident.Name) {
+			gained = append(gained, object)
+		}
+		return true
+	})
+	return gained
+}
+
+func namesOfObjects(objects []types.Object) []string {
+	var names []string
+	for _, object := range objects {
+		if !slices.Contains(names, object.Name()) {
+			names = append(names, object.Name())
+		}
+	}
+	return names
+}
+
+// addsTo says which rosters gain lines from what a block shows, where the chapter
+// does not show them again.
+func (w *Book) addsTo(block *chapters.Block) []string {
+	to := map[*chapters.Chapter][]string{}
+	for _, joined := range w.joined(block.Chapter) {
+		if slices.ContainsFunc(w.shown[block], func(s *Showing) bool { return s.isAnyOf(joined.objects) && s.declaration != joined.roster.declaration }) {
+			to[joined.roster.block.Chapter] = append(to[joined.roster.block.Chapter], shortName(joined.roster.name))
+		}
+	}
+	var parts []string
+	for _, chapter := range w.chapters {
+		if to[chapter] != nil {
+			parts = append(parts, fmt.Sprintf("%s of %s", quoted(to[chapter]), linkToChapter(chapter)))
+		}
+	}
+	return parts
+}
+
+// shortName returns the name of a method without its receiver.
+func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+// isAnyOf tells whether one of the objects is declared by what is shown.
+func (s *Showing) isAnyOf(objects []types.Object) bool {
+	if s.declaration == nil {
+		return false
+	}
+	declared := s.declaration.objects
+	if s.field != nil {
+		declared = nil
+		for _, ident := range fieldNames(s.field) {
+			declared = append(declared, s.declaration.pkg.info.Defs[ident])
+		}
+	}
+	return slices.ContainsFunc(declared, func(object types.Object) bool { return slices.Contains(objects, object) })
+}
+
+// joining is a roster that gains lines in a chapter that does not show it.
+type joining struct {
+	roster  *Showing
+	objects []types.Object
+}
+
+// joined returns the rosters that gain lines in a chapter that does not show them,
+// each as it was shown last.
+func (w *Book) joined(chapter *chapters.Chapter) []joining {
+	if known, ok := w.joinings[chapter]; ok {
+		return known
+	}
+	var all []joining
+	for _, roster := range w.current(chapter.Number) {
+		if !roster.roster || roster.block.Chapter == chapter {
+			continue
+		}
+		old, failed := w.textOf(roster, chapter.Number-1)
+		now, err := w.textOf(roster, chapter.Number)
+		if failed != nil || err != nil || old == now {
+			continue // what is wrong is said about the roster
+		}
+		all = append(all, joining{roster, w.gained(roster, chapter.Number-1, chapter.Number, changeOf(old, now))})
+	}
+	w.joinings[chapter] = all
+	return all
+}
+
+// change is what lies between two texts: a diff, and how many lines it adds or takes
+// away of how many.
+type change struct {
+	diff       string
+	lines, all int
+}
+
+// changes returns what has changed since a declaration was shown before.
+func (w *Book) changes(s *Showing) (change, error) {
+	before := w.before(s)
+	if before == nil {
+		return change{}, nil
+	}
+	old, err := w.textOf(before, before.chapter())
+	if err != nil {
+		return change{}, err
+	}
+	now, err := w.textOf(s, s.chapter())
+	return changeOf(old, now), err
+}
+
+// isShort tells whether there is a change that says something about the new text. One
+// of more than two thirds of the lines does not.
+func (c change) isShort() bool { return c.diff != "" && 3*c.lines <= 2*c.all }
+
+// adds tells whether a line with this word has been added.
+func (c change) adds(word string) bool {
+	return regexp.MustCompile(`(?m)^\+.*\b` + word + `\b`).MatchString(c.diff)
+}
+
+func changeOf(old, now string) change {
+	c := change{all: strings.Count(old, "\n") + strings.Count(now, "\n")}
+	_, hunks, _ := bytes.Cut(diff.Diff("old", []byte(old), "new", []byte(now)), []byte("+++ new\n"))
+	for line := range strings.Lines(string(hunks)) {
+		switch {
+		case line[0] == '+' || line[0] == '-':
+			c.lines++
+		case strings.HasPrefix(line, "@@ -1,"):
+			line = ""
+		case line[0] == '@':
+			line = ellipsis
+		default:
+			line = strings.TrimRight(line, " \n") + "\n"
+		}
+		c.diff += line
+	}
+	return c
+}
+
+// ellipsis stands in a diff for lines that have not changed.
+const ellipsis = "...\n"

@@ -1,0 +1,44 @@
+// Package weave keeps the chapters of the book and the finished code of kcm one
+// source.
+//
+// The finished code lies in kcm/ and carries no marks. The chapters lie in
+// chapters/NN-slug/README.md and are plain Markdown. A fenced block in a chapter
+// shows declarations of the code; its info string says which ones:
+//
+//	```go kcm/app lead runUntil
+//	```
+//
+// The rule:
+//
+//   - The last chapter that shows a declaration shows it as it is in kcm/, with
+//     its comment. weave fills that block.
+//   - An earlier chapter that shows the same declaration shows a draft. Then the
+//     chapter is the source: what stands in the block is what the reader has
+//     until a later chapter shows the declaration again. A draft may begin with
+//     imports that no file of kcm has.
+//   - A declaration that the finished code does not have is a draft, too. It ends
+//     with a comment in a later chapter: <!-- retire: kcm/app waitForSignal -->
+//   - A roster is a declaration that lists things: controllers, options, checks.
+//     Its block says so after the names. In a chapter, what names something that
+//     no chapter has shown so far is left out of it: elements of composite
+//     literals, statements, and fields of structs. So a list grows without drafts.
+//     The last chapter that shows a roster shows it whole.
+//   - A field of a struct that is a roster can be shown by itself, as
+//     health.election. It, and all that uses it in rosters, exists from that
+//     chapter on.
+//   - A group in parentheses is one declaration; any of its names names it. A
+//     method is named (*T).name or (T).name, without type parameters. A package's
+//     comment is named package, its imports, where it has blank ones, import.
+//   - Everything in kcm/ outside of tests is shown.
+//
+// Stage NN is what the reader of chapter NN has: all declarations that the
+// chapters up to it show, each in its latest form, in the files in which the
+// finished code has them, with the imports that they need. A package's unit tests
+// join the stage in which all its declarations have their final form, and what
+// the tests import from labs/ comes with them.
+//
+// Besides Go, a block can show a file of the repository:
+//
+//	```yaml labs/06-replication/manifests/web.yaml
+//	```
+package weave

@@ -1,0 +1,182 @@
+package weave
+
+import (
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/types"
+	"slices"
+	"strings"
+)
+
+// without returns the text of a declaration without the elements of lists that
+// name a hidden object: elements of composite literals, statements, and fields
+// of structs. The innermost such element goes, with the comment above it. A
+// statement whose block is empty after that goes, too.
+func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, error) {
+	gone := map[ast.Node]bool{}
+	var path []ast.Node
+	var missing error
+	ast.Inspect(d.node, func(node ast.Node) bool {
+		if node == nil {
+			path = path[:len(path)-1]
+			return true
+		}
+		path = append(path, node)
+		ident, ok := node.(*ast.Ident)
+		if !ok || !hidden[d.pkg.object(ident)] {
+			return true
+		}
+		element := d.pkg.innermostElement(path)
+		if element == nil {
+			missing = fmt.Errorf("%s names %s, which is not there yet, outside of a list: show %s first, or write a draft", d, ident.Name, ident.Name)
+			return true
+		}
+		gone[element] = true
+		return true
+	})
+	if missing != nil {
+		return "", missing
+	}
+	if len(gone) == 0 {
+		return d.text + "\n", nil
+	}
+	for dropEmptied(d.node, gone) {
+	}
+	text := d.text
+	for _, node := range outermost(gone) {
+		begin, end := s.linesOf(d, node)
+		text = text[:begin] + text[end:]
+	}
+	formatted, err := format.Source([]byte(text))
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be a roster: without what is not there yet it is no Go: %w", d, err)
+	}
+	return strings.TrimSuffix(string(formatted), "\n") + "\n", nil
+}
+
+// object returns what an identifier stands for, without its type arguments.
+func (p *Package) object(ident *ast.Ident) types.Object {
+	object := p.info.Uses[ident]
+	if object == nil {
+		object = p.info.Defs[ident]
+	}
+	switch generic := object.(type) {
+	case *types.Func:
+		return generic.Origin()
+	case *types.Var:
+		return generic.Origin()
+	}
+	return object
+}
+
+// innermostElement returns the last node of a path that is an element of a list.
+// The values of a struct without the names of its fields are none: they cannot
+// be left out one by one.
+func (p *Package) innermostElement(path []ast.Node) ast.Node {
+	for i := len(path) - 1; i > 0; i-- {
+		switch parent := path[i-1].(type) {
+		case *ast.CompositeLit:
+			_, named := path[i].(*ast.KeyValueExpr)
+			_, structure := p.info.TypeOf(parent).Underlying().(*types.Struct)
+			if path[i] != parent.Type && (named || !structure) {
+				return path[i]
+			}
+		case *ast.BlockStmt, *ast.CaseClause:
+			if statement, ok := path[i].(ast.Stmt); ok {
+				return statement
+			}
+		case *ast.CommClause:
+			if path[i] != parent.Comm {
+				return path[i]
+			}
+		case *ast.FieldList:
+			if _, ok := path[i-2].(*ast.StructType); ok {
+				return path[i]
+			}
+		}
+	}
+	return nil
+}
+
+// dropEmptied adds statements whose body has lost all that was in it. It tells
+// whether it has found one. An if with an else stays, and so does the else.
+func dropEmptied(node ast.Decl, gone map[ast.Node]bool) bool {
+	found := false
+	elses := map[ast.Node]bool{}
+	ast.Inspect(node, func(node ast.Node) bool {
+		var body *ast.BlockStmt
+		switch statement := node.(type) {
+		case *ast.IfStmt:
+			elses[statement.Else] = true
+			if statement.Else != nil || elses[statement] {
+				return true
+			}
+			body = statement.Body
+		case *ast.ForStmt:
+			body = statement.Body
+		case *ast.RangeStmt:
+			body = statement.Body
+		}
+		if body == nil || gone[node] || len(body.List) == 0 {
+			return true
+		}
+		if !slices.ContainsFunc(body.List, func(s ast.Stmt) bool { return !gone[s] }) {
+			gone[node], found = true, true
+		}
+		return true
+	})
+	return found
+}
+
+// outermost returns the nodes that lie in no other, the last one first.
+func outermost(nodes map[ast.Node]bool) []ast.Node {
+	var all []ast.Node
+	for node := range nodes {
+		inside := false
+		for other := range nodes {
+			inside = inside || (other != node && other.Pos() <= node.Pos() && node.End() <= other.End())
+		}
+		if !inside {
+			all = append(all, node)
+		}
+	}
+	slices.SortFunc(all, func(a, b ast.Node) int { return int(b.Pos() - a.Pos()) })
+	return all
+}
+
+// linesOf returns where in the text of a declaration a node stands, from the
+// first line of the comment above it to the end of its last line. A node that
+// shares its line with others is taken out with the comma that follows it.
+func (s *Source) linesOf(d *Declaration, node ast.Node) (begin, end int) {
+	begin = s.fset.Position(node.Pos()).Offset - d.offset
+	end = s.fset.Position(node.End()).Offset - d.offset
+	lineBegin := strings.LastIndexByte(d.text[:begin], '\n') + 1
+	rest := restOfLine(d.text[end:])
+	after := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(rest), ","))
+	if strings.TrimSpace(d.text[lineBegin:begin]) != "" || (after != "" && !strings.HasPrefix(after, "//")) {
+		if comma := strings.TrimLeft(d.text[end:], " "); strings.HasPrefix(comma, ",") {
+			end += strings.IndexByte(d.text[end:], ',') + 1
+		}
+		return begin, end
+	}
+	begin = lineBegin
+	for begin > 0 {
+		above := strings.LastIndexByte(d.text[:begin-1], '\n') + 1
+		if !strings.HasPrefix(strings.TrimSpace(d.text[above:begin]), "//") || above == 0 {
+			break
+		}
+		begin = above
+	}
+	return begin, min(end+len(rest)+1, len(d.text))
+}
+
+// fieldText returns the lines of a field with its comment.
+func (s *Source) fieldText(d *Declaration, field *ast.Field) string {
+	begin, end := s.linesOf(d, field)
+	lines := strings.Split(strings.TrimSuffix(d.text[begin:end], "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "\t")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

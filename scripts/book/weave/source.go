@@ -1,0 +1,380 @@
+package weave
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/gcexportdata"
+	"golang.org/x/tools/go/packages"
+)
+
+// Source is the finished code.
+type Source struct {
+	root     string
+	module   string // its path with a slash behind it
+	fset     *token.FileSet
+	packages map[string]*Package // by directory, for example kcm/app
+	// external are the packages from elsewhere that the code imports, by path.
+	external map[string]*types.Package
+}
+
+// Package is a package of the finished code.
+type Package struct {
+	dir          string
+	path         string
+	name         string
+	info         *types.Info
+	files        []*File
+	declarations []*Declaration
+	byName       map[string]*Declaration
+}
+
+// File is a Go file of a package, without its tests.
+type File struct {
+	name    string
+	imports map[string]Import // by the name that the file uses
+}
+
+// Import is an import as a file writes it.
+type Import struct {
+	path string
+	// alias is "" where the file does not give one.
+	alias string
+}
+
+// Declaration is one that stands in a file by itself: a function, a method, or
+// a group of constants, variables or types. A package's comment and its blank
+// imports count as declarations, too, by the names "package" and "import".
+type Declaration struct {
+	pkg   *Package
+	file  *File
+	names []string
+	// text is the declaration with the comment above it.
+	text string
+	line int
+	// node is nil for comments and imports. offset is that of text in the file.
+	node    ast.Decl
+	offset  int
+	objects []types.Object
+}
+
+func (d *Declaration) String() string { return d.pkg.dir + " " + d.names[0] }
+
+// structure returns the struct that the declaration is, or nil.
+func (d *Declaration) structure() *ast.StructType {
+	group, ok := d.node.(*ast.GenDecl)
+	if !ok || group.Tok != token.TYPE || len(group.Specs) != 1 {
+		return nil
+	}
+	structure, _ := group.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
+	return structure
+}
+
+// field returns the field of that name if the declaration is a struct.
+func (d *Declaration) field(name string) *ast.Field {
+	structure := d.structure()
+	if structure == nil {
+		return nil
+	}
+	for _, field := range structure.Fields.List {
+		for _, ident := range fieldNames(field) {
+			if ident.Name == name {
+				return field
+			}
+		}
+	}
+	return nil
+}
+
+// fieldNames returns the names of a field: those that it is given, or that of
+// the type that it embeds.
+func fieldNames(field *ast.Field) []*ast.Ident {
+	if len(field.Names) > 0 {
+		return field.Names
+	}
+	t := field.Type
+	for {
+		switch typed := t.(type) {
+		case *ast.StarExpr:
+			t = typed.X
+		case *ast.IndexExpr:
+			t = typed.X
+		case *ast.IndexListExpr:
+			t = typed.X
+		case *ast.SelectorExpr:
+			return []*ast.Ident{typed.Sel}
+		case *ast.Ident:
+			return []*ast.Ident{typed}
+		default:
+			return nil
+		}
+	}
+}
+
+// loadSource loads and type-checks the packages under kcm/.
+func loadSource(root string) (*Source, error) {
+	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{}, external: map[string]*types.Package{}}
+	loaded, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
+			packages.NeedImports | packages.NeedModule,
+		Dir:  root,
+		Fset: s.fset,
+	}, "./kcm/...")
+	if err != nil {
+		return nil, fmt.Errorf("load kcm: %w", err)
+	}
+	var failures, builds []error
+	packages.Visit(loaded, nil, func(p *packages.Package) {
+		for _, err := range p.Errors {
+			if err.Pos == "" {
+				builds = append(builds, errors.New(err.Msg)) // go list says once more what the type checker says
+			} else {
+				failures = append(failures, errors.New(strings.TrimPrefix(err.Error(), root+"/")))
+			}
+		}
+	})
+	if len(failures) == 0 {
+		failures = builds
+	}
+	if len(failures) > 0 {
+		return nil, errors.Join(failures...)
+	}
+	for _, p := range loaded {
+		s.addExternal(p.Types)
+		failures = append(failures, s.addPackage(p))
+	}
+	if err := errors.Join(failures...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Source) addExternal(p *types.Package) {
+	for _, imported := range p.Imports() {
+		if s.external[imported.Path()] == nil {
+			s.external[imported.Path()] = imported
+			s.addExternal(imported)
+		}
+	}
+}
+
+// load returns a package from elsewhere, also one that no file of kcm imports.
+func (s *Source) load(path string) (*types.Package, error) {
+	if known := s.external[path]; known != nil && known.Complete() {
+		return known, nil
+	}
+	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedExportFile, Dir: s.root}, path)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range loaded[0].Errors {
+		return nil, errors.New(err.Msg)
+	}
+	export, err := os.Open(loaded[0].ExportFile)
+	if err != nil {
+		return nil, err
+	}
+	defer export.Close()
+	reader, err := gcexportdata.NewReader(export)
+	if err != nil {
+		return nil, err
+	}
+	return gcexportdata.Read(reader, s.fset, s.external, path)
+}
+
+func (s *Source) addPackage(loaded *packages.Package) error {
+	s.module = loaded.Module.Path + "/"
+	dir := strings.TrimPrefix(loaded.PkgPath, s.module)
+	p := &Package{dir: dir, path: loaded.PkgPath, name: loaded.Name, info: loaded.TypesInfo, byName: map[string]*Declaration{}}
+	s.packages[dir] = p
+	var mistakes []error
+	for _, syntax := range loaded.Syntax {
+		path := s.fset.Position(syntax.Package).Filename
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file := &File{name: filepath.Base(path), imports: importsOf(syntax, loaded.TypesInfo)}
+		p.files = append(p.files, file)
+		mistakes = append(mistakes, s.addDeclarations(p, file, syntax, string(text)))
+	}
+	slices.SortFunc(p.files, func(a, b *File) int { return cmp.Compare(a.name, b.name) })
+	return errors.Join(mistakes...)
+}
+
+// importsOf returns the imports of a file by the names under which it uses
+// them. Blank imports go by their paths.
+func importsOf(syntax *ast.File, info *types.Info) map[string]Import {
+	imports := map[string]Import{}
+	for _, spec := range syntax.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		if spec.Name != nil {
+			name := spec.Name.Name
+			if name == "_" {
+				name = path
+			}
+			imports[name] = Import{path, spec.Name.Name}
+		} else if name, ok := info.Implicits[spec].(*types.PkgName); ok {
+			imports[name.Name()] = Import{path, ""}
+		}
+	}
+	return imports
+}
+
+func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text string) error {
+	var mistakes []error
+	if syntax.Doc != nil {
+		mistakes = append(mistakes, s.declare(p, file, text, nil, syntax.Doc.Pos(), syntax.Name.End(), "package"))
+	}
+	for _, node := range syntax.Decls {
+		if group, ok := node.(*ast.GenDecl); ok && group.Tok == token.IMPORT {
+			if isBlank(group) {
+				mistakes = append(mistakes, s.declare(p, file, text, nil, group.Pos(), group.End(), "import"))
+			}
+			continue
+		}
+		begin := node.Pos()
+		if doc := docOf(node); doc != nil {
+			begin = doc.Pos()
+		}
+		mistakes = append(mistakes, s.declare(p, file, text, node, begin, node.End(), namesOf(node)...))
+	}
+	for _, comment := range syntax.Comments {
+		if !s.belongs(p, file, syntax, comment) {
+			mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out",
+				p.dir, file.name, s.fset.Position(comment.Pos()).Line))
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// declare adds the declaration that stands between two positions.
+func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, begin, end token.Pos, names ...string) error {
+	from, to := s.fset.Position(begin), s.fset.Position(end)
+	to.Offset += len(restOfLine(text[to.Offset:]))
+	if len(names) == 0 {
+		return fmt.Errorf("%s/%s:%d: this declares nothing that a chapter could name: take it out", p.dir, file.name, from.Line)
+	}
+	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset,
+		text: text[from.Offset:to.Offset], objects: objectsOf(node, p.info)}
+	p.declarations = append(p.declarations, d)
+	for _, name := range names {
+		if before := p.byName[name]; before != nil {
+			return fmt.Errorf("%s/%s:%d: a second %s; the first is in %s: a chapter could not tell them apart", p.dir, file.name, d.line, name, before.file.name)
+		}
+		p.byName[name] = d
+	}
+	return nil
+}
+
+// belongs tells whether a comment is part of a declaration or of the imports.
+func (s *Source) belongs(p *Package, file *File, syntax *ast.File, comment *ast.CommentGroup) bool {
+	at := s.fset.Position(comment.Pos()).Offset
+	return slices.ContainsFunc(p.declarations, func(d *Declaration) bool {
+		return d.file == file && d.offset <= at && at < d.offset+len(d.text)
+	}) || slices.ContainsFunc(syntax.Decls, func(node ast.Decl) bool {
+		group, ok := node.(*ast.GenDecl)
+		return ok && group.Tok == token.IMPORT && group.Pos() <= comment.Pos() && comment.Pos() <= group.End()
+	})
+}
+
+// isBlank tells whether a group of imports has blank ones.
+func isBlank(group *ast.GenDecl) bool {
+	return slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool {
+		name := spec.(*ast.ImportSpec).Name
+		return name != nil && name.Name == "_"
+	})
+}
+
+func restOfLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func docOf(node ast.Decl) *ast.CommentGroup {
+	switch node := node.(type) {
+	case *ast.FuncDecl:
+		return node.Doc
+	case *ast.GenDecl:
+		return node.Doc
+	}
+	return nil
+}
+
+// namesOf returns the names by which a chapter can show a declaration. A blank
+// one counts only where there is no other.
+func namesOf(node ast.Decl) []string {
+	if f, ok := node.(*ast.FuncDecl); ok {
+		return []string{receiverOf(f) + f.Name.Name}
+	}
+	var names, blanks []string
+	for _, ident := range identsOf(node.(*ast.GenDecl)) {
+		if ident.Name == "_" {
+			blanks = []string{"_"}
+		} else {
+			names = append(names, ident.Name)
+		}
+	}
+	if len(names) == 0 {
+		return blanks
+	}
+	return names
+}
+
+// receiverOf returns what stands before the name of a method, as in (*T).name.
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil || len(f.Recv.List) == 0 {
+		return ""
+	}
+	receiver, pointer := f.Recv.List[0].Type, ""
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		receiver, pointer = star.X, "*"
+	}
+	switch generic := receiver.(type) {
+	case *ast.IndexExpr:
+		receiver = generic.X
+	case *ast.IndexListExpr:
+		receiver = generic.X
+	}
+	return fmt.Sprintf("(%s%s).", pointer, types.ExprString(receiver))
+}
+
+func identsOf(group *ast.GenDecl) []*ast.Ident {
+	var idents []*ast.Ident
+	for _, spec := range group.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			idents = append(idents, spec.Name)
+		case *ast.ValueSpec:
+			idents = append(idents, spec.Names...)
+		}
+	}
+	return idents
+}
+
+func objectsOf(node ast.Decl, info *types.Info) []types.Object {
+	switch node := node.(type) {
+	case *ast.FuncDecl:
+		return []types.Object{info.Defs[node.Name]}
+	case *ast.GenDecl:
+		var objects []types.Object
+		for _, ident := range identsOf(node) {
+			objects = append(objects, info.Defs[ident])
+		}
+		return objects
+	}
+	return nil
+}
+
+// dirs returns the directories of the packages, sorted.
+func (s *Source) dirs() []string { return slices.Sorted(maps.Keys(s.packages)) }

@@ -1,0 +1,477 @@
+package weave
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Stage is the code as far as a chapter has brought it.
+type Stage struct {
+	weave    *Book
+	number   int
+	fset     *token.FileSet
+	packages map[string]*StagePackage // by directory
+}
+
+// StagePackage is a package of a stage.
+type StagePackage struct {
+	source *Package
+	dir    string
+	files  []*StageFile
+	// names are those that it declares.
+	names    map[string]bool
+	types    *types.Package
+	checking bool
+	// finished tells whether everything in it has its final form.
+	finished bool
+}
+
+// StageFile is a file of a stage.
+type StageFile struct {
+	name string
+	// parts are its declarations in order. The text of the package's comment
+	// and of a group of imports are not among them.
+	parts  []*Part
+	text   string
+	syntax *ast.File
+}
+
+// Part is a declaration in a file of a stage.
+type Part struct {
+	showing *Showing
+	text    string
+	// line is the one in the file in which it begins.
+	line int
+}
+
+// stage puts together what the reader of a chapter has.
+func (w *Book) stage(number int) (*Stage, error) {
+	s := &Stage{weave: w, number: number, fset: token.NewFileSet(), packages: map[string]*StagePackage{}}
+	byFile := map[string]map[string][]*Part{}
+	var mistakes []error
+	for _, showing := range w.current(number) {
+		if byFile[showing.dir] == nil {
+			byFile[showing.dir] = map[string][]*Part{}
+		}
+		parts := byFile[showing.dir]
+		name := draftFile
+		if showing.declaration != nil {
+			name = showing.declaration.file.name
+		}
+		if showing.declaration != nil && showing.declaration.node == nil {
+			if parts[name] == nil {
+				parts[name] = []*Part{} // comments and imports come with the file
+			}
+			continue
+		}
+		text, err := w.textOf(showing, number)
+		if err != nil {
+			mistakes = append(mistakes, showing.block.Errorf("stage %02d: %w", number, err))
+			continue
+		}
+		parts[name] = append(parts[name], &Part{showing: showing, text: text})
+	}
+	for _, dir := range slices.Sorted(maps.Keys(byFile)) {
+		mistakes = append(mistakes, s.addPackage(dir, byFile[dir]))
+	}
+	return s, errors.Join(mistakes...)
+}
+
+// draftFile holds the drafts of what the finished code does not have.
+const draftFile = "draft.go"
+
+// current returns what is in the stage of a chapter, each in its latest form and
+// in the order of the finished files.
+func (w *Book) current(number int) []*Showing {
+	var all []*Showing
+	for k, showings := range w.showings {
+		var latest *Showing
+		for _, showing := range showings {
+			if showing.field == nil && showing.chapter() <= number {
+				latest = showing
+			}
+		}
+		r, retired := w.retired[k]
+		if latest != nil && (!retired || r.Chapter.Number > number) {
+			all = append(all, latest)
+		}
+	}
+	slices.SortFunc(all, w.compare)
+	return all
+}
+
+// compare puts declarations in the order of the finished file.
+func (w *Book) compare(a, b *Showing) int {
+	line := func(s *Showing) int {
+		if s.declaration == nil {
+			return never
+		}
+		return s.declaration.line
+	}
+	return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(line(a), line(b)), cmp.Compare(a.name, b.name))
+}
+
+func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
+	p := &StagePackage{source: s.weave.source.packages[dir], dir: dir, names: map[string]bool{}, finished: true}
+	s.packages[dir] = p
+	for _, parts := range byFile {
+		for _, part := range parts {
+			for _, name := range part.showing.names() {
+				p.names[name] = true
+			}
+		}
+	}
+	for _, d := range p.source.declarations {
+		if !s.hasFinal(d) {
+			p.finished = false
+		}
+	}
+	for _, file := range p.source.files {
+		parts, joins := byFile[file.name]
+		if !joins {
+			continue
+		}
+		if err := s.addFile(p, file, p.source.declarationIn(file, "package"), parts); err != nil {
+			return err
+		}
+	}
+	if drafts := byFile[draftFile]; len(drafts) > 0 {
+		return s.addFile(p, &File{name: draftFile}, nil, drafts)
+	}
+	return nil
+}
+
+// names returns the names of what is shown.
+func (s *Showing) names() []string {
+	if s.declaration == nil || s.field != nil {
+		return []string{s.name}
+	}
+	return s.declaration.names
+}
+
+func (p *Package) declarationIn(file *File, name string) *Declaration {
+	if d := p.byName[name]; d != nil && d.file == file {
+		return d
+	}
+	return nil
+}
+
+// hasFinal tells whether a declaration has in this stage the form that it has in
+// the finished code.
+func (s *Stage) hasFinal(d *Declaration) bool {
+	showings := s.weave.showings[key{d.pkg.dir, d.names[0]}]
+	if len(showings) == 0 {
+		return false
+	}
+	if showings[0].roster {
+		text, err := s.weave.textOf(showings[0], s.number)
+		return err == nil && showings[0].chapter() <= s.number && text == d.text+"\n"
+	}
+	return showings[len(showings)-1].chapter() <= s.number
+}
+
+// addFile writes a file: the package's comment if this is where it stands, the
+// imports that the declarations need, the declarations.
+func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*Part) error {
+	header := "package " + p.source.name + "\n"
+	if doc != nil {
+		header = doc.text + "\n"
+	}
+	var body strings.Builder
+	for _, part := range parts {
+		body.WriteString("\n" + part.text)
+	}
+	imports, err := s.importsFor(p, file, parts, header+body.String())
+	if err != nil {
+		return err
+	}
+	head := header + imports
+	line := strings.Count(head, "\n") + 1
+	for _, part := range parts {
+		part.line = line + 1
+		line += strings.Count(part.text, "\n") + 1
+	}
+	f := &StageFile{name: file.name, parts: parts, text: head + body.String()}
+	if f.syntax, err = parser.ParseFile(s.fset, p.dir+"/"+file.name, f.text, parser.ParseComments); err != nil {
+		return fmt.Errorf("stage %02d: %w", s.number, err)
+	}
+	p.files = append(p.files, f)
+	return nil
+}
+
+// importsFor returns the imports that the text of a file needs: for each name
+// before a dot that nothing declares, what this file, another of its package or
+// another of kcm imports by that name. Blank imports come with the file.
+func (s *Stage) importsFor(p *StagePackage, file *File, parts []*Part, text string) (string, error) {
+	syntax, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
+	if err != nil {
+		return "", fmt.Errorf("stage %02d: %s/%s: %w", s.number, p.dir, file.name, err)
+	}
+	needed := map[string]Import{}
+	unresolved := map[*ast.Ident]bool{}
+	for _, ident := range syntax.Unresolved {
+		unresolved[ident] = true
+	}
+	ast.Inspect(syntax, func(node ast.Node) bool {
+		selector, ok := node.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if base, ok := selector.X.(*ast.Ident); ok && unresolved[base] && !p.names[base.Name] {
+			if found, ok := s.lookUpImport(p, file, parts, base.Name); ok {
+				needed[base.Name] = found
+			}
+		}
+		return true
+	})
+	given := []map[string]Import{file.imports}
+	for _, part := range parts {
+		given = append(given, part.showing.imports)
+	}
+	for _, imports := range given {
+		for name, i := range imports {
+			if i.alias == "_" {
+				needed[name] = i
+			}
+		}
+	}
+	return formatImports(needed, s.weave.source.module), nil
+}
+
+func (s *Stage) lookUpImport(p *StagePackage, file *File, parts []*Part, name string) (Import, bool) {
+	for _, part := range parts {
+		if found, ok := part.showing.imports[name]; ok {
+			return found, true
+		}
+	}
+	if found, ok := file.imports[name]; ok {
+		return found, true
+	}
+	others := slices.Clone(p.source.files)
+	for _, dir := range s.weave.source.dirs() {
+		others = append(others, s.weave.source.packages[dir].files...)
+	}
+	for _, other := range others {
+		if found, ok := other.imports[name]; ok {
+			return found, true
+		}
+	}
+	return Import{}, false
+}
+
+// formatImports writes imports in three groups: the standard library, other
+// modules, this one.
+func formatImports(imports map[string]Import, module string) string {
+	if len(imports) == 0 {
+		return ""
+	}
+	groups := make([][]string, 3)
+	for _, i := range slices.SortedFunc(maps.Values(imports), func(a, b Import) int { return strings.Compare(a.path, b.path) }) {
+		group := 1
+		if first, _, _ := strings.Cut(i.path, "/"); !strings.Contains(first, ".") {
+			group = 0
+		} else if strings.HasPrefix(i.path, module) {
+			group = 2
+		}
+		groups[group] = append(groups[group], strings.TrimSpace(fmt.Sprintf("%s %q", i.alias, i.path)))
+	}
+	var text []string
+	for _, group := range groups {
+		if len(group) > 0 {
+			text = append(text, "\t"+strings.Join(group, "\n\t")+"\n")
+		}
+	}
+	return "\nimport (\n" + strings.Join(text, "\n") + ")\n"
+}
+
+// check type-checks the stage. Its errors are about chapters, not about files.
+func (s *Stage) check() error {
+	var mistakes []error
+	seen := map[string]bool{}
+	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
+		for _, err := range s.checkPackage(s.packages[dir]) {
+			if !seen[err.Error()] {
+				seen[err.Error()] = true
+				mistakes = append(mistakes, err)
+			}
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+func (s *Stage) checkPackage(p *StagePackage) []error {
+	if p.checking {
+		return nil
+	}
+	p.checking = true
+	var mistakes []error
+	var files []*ast.File
+	for _, file := range p.files {
+		files = append(files, file.syntax)
+		mistakes = append(mistakes, s.checkBlankImports(p, file)...)
+	}
+	config := types.Config{
+		Importer: importer(func(path string) (*types.Package, error) {
+			imported, more, err := s.imported(path)
+			mistakes = append(mistakes, more...)
+			return imported, err
+		}),
+		Error: func(err error) { mistakes = append(mistakes, s.explain(err.(types.Error))) },
+	}
+	p.types, _ = config.Check(p.source.path, s.fset, files, nil) // its error is the first of those above
+	return mistakes
+}
+
+// checkBlankImports finds blank imports of packages that come later: nothing
+// else in the file uses them.
+func (s *Stage) checkBlankImports(p *StagePackage, file *StageFile) []error {
+	var mistakes []error
+	for _, spec := range file.syntax.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		dir := strings.TrimPrefix(path, s.weave.source.module)
+		if spec.Name != nil && spec.Name.Name == "_" && s.weave.source.packages[dir] != nil && s.packages[dir] == nil {
+			mistakes = append(mistakes, fmt.Errorf("stage %02d: %s/%s imports %s, of which no chapter so far shows anything", s.number, p.dir, file.name, dir))
+		}
+	}
+	return mistakes
+}
+
+// imported returns a package that one of the stage imports, and what is wrong in
+// it. One that comes later is empty, so that the error is about what is used.
+func (s *Stage) imported(path string) (*types.Package, []error, error) {
+	dir, ours := strings.CutPrefix(path, s.weave.source.module)
+	finished := s.weave.source.packages[dir]
+	if !ours || finished == nil {
+		p, err := s.weave.source.load(path)
+		return p, nil, err
+	}
+	p := s.packages[dir]
+	if p == nil {
+		empty := types.NewPackage(path, finished.name)
+		empty.MarkComplete()
+		return empty, nil, nil
+	}
+	mistakes := s.checkPackage(p)
+	if p.types == nil {
+		return nil, mistakes, errors.New("the packages import each other")
+	}
+	return p.types, mistakes, nil
+}
+
+type importer func(path string) (*types.Package, error)
+
+func (i importer) Import(path string) (*types.Package, error) { return i(path) }
+
+// explain says where in the book an error in the stage comes from, and which
+// chapter comes too late.
+func (s *Stage) explain(err types.Error) error {
+	at := s.fset.Position(err.Pos)
+	dir, name := path.Split(at.Filename)
+	dir = strings.TrimSuffix(dir, "/")
+	file, part := s.partAt(dir, name, at.Line)
+	if part == nil {
+		return fmt.Errorf("stage %02d: %s:%d: %s", s.number, at.Filename, at.Line, err.Msg)
+	}
+	where := part.showing.block.Position(-1)
+	if part.showing.draft != "" {
+		where = part.showing.block.Position(part.showing.line + at.Line - part.line)
+	}
+	if used, why := s.absent(dir, file, err.Msg); why != "" {
+		return fmt.Errorf("%s: %s uses %s, which %s", where, part.showing.name, used, why)
+	}
+	return fmt.Errorf("%s: stage %02d: %s does not compile: %s", where, s.number, part.showing.name, err.Msg)
+}
+
+// partAt returns the declaration that stands in a line of a file.
+func (s *Stage) partAt(dir, name string, line int) (file *StageFile, part *Part) {
+	for _, file = range s.packages[dir].files {
+		if file.name == name {
+			break
+		}
+	}
+	for _, candidate := range file.parts {
+		if candidate.line <= line {
+			part = candidate
+		}
+	}
+	return file, part
+}
+
+// undefined matches what the type checker says about a name that is not there.
+var undefined = regexp.MustCompile(`^undefined: (?:(\w+)\.)?(\w+)$|(?:no field or method|unknown field|missing method) (\w+)`)
+
+// absent says which name a message of the type checker misses, and why it is not
+// there; the reason is "" where the message is about something else.
+func (s *Stage) absent(dir string, file *StageFile, message string) (name, why string) {
+	match := undefined.FindStringSubmatch(message)
+	if match == nil {
+		return "", ""
+	}
+	qualifier, name, member := match[1], match[2], match[3]
+	if qualifier != "" {
+		dir = s.importedAs(file, qualifier)
+	}
+	if member != "" {
+		dir, name = "", "."+member // of a type of any package
+	}
+	if r, retired := s.weave.retired[key{dir, name}]; retired && r.Chapter.Number <= s.number {
+		return name, fmt.Sprintf("chapter %02d retires", r.Chapter.Number)
+	}
+	switch first := s.firstShown(dir, name); first {
+	case 0:
+		return "", ""
+	case never:
+		return strings.TrimPrefix(name, "."), "no chapter shows"
+	default:
+		return strings.TrimPrefix(name, "."), fmt.Sprintf("is first shown in chapter %02d", first)
+	}
+}
+
+// importedAs returns the directory of the package that a file imports by a name.
+func (s *Stage) importedAs(file *StageFile, name string) string {
+	for _, spec := range file.syntax.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		dir := strings.TrimPrefix(path, s.weave.source.module)
+		p := s.weave.source.packages[dir]
+		if p != nil && (spec.Name == nil && p.name == name || spec.Name != nil && spec.Name.Name == name) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// firstShown returns the first chapter after this stage that shows something of
+// that name, or 0. A name that begins with a dot is that of a method or field of
+// any type in any package.
+func (s *Stage) firstShown(dir, name string) int {
+	first := 0
+	consider := func(in string, names []string, chapter int) {
+		fits := func(n string) bool { return in == dir && n == name || name[0] == '.' && strings.HasSuffix(n, name) }
+		if chapter > s.number && (first == 0 || chapter < first) && slices.ContainsFunc(names, fits) {
+			first = chapter
+		}
+	}
+	for k, showings := range s.weave.showings {
+		consider(k.dir, showings[0].names(), showings[0].chapter())
+	}
+	missing, _ := s.weave.unshown()
+	for _, d := range missing {
+		consider(d.pkg.dir, d.names, never)
+	}
+	return first
+}
+
+// formatted returns the text of a file as gofmt writes it.
+func (f *StageFile) formatted() ([]byte, error) { return format.Source([]byte(f.text)) }

@@ -1,0 +1,405 @@
+package weave
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+)
+
+// writeBook writes the book of an archive to a directory.
+func writeBook(t *testing.T, archive, name string) (root string) {
+	t.Helper()
+	files, books := readArchive(t, filepath.Join("testdata", archive))
+	require.Contains(t, books, name)
+	maps.Copy(files, books[name])
+	root = t.TempDir()
+	writeTree(t, root, files)
+	return root
+}
+
+// replace replaces one text in a file by another.
+func replace(t *testing.T, root, name, before, after string) {
+	t.Helper()
+	text := readFile(t, filepath.Join(root, name))
+	require.Contains(t, text, before)
+	require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(strings.Replace(text, before, after, 1)), 0o644))
+}
+
+// printed returns what a verb prints about the book in a directory.
+func printed(t *testing.T, root string, verb func(w *Book, out io.Writer) error) (string, error) {
+	t.Helper()
+	w, err := Open(root)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	err = verb(w, &out)
+	return out.String(), err
+}
+
+func buildStage(t *testing.T, number string) func(w *Book, out io.Writer) error {
+	return func(w *Book, out io.Writer) error { return w.BuildStage(t.Context(), number, out) }
+}
+
+func testStages(t *testing.T) func(w *Book, out io.Writer) error {
+	return func(w *Book, out io.Writer) error { return w.TestStages(t.Context(), out) }
+}
+
+func TestOneCharacterIsADifference(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ file, before, after, want string }{
+		"in the code": {"kcm/app/run.go", "in capital letters", "in capital Letters",
+			`chapters/02-b/README.md:36: differs from kcm/app: it says "return work.Do(ctx, str.ToUpper(name)) // in capital letters", ` +
+				`the code says "return work.Do(ctx, str.ToUpper(name)) // in capital Letters"; make weave fills the block anew`},
+		"in a chapter": {"chapters/02-b/README.md", "\treturn ctx.Err()\n", "\treturn  ctx.Err()\n",
+			`chapters/02-b/README.md:14: differs from kcm/work: it says "return  ctx.Err()", the code says "return ctx.Err()"; make weave fills the block anew`},
+		"in a file": {"labs/01-a/web.yaml", "spec: {}", "spec: []",
+			`chapters/01-a/README.md:51: differs from labs/01-a/web.yaml: it says "spec: {}", the code says "spec: []"; make weave fills the block anew`},
+		"a line more": {"labs/01-a/web.yaml", "spec: {}", "spec: {}\nstatus: {}",
+			`chapters/01-a/README.md:52: differs from labs/01-a/web.yaml: it says "", the code says "status: {}"; make weave fills the block anew`},
+		"a line less": {"labs/01-a/web.yaml", "spec: {}\n", "",
+			`chapters/01-a/README.md:51: differs from labs/01-a/web.yaml: it says "spec: {}", the code says ""; make weave fills the block anew`},
+		"in a caption": {"chapters/02-b/README.md", "work.go)</sub>", "work.go).</sub>",
+			`chapters/02-b/README.md:6: the caption is "<sub>[kcm/work/work.go](../../kcm/work/work.go).</sub>" and has to be ` +
+				`"<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>"; make weave writes it anew`},
+		"no caption": {"chapters/02-b/README.md", "<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>\n", "",
+			`chapters/02-b/README.md:5: the caption is "" and has to be "<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>"; make weave writes it anew`},
+		"in what has changed": {"chapters/03-c/README.md", "-\tif err", "-\tif  err",
+			"chapters/03-c/README.md:10: what has changed since an earlier chapter is not what stands below the block; make weave writes it anew"},
+	}
+	finished, err := loadSource(writeBook(t, "stages.txtar", "grows"))
+	require.NoError(t, err)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source := *finished
+			source.root = writeBook(t, "stages.txtar", "grows")
+			w, err := fillBook(&source)
+			require.NoError(t, err)
+			require.Empty(t, w.mistakes())
+
+			replace(t, source.root, tt.file, tt.before, tt.after)
+			changed, err := Open(source.root)
+			require.NoError(t, err)
+			mistakes := changed.mistakes()
+			require.Len(t, mistakes, 1)
+			require.EqualError(t, mistakes[0], tt.want)
+
+			w, err = fillBook(changed.source)
+			require.NoError(t, err)
+			assert.Empty(t, w.mistakes(), "fill mends it")
+		})
+	}
+}
+
+func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "stages.txtar", "grows")
+	out, err := printed(t, root, (*Book).Fill)
+	require.NoError(t, err)
+	require.Equal(t, "filled chapters/01-a/README.md\nfilled chapters/02-b/README.md\nfilled chapters/03-c/README.md\n", out)
+	out, err = printed(t, root, (*Book).Fill)
+	require.NoError(t, err)
+	require.Empty(t, out, "fill has nothing more to do")
+	out, err = printed(t, root, (*Book).Check)
+	require.NoError(t, err)
+	assert.Equal(t, "declarations shown: 13 of 13\n", out)
+
+	out, err = printed(t, root, testStages(t)) // which builds kcm, and vets and tests all
+	require.NoError(t, err)
+	for _, line := range []string{`chapter 01: 2 packages, unit tests of 0 ✓`, `chapter 02: 3 packages, unit tests of 1 ✓`, `chapter 03: 4 packages, unit tests of 2 ✓`} {
+		assert.Contains(t, out, line)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "vet", "./...") // with all that the tests import
+	cmd.Dir = filepath.Join(root, "build", "stage-03")
+	message, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", message)
+
+	w, err := Open(root)
+	require.NoError(t, err)
+	write := func() error {
+		s, err := w.compiling(1)
+		require.NoError(t, err)
+		_, err = s.write()
+		return err
+	}
+	require.NoError(t, write(), "nothing has changed")
+
+	stage := filepath.Join(root, "build", "stage-01")
+	replace(t, stage, "kcm/app/run.go", "wait()", "wait() // here")
+	replace(t, stage, "kcm/app/draft.go", "func", "//\nfunc")
+	require.NoError(t, os.WriteFile(filepath.Join(stage, "kcm", "app", "mine.go"), []byte("package app\n"), 0o644))
+	require.EqualError(t, write(), "you have changed build/stage-01/kcm/app/draft.go and build/stage-01/kcm/app/run.go: "+
+		"go on there with go build ./kcm/cmd/kcm, or remove build/stage-01 to have the stage written anew")
+	assert.Contains(t, readFile(t, filepath.Join(stage, "kcm/app/run.go")), "// here")
+
+	replace(t, stage, "kcm/app/run.go", "wait() // here", "wait()")
+	require.NoError(t, os.Remove(filepath.Join(stage, "kcm/app/draft.go")))
+	require.NoError(t, write(), "what the reader has removed is written anew")
+	assert.FileExists(t, filepath.Join(stage, "kcm/app/draft.go"))
+	assert.FileExists(t, filepath.Join(stage, "kcm/app/mine.go"), "what the reader has added stays")
+
+	require.NoError(t, os.Remove(filepath.Join(stage, recordName)))
+	replace(t, stage, "kcm/app/run.go", "wait()", "wait() // here")
+	require.ErrorContains(t, write(), "you have changed build/stage-01/kcm/app/run.go: ", "also where nothing is recorded")
+	replace(t, stage, "kcm/app/run.go", "wait() // here", "wait()")
+	require.NoError(t, write())
+
+	require.NoError(t, os.WriteFile(filepath.Join(stage, recordName), []byte("{"), 0o644))
+	require.EqualError(t, write(), "read build/stage-01/.weave.json: unexpected end of JSON input; remove build/stage-01 to have the stage written anew")
+}
+
+func TestWhatAStageNoLongerHasIsRemoved(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "stages.txtar", "grows")
+	out, err := printed(t, root, buildStage(t, "02"))
+	require.NoError(t, err)
+	assert.Equal(t, "stage 02: 10 files in build/stage-02, kcm in build/stage-02/bin\n", out)
+	assert.FileExists(t, filepath.Join(root, "build/stage-02/bin/kcm"))
+	assert.FileExists(t, filepath.Join(root, "build/stage-02/kcm/work/work_test.go"))
+
+	require.NoError(t, os.Remove(filepath.Join(root, "kcm/work/work_test.go")))
+	_, err = printed(t, root, buildStage(t, "2"))
+	require.NoError(t, err)
+	assert.NoFileExists(t, filepath.Join(root, "build/stage-02/kcm/work/work_test.go"))
+	assert.NoFileExists(t, filepath.Join(root, "build/stage-02/labs/answer/answer.go"))
+}
+
+func TestAStageThatCannotBeHadSaysWhy(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "stages.txtar", "grows")
+	for argument, want := range map[string]string{
+		"three": "there is no chapter three: the book has 00 to 03",
+		"7":     "there is no chapter 7: the book has 00 to 03",
+		"00":    "chapter 00 has no code yet: its kcm is the finished one",
+	} {
+		_, err := printed(t, root, buildStage(t, argument))
+		assert.EqualError(t, err, want)
+	}
+	replace(t, root, "kcm/work/work_test.go", "(Queue[int]{}).Len()", "-1")
+	_, err := printed(t, root, testStages(t))
+	require.ErrorContains(t, err, "stage 02, go test: exit status 1\n")
+	assert.ErrorContains(t, err, "--- FAIL: TestLen")
+
+	unshown := writeBook(t, "mistakes.txtar", "unshown")
+	_, err = printed(t, unshown, buildStage(t, "1"))
+	assert.ErrorContains(t, err, "chapters/01-a/README.md:1: Run uses First, which no chapter shows\n")
+}
+
+func TestADraftThatImportsNothingThatIsThereSaysSo(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "stages.txtar", "grows")
+	replace(t, root, "chapters/01-a/README.md", `"html"`, `"no/html"`)
+	_, err := printed(t, root, (*Book).Check)
+	require.ErrorContains(t, err, "chapters/01-a/README.md:5: this draft imports no/html: package no/html is not in std")
+}
+
+func TestCodeThatNoChapterCouldShowIsRefused(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	writeTree(t, root, map[string]string{
+		"go.mod": "module example.com/book\n\ngo 1.24\n",
+		"kcm/app/a.go": `package app
+
+// Nobody's comment.
+
+func init() {}
+
+var ()
+
+func init() {}
+
+//go:generate true
+
+type (
+	a int
+	_ int
+)
+`,
+		"kcm/app/b.go": "//go:build linux\n\npackage app\n\nvar _ a\n\nvar _ a\n",
+	})
+	_, err := loadSource(root)
+	require.EqualError(t, err, `kcm/app/a.go:7: this declares nothing that a chapter could name: take it out
+kcm/app/a.go:9: a second init; the first is in a.go: a chapter could not tell them apart
+kcm/app/a.go:3: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out
+kcm/app/a.go:11: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out
+kcm/app/b.go:7: a second _; the first is in b.go: a chapter could not tell them apart
+kcm/app/b.go:1: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out`)
+
+	replace(t, root, "kcm/app/b.go", "var _ a", "var _ b")
+	_, err = loadSource(root)
+	require.EqualError(t, err, "kcm/app/b.go:5:7: undefined: b")
+}
+
+// named is a book whose prose names what the code declares, and what it does not.
+var named = map[string]string{
+	"go.mod": "module example.com/book\n\ngo 1.24\n",
+	"kcm/app/app.go": "package app\n\ntype Loop struct{ queue int }\n\nfunc (l *Loop) Run() { lead() }\n\nfunc lead() {}\n\n" +
+		"type Runner interface{ Run() }\n",
+	"kcm/other/other.go": "package other\n\ntype Loop struct{}\n",
+	"chapters/01-a/README.md": "<!-- retire: kcm/app (*Loop).early -->\n" + "`lead` and `lead()`, `app.lead(…)`, not `kubectl lead` or `leader`\n" +
+		"`Loop.Run`, `(*Loop).Run(ctx)`, `Run`, `*app.Loop`, `Loop.queue`, `curl`, `syncDeployment`\n\n" +
+		"```go kcm/app Loop (*Loop).Run lead\n```\n\n```go kcm/app Runner\n```\n",
+	"chapters/02-b/README.md": "`Loop`, `other.Loop` and `lead`\n\n```go kcm/other Loop\n```\n",
+}
+
+func writeNamed(t *testing.T) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	writeTree(t, root, named)
+	replace(t, root, "chapters/01-a/README.md", "<!-- retire: kcm/app (*Loop).early -->\n", "")
+	_, err := printed(t, root, (*Book).Fill)
+	require.NoError(t, err)
+	return root
+}
+
+func TestANameInTheProseThatHasGoneFromTheCodeIsSaid(t *testing.T) {
+	t.Parallel()
+	root := writeNamed(t)
+	assert.Equal(t, "Loop\nLoop.Run\nLoop.queue\nRun\napp.Loop\napp.lead\nlead\nother.Loop\n", readFile(t, filepath.Join(root, nameFile)))
+
+	for _, file := range []string{"kcm/app/app.go", "kcm/app/app.go", "chapters/01-a/README.md"} {
+		replace(t, root, file, "lead()", "campaign()")
+	}
+	replace(t, root, "chapters/01-a/README.md", "Run lead\n", "Run campaign\n")
+	out, err := printed(t, root, (*Book).Fill)
+	require.NoError(t, err)
+	assert.Contains(t, out, "filled chapters/names.txt\n")
+	_, err = printed(t, root, (*Book).Check)
+	assert.EqualError(t, err, `chapters/01-a/README.md:1: kcm has no lead any more; if that is something else now, take it out of chapters/names.txt
+chapters/01-a/README.md:1: kcm has no app.lead(…) any more; if that is something else now, take it out of chapters/names.txt
+chapters/02-b/README.md:1: kcm has no lead any more; if that is something else now, take it out of chapters/names.txt`)
+
+	replace(t, root, nameFile, "\nlead\n", "\n")
+	replace(t, root, nameFile, "\ncampaign\n", "\n")
+	_, err = printed(t, root, (*Book).Check)
+	assert.EqualError(t, err, `chapters/01-a/README.md:1: kcm has no app.lead(…) any more; if that is something else now, take it out of chapters/names.txt
+chapters/names.txt is not up to date: make weave writes it anew`)
+}
+
+func TestRenamingChangesWhatTheBookCallsIt(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		dir, old, name string
+		want           []string
+	}{
+		"a function": {"", "lead", "campaign", []string{
+			"`campaign` and `campaign()`, `app.campaign(…)`, not `kubectl lead` or `leader`", "```go kcm/app Loop (*Loop).Run campaign\n", "`other.Loop` and `campaign`"}},
+		"in a package": {"kcm/app", "lead", "campaign", []string{"`campaign` and `campaign()`", "`other.Loop` and `lead`"}},
+		"a type": {"kcm/app", "Loop", "Cycle", []string{
+			"`Cycle.Run`, `(*Cycle).Run(ctx)`, `Run`, `*app.Cycle`, `Cycle.queue`, `curl`", "```go kcm/app Cycle (*Cycle).Run lead\n", "(*Cycle).early -->",
+			"`Loop`, `other.Loop`", "```go kcm/other Loop\n"}},
+		"a method":              {"", "(*Loop).Run", "(*Loop).Start", []string{"`Loop.Start`, `(*Loop).Start(ctx)`, `Run`,", "Loop (*Loop).Start lead\n"}},
+		"a field":               {"", "Loop.queue", "Loop.work", []string{"`Loop.work`"}},
+		"what has been retired": {"", "(*Loop).early", "(*Loop).first", []string{"<!-- retire: kcm/app (*Loop).first -->"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			writeTree(t, root, named)
+			var out bytes.Buffer
+			require.NoError(t, Rename(root, tt.dir, tt.old, tt.name, &out))
+			text := readFile(t, filepath.Join(root, "chapters/01-a/README.md")) + readFile(t, filepath.Join(root, "chapters/02-b/README.md"))
+			for _, want := range tt.want {
+				assert.Contains(t, text, want)
+			}
+			assert.Regexp(t, `(?s)^chapters/01-a/README.md:\d+: .*the code in kcm and in drafts is yours to change`, out.String())
+			assert.Equal(t, named["kcm/app/app.go"], readFile(t, filepath.Join(root, "kcm/app/app.go")))
+		})
+	}
+	root := t.TempDir()
+	writeTree(t, root, named)
+	for want, args := range map[string][3]string{
+		"no chapter names nothing":                                                 {"", "nothing", "something"},
+		"kcm/no is no package of kcm: there are kcm/app, kcm/other":                {"kcm/no", "lead", "campaign"},
+		"write both names in the same way, for example: (*Loop).Run (*Loop).Start": {"", "(*Loop).Run", "Start"},
+		"lead or a-b is no name: write it as in an info string":                    {"", "lead", "a-b"},
+	} {
+		assert.EqualError(t, Rename(root, args[0], args[1], args[2], io.Discard), want)
+	}
+}
+
+func TestTheBookOfThisRepositoryIsAsItShouldBe(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	w, err := Open(root)
+	require.NoError(t, err)
+	for _, mistake := range w.mistakes() {
+		assert.NoError(t, mistake)
+	}
+	assertRoundTrip(t, w)
+	missing, total := w.unshown()
+	assert.Empty(t, missing)
+	assert.Positive(t, total)
+
+	last := w.chapters[len(w.chapters)-1].Number
+	s, err := w.stage(last)
+	require.NoError(t, err)
+	for _, dir := range w.source.dirs() {
+		require.Contains(t, s.packages, dir)
+		assert.True(t, s.packages[dir].finished, "%s is finished in the last chapter", dir)
+		assert.Len(t, s.packages[dir].files, len(w.source.packages[dir].files), "and so are all its files")
+	}
+}
+
+// FuzzDraft looks for Go that takes weave apart.
+func FuzzDraft(f *testing.F) {
+	for _, seed := range []string{
+		"func a() {}\n",
+		"// A is a draft.\ntype A struct{}\n\nfunc (*A) b() {} // so far\n",
+		"func (a *x.T[K, V]) b() {}\n\nfunc () a() {}\n\nfunc ((A)) a() {}\n",
+		"var ()\n\nconst (\n\t_ = iota\n\ta\n)\n",
+		"//line other.go:7\nfunc a() {}\n",
+		"\n\nvar A, b int",
+		"a := 1\n", "package a\n", "func a() {", "type a = struct{}\n;;", "/* a", "import (\n\t. \"strings\"\n)\n",
+	} {
+		f.Add(seed)
+	}
+	root := f.TempDir()
+	require.NoError(f, writeFile(filepath.Join(root, "go.mod"), []byte("module example.com/book\n\ngo 1.24\n")))
+	require.NoError(f, writeFile(filepath.Join(root, "kcm", "app", "app.go"), []byte("package app\n\nfunc A() {}\n")))
+	source, err := loadSource(root)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, body string) {
+		if strings.Contains(body, "import") {
+			t.Skip("go list would take too long")
+		}
+		var all []*chapters.Chapter
+		for number, text := range []string{
+			"```go kcm/app A a (*A).b\n" + body + "```\n",
+			"<!-- retire: kcm/app a (*A).b -->\n\n```go kcm/app A\n```\n",
+		} {
+			chapter, err := chapters.Parse(number, "00-a", []byte(text))
+			if err != nil {
+				return
+			}
+			all = append(all, chapter)
+		}
+		w, err := newBook(source, all)
+		if err != nil {
+			return
+		}
+		_, err = w.filled()
+		require.NoError(t, err)
+		if s, err := w.compiling(0); err == nil {
+			for dir, p := range s.packages {
+				for _, file := range p.files {
+					_, err := file.formatted()
+					require.NoError(t, err, "%s/%s", dir, file.name)
+				}
+			}
+		}
+	})
+}
