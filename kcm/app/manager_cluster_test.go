@@ -111,6 +111,14 @@ func (r *replica) exitCode(t *testing.T) int {
 // get asks kcm for path as the admin.
 func (r *replica) get(t *testing.T, path string) (int, string) {
 	t.Helper()
+	code, body, err := r.ask(t, path)
+	require.NoError(t, err)
+	return code, body
+}
+
+// ask is get for a manager that may not serve yet.
+func (r *replica) ask(t *testing.T, path string) (int, string, error) {
+	t.Helper()
 	config := clustertest.Cluster().RESTConfig(cluster.Admin)
 	config.TLSClientConfig.Insecure = true // kcm made its certificate itself
 	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
@@ -118,11 +126,12 @@ func (r *replica) get(t *testing.T, path string) (int, string) {
 	require.NoError(t, err)
 	defer client.CloseIdleConnections()
 	response, err := client.Get("https://127.0.0.1:" + r.port + path)
-	require.NoError(t, err)
+	if err != nil {
+		return 0, "", err
+	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return response.StatusCode, string(body)
+	return response.StatusCode, string(body), err
 }
 
 // waitUntilServing waits until kcm knows by which CA it recognises the admin.

@@ -55,7 +55,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	defer stopServing()
 
 	run := func(ctx context.Context) error {
-		controllerContext, err := CreateControllerContext(ctx, c)
+		controllerContext, err := CreateControllerContext(c)
 		if err != nil {
 			return err
 		}
