@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
 
@@ -50,11 +51,17 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 	if err != nil {
 		return nil, fmt.Errorf("client for the informers: %w", err)
 	}
+	name, err := cache.NewInformerName(config.ManagerName)
+	if err != nil {
+		return nil, fmt.Errorf("name the informers in metrics: %w", err)
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
+		informers.WithTransform(trimManagedFields), informers.WithInformerName(name))
 	controllersmetrics.Register()
 	return &ControllerContext{
 		ClientBuilder:     clientBuilder,
 		RootClientBuilder: root,
-		InformerFactory:   informers.NewSharedInformerFactoryWithOptions(client, resync(), informers.WithTransform(trimManagedFields)),
+		InformerFactory:   factory,
 		ComponentConfig:   c.ComponentConfig,
 		InformersStarted:  make(chan struct{}),
 		ResyncPeriod:      resync,
