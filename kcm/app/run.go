@@ -52,7 +52,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 
 	run := func(ctx context.Context) error {
 		if !waitForAPIServer(ctx, c) {
-			return nil
+			return nil // told to stop, or no longer the leader
 		}
 		controllerContext, err := CreateControllerContext(c)
 		if err != nil {
