@@ -28,7 +28,8 @@ func (c *Controller) act(ctx context.Context, set *appsv1.ReplicaSet, plan plan)
 }
 
 func (c *Controller) createPods(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
-	klog.FromContext(ctx).V(2).Info("Too few replicas", "kind", c.Kind, "set", klog.KObj(set), "want", *set.Spec.Replicas, "creating", count)
+	klog.FromContext(ctx).V(2).Info("Too few replicas", "kind", c.Kind, "set", klog.KObj(set),
+		"want", *set.Spec.Replicas, "creating", count)
 	c.expectations.Expect(set, count)
 	created, err := slowStart(count, func() error { return c.createPod(ctx, set) })
 	for range count - created {
@@ -57,7 +58,8 @@ func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) erro
 // error. What makes one deletion fail, unlike a quota, need not make the next
 // one fail.
 func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pods []*corev1.Pod) error {
-	klog.FromContext(ctx).V(2).Info("Too many replicas", "kind", c.Kind, "set", klog.KObj(set), "want", *set.Spec.Replicas, "deleting", len(pods))
+	klog.FromContext(ctx).V(2).Info("Too many replicas", "kind", c.Kind, "set", klog.KObj(set),
+		"want", *set.Spec.Replicas, "deleting", len(pods))
 	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)

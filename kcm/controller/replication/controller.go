@@ -51,7 +51,13 @@ type kind struct {
 
 // NewReplicaSetController returns the loop for ReplicaSets. It creates and
 // deletes at most burstReplicas pods in one sync.
-func NewReplicaSetController(ctx context.Context, rsInformer appsinformers.ReplicaSetInformer, podInformer coreinformers.PodInformer, client kubernetes.Interface, burstReplicas int) *Controller {
+func NewReplicaSetController(
+	ctx context.Context,
+	rsInformer appsinformers.ReplicaSetInformer,
+	podInformer coreinformers.PodInformer,
+	client kubernetes.Interface,
+	burstReplicas int,
+) *Controller {
 	c := newController(ctx, kind{
 		GroupVersionKind:  appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
 		loop:              "replicaset-controller",
@@ -67,7 +73,13 @@ func NewReplicaSetController(ctx context.Context, rsInformer appsinformers.Repli
 
 // NewReplicationManager returns the loop for ReplicationControllers. It
 // creates and deletes at most burstReplicas pods in one sync.
-func NewReplicationManager(ctx context.Context, podInformer coreinformers.PodInformer, rcInformer coreinformers.ReplicationControllerInformer, client kubernetes.Interface, burstReplicas int) *Controller {
+func NewReplicationManager(
+	ctx context.Context,
+	podInformer coreinformers.PodInformer,
+	rcInformer coreinformers.ReplicationControllerInformer,
+	client kubernetes.Interface,
+	burstReplicas int,
+) *Controller {
 	c := newController(ctx, kind{
 		GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"),
 		loop:             "replicationcontroller-controller",
@@ -81,7 +93,13 @@ func NewReplicationManager(ctx context.Context, podInformer coreinformers.PodInf
 }
 
 // newController returns a loop that watches nothing yet.
-func newController(ctx context.Context, kind kind, podInformer coreinformers.PodInformer, client kubernetes.Interface, burstReplicas int) *Controller {
+func newController(
+	ctx context.Context,
+	kind kind,
+	podInformer coreinformers.PodInformer,
+	client kubernetes.Interface,
+	burstReplicas int,
+) *Controller {
 	events := controller.NewEvents(ctx, client, kind.component)
 	c := &Controller{
 		kind:          kind,
@@ -115,7 +133,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 // why.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	seen, err := c.observe(ctx, key)
-	if err != nil || seen == nil {
+	if err != nil || seen.set == nil {
 		return err
 	}
 	failure := c.act(ctx, seen.set, decide(seen, c.burstReplicas))

@@ -64,7 +64,8 @@ func (w *ownWrites) observed(set cache.ObjectName) error {
 		return nil
 	}
 	if cached := w.cached.LastStoreSyncResourceVersion(); isOlder(cached, newest) {
-		return fmt.Errorf("%w: it is at version %s, and %s has written version %s", controller.ErrStaleCache, cached, set, newest)
+		return fmt.Errorf("%w: it is at version %s, and %s has written version %s",
+			controller.ErrStaleCache, cached, set, newest)
 	}
 	delete(w.newest, set)
 	return nil
