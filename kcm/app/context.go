@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
 	"k8s.io/controller-manager/pkg/informerfactory"
@@ -71,7 +72,12 @@ func CreateControllerContext(ctx context.Context, c config.CompletedConfig) (*Co
 	if err != nil {
 		return nil, err
 	}
-	typed := informers.NewSharedInformerFactoryWithOptions(client, resync(), informers.WithTransform(trimManagedFields))
+	informerName, err := cache.NewInformerName(config.ManagerName)
+	if err != nil {
+		return nil, fmt.Errorf("name the informers: %w", err)
+	}
+	typed := informers.NewSharedInformerFactoryWithOptions(client, resync(),
+		informers.WithTransform(trimManagedFields), informers.WithInformerName(informerName))
 	metadataOnly := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(trimManagedFields))
 	controllersmetrics.Register()
 	return &ControllerContext{

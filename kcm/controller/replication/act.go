@@ -17,12 +17,15 @@ import (
 // act carries the plan out. The error is the API server's answer to the first
 // request that failed, as it was: it goes into the set's ReplicaFailure
 // condition.
-func (c *Controller) act(ctx context.Context, set *appsv1.ReplicaSet, plan plan) error {
+func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 	switch {
 	case plan.create > 0:
-		return c.createPods(ctx, set, plan.create)
+		return c.createPods(ctx, seen.set, plan.create)
 	case len(plan.delete) > 0:
-		return c.deletePods(ctx, set, plan.delete)
+		for _, ratio := range ageRatios(seen, plan.delete) {
+			deletionAgeRatio.Observe(ratio)
+		}
+		return c.deletePods(ctx, seen.set, plan.delete)
 	}
 	return nil
 }

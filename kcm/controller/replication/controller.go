@@ -45,6 +45,8 @@ type kind struct {
 	// loop, queue and component are the names under which the loop is known in
 	// flags, logs and metrics, in the queue's metrics and in its events.
 	loop, queue, component string
+	// resource is what the API server calls them.
+	resource string
 	// countsTerminating says that the status has terminatingReplicas.
 	countsTerminating bool
 }
@@ -63,6 +65,7 @@ func NewReplicaSetController(
 		loop:              "replicaset-controller",
 		queue:             "replicaset",
 		component:         "replicaset-controller",
+		resource:          "replicasets",
 		countsTerminating: true,
 	}, podInformer, client, burstReplicas)
 	c.sets = replicaSets{lister: rsInformer.Lister(), client: client.AppsV1()}
@@ -85,6 +88,7 @@ func NewReplicationManager(
 		loop:             "replicationcontroller-controller",
 		queue:            "replicationmanager",
 		component:        "replication-controller",
+		resource:         "replicationcontrollers",
 	}, podInformer, client, burstReplicas)
 	c.sets = replicationControllers{lister: rcInformer.Lister(), client: client.CoreV1()}
 	watchSets[*corev1.ReplicationController](c, rcInformer.Informer())
@@ -100,6 +104,7 @@ func newController(
 	client kubernetes.Interface,
 	burstReplicas int,
 ) *Controller {
+	registerMetrics()
 	events := controller.NewEvents(ctx, client, kind.component)
 	c := &Controller{
 		kind:          kind,
@@ -107,7 +112,7 @@ func newController(
 		clock:         clock.RealClock{},
 		podIndex:      controller.NewPodIndex(podInformer.Informer()),
 		podControl:    controller.NewPodControl(client, events),
-		podWrites:     newOwnWrites(podInformer.Informer().GetStore()),
+		podWrites:     newOwnWrites(corev1.Resource("pods"), podInformer.Informer().GetStore()),
 		expectations:  controller.NewExpectations(clock.RealClock{}),
 		burstReplicas: burstReplicas,
 	}
@@ -136,7 +141,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil || seen.set == nil {
 		return err
 	}
-	failure := c.act(ctx, seen.set, decide(seen, c.burstReplicas))
+	failure := c.act(ctx, seen, decide(seen, c.burstReplicas))
 	if err := c.updateStatus(ctx, seen.set, decideStatus(seen, failure)); err != nil {
 		return err
 	}

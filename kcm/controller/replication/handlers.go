@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -19,7 +20,7 @@ import (
 // another UID. Expectations and pods are told apart by the owner's UID, so
 // nothing of the old set is mistaken for the new one's.
 func watchSets[T metav1.Object](c *Controller, informer cache.SharedIndexInformer) {
-	c.setWrites = newOwnWrites(informer.GetStore())
+	c.setWrites = newOwnWrites(schema.GroupResource{Group: c.Group, Resource: c.resource}, informer.GetStore())
 	wake := func(set T) { c.loop.Add(cache.MetaObjectToName(set)) }
 	synced := controller.Handle(informer, controller.Handlers[T]{
 		Add:    wake,

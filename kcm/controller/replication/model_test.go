@@ -134,7 +134,7 @@ func (m *model) start(t *rapid.T) {
 	watchSets[*appsv1.ReplicaSet](c, sets.Informer())
 	c.watchPods(pods.Informer())
 	if !m.cachesTell {
-		c.setWrites, c.podWrites = newOwnWrites(tellsNothing{}), newOwnWrites(tellsNothing{})
+		c.setWrites, c.podWrites = newOwnWrites(corev1.Resource("pods"), tellsNothing{}), newOwnWrites(corev1.Resource("pods"), tellsNothing{})
 	}
 	m.loop, m.unheard, m.ranOut = c, 0, false
 	m.unanswered.created, m.unanswered.deleted = 0, 0

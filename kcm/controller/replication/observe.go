@@ -2,7 +2,6 @@ package replication
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -43,8 +42,10 @@ type observed struct {
 
 // observe reads the set and its pods, and settles which pods are its own.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
-	if err := errors.Join(c.setWrites.observed(key), c.podWrites.observed(key)); err != nil {
-		return observed{}, err
+	for _, writes := range []*ownWrites{c.setWrites, c.podWrites} {
+		if err := writes.observed(key); err != nil {
+			return observed{}, err
+		}
 	}
 	set, err := c.sets.get(key)
 	if apierrors.IsNotFound(err) {

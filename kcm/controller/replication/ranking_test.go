@@ -317,3 +317,21 @@ func TestTheChoiceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
 		assert.Len(t, chosen, n)
 	})
 }
+
+func TestTheAgesOfChosenPodsAreComparedWithTheYoungest(t *testing.T) {
+	t.Parallel()
+	pod := func(age time.Duration, ready corev1.ConditionStatus) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(testNow.Add(-age))},
+			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+		}
+	}
+	young, old := pod(2*time.Minute, corev1.ConditionTrue), pod(3*time.Minute, corev1.ConditionTrue)
+	starting := pod(time.Minute, corev1.ConditionFalse)
+	seen := observed{active: []*corev1.Pod{young, old, starting}, now: testNow}
+	assert.Equal(t, []float64{1.5, 1}, ageRatios(seen, []*corev1.Pod{old, young}))
+	assert.Empty(t, ageRatios(seen, []*corev1.Pod{starting}), "it is not ready")
+	assert.Empty(t, ageRatios(seen, seen.active), "there was no choice")
+	justNow := pod(0, corev1.ConditionTrue)
+	assert.Empty(t, ageRatios(observed{active: []*corev1.Pod{justNow, old}, now: testNow}, []*corev1.Pod{old}))
+}

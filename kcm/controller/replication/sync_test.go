@@ -102,8 +102,8 @@ func testController(sets store) *Controller {
 		kind:         kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		clock:        clocktesting.NewFakePassiveClock(testNow),
 		sets:         sets,
-		setWrites:    newOwnWrites(&cached),
-		podWrites:    newOwnWrites(&cached),
+		setWrites:    newOwnWrites(corev1.Resource("pods"), &cached),
+		podWrites:    newOwnWrites(corev1.Resource("pods"), &cached),
 		expectations: controller.NewExpectations(clocktesting.NewFakePassiveClock(testNow)),
 	}
 }
@@ -149,7 +149,7 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 			set, pods := testSet(3), &fakePods{answer: tt.answer}
 			c := testController(storeOf(set))
 			c.podControl = pods
-			assert.Equal(t, tt.err, c.act(t.Context(), set, tt.plan))
+			assert.Equal(t, tt.err, c.act(t.Context(), observed{set: set}, tt.plan))
 			assert.Equal(t, tt.requests, pods.requests)
 			assert.Equal(t, tt.settled, c.expectations.Satisfied(set))
 		})
@@ -210,7 +210,7 @@ func TestUpdateStatus(t *testing.T) {
 		sets.answers, sets.fresh = []error{conflict, nil}, scaled
 		c := testController(sets)
 		cached := version("99")
-		c.setWrites = newOwnWrites(&cached)
+		c.setWrites = newOwnWrites(corev1.Resource("pods"), &cached)
 		require.NoError(t, c.updateStatus(t.Context(), set, appsv1.ReplicaSetStatus{Replicas: 2}))
 		assert.ErrorIs(t, c.sync(t.Context(), key), controller.ErrStaleCache)
 	})
