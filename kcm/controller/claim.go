@@ -129,7 +129,8 @@ func CanAdopt[T metav1.Object](cached T, get func(ctx context.Context) (T, error
 		case err != nil:
 			return fmt.Errorf("read %s anew: %w", klog.KObj(cached), err)
 		case fresh.GetUID() != cached.GetUID():
-			return fmt.Errorf("%s is gone: the one there now has uid %s, not %s", klog.KObj(cached), fresh.GetUID(), cached.GetUID())
+			return fmt.Errorf("%s is gone: the one there now has uid %s, not %s",
+				klog.KObj(cached), fresh.GetUID(), cached.GetUID())
 		case fresh.GetDeletionTimestamp() != nil:
 			return fmt.Errorf("%s has been deleted at %s", klog.KObj(cached), fresh.GetDeletionTimestamp())
 		}

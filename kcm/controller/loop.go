@@ -98,7 +98,7 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 
 	start := time.Now()
 	err := l.Sync(ctx, key)
-	observeSync(l.Name, time.Since(start), err)
+	observeSync(l.Name, time.Since(start), err != nil && !errors.Is(err, ErrStaleCache))
 	l.retry(ctx, key, err)
 	return true
 }
@@ -121,7 +121,8 @@ func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
 		klog.FromContext(ctx).V(2).Info("Sync failed, will try again", "key", key, "err", err)
 		l.queue.AddRateLimited(key)
 	default:
-		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed too often, giving up until the object changes", "key", key)
+		utilruntime.HandleErrorWithContext(ctx, err,
+			"Sync failed too often, giving up until the object changes", "key", key)
 		l.queue.Forget(key)
 	}
 }

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -27,9 +26,9 @@ var registerSyncMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(syncDuration, syncErrors)
 })
 
-func observeSync(loop string, took time.Duration, err error) {
+func observeSync(loop string, took time.Duration, failed bool) {
 	syncDuration.WithLabelValues(loop).Observe(took.Seconds())
-	if err != nil && !errors.Is(err, ErrStaleCache) {
+	if failed {
 		syncErrors.WithLabelValues(loop).Inc()
 	}
 }

@@ -109,5 +109,6 @@ func (c *podControl) Delete(ctx context.Context, owner runtime.Object, pod *core
 }
 
 func (c *podControl) Patch(ctx context.Context, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
-	return c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	pods := c.client.CoreV1().Pods(pod.Namespace)
+	return pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }

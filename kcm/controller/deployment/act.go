@@ -14,6 +14,32 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// note writes down what the step of this round rests on: that a rollout is
+// paused or goes on, which revision it is. It returns what was seen with the
+// API server's answers in it. An admission webhook may undo what is written:
+// then nothing changes and nothing is notified, so the round goes on with the
+// answer, whatever it says.
+func (c *Controller) note(ctx context.Context, seen observed) (observed, error) {
+	if selectsEverything(seen.deployment) {
+		return seen, nil
+	}
+	var err error
+	if d := notePause(seen); d != nil {
+		if seen.deployment, err = c.writeStatus(ctx, d); err != nil {
+			return observed{}, err
+		}
+	}
+	if rs := updateNew(seen); rs != nil {
+		if seen.newRS, err = c.updateReplicaSet(ctx, rs); err != nil {
+			return observed{}, err
+		}
+	}
+	if d := noteRevision(seen); d != nil {
+		seen.deployment, err = c.writeStatus(ctx, d)
+	}
+	return seen, err
+}
+
 // act carries out a plan. The status tells what was seen, so it is written
 // also when a step before it fails.
 func (c *Controller) act(ctx context.Context, seen observed, p plan) error {
@@ -110,15 +136,12 @@ func afterCollision(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// updateReplicaSet updates a ReplicaSet and tells whether anything has come of
-// it. An admission webhook can undo a change; then the object stays as it was
-// and no notification will come.
-func (c *Controller) updateReplicaSet(ctx context.Context, rs *appsv1.ReplicaSet) (kept bool, err error) {
+func (c *Controller) updateReplicaSet(ctx context.Context, rs *appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
 	updated, err := c.client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("update ReplicaSet %s: %w", klog.KObj(rs), err)
+		return nil, fmt.Errorf("update ReplicaSet %s: %w", klog.KObj(rs), err)
 	}
-	return updated.ResourceVersion != rs.ResourceVersion, nil
+	return updated, nil
 }
 
 func (c *Controller) changeReplicaSets(ctx context.Context, d *appsv1.Deployment, changes []change) error {
@@ -147,8 +170,10 @@ func (c *Controller) recordScaling(d *appsv1.Deployment, replicaSet string, from
 // since then, because somebody has scaled it up for example, is left alone.
 func (c *Controller) removeReplicaSets(ctx context.Context, replicaSets []*appsv1.ReplicaSet) error {
 	for _, rs := range replicaSets {
-		asSeen := &metav1.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion}
-		err := c.client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, metav1.DeleteOptions{Preconditions: asSeen})
+		asSeen := metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion},
+		}
+		err := c.client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, asSeen)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete ReplicaSet %s: %w", klog.KObj(rs), err)
 		}
@@ -170,8 +195,16 @@ func (c *Controller) updateStatus(ctx context.Context, d *appsv1.Deployment) err
 	if d == nil {
 		return nil
 	}
-	if _, err := c.client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("update status of deployment %s: %w", klog.KObj(d), err)
+	_, err := c.writeStatus(ctx, d)
+	return err
+}
+
+// writeStatus writes the status, and with it the annotations: the subresource
+// takes both.
+func (c *Controller) writeStatus(ctx context.Context, d *appsv1.Deployment) (*appsv1.Deployment, error) {
+	updated, err := c.client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("update status of deployment %s: %w", klog.KObj(d), err)
 	}
-	return nil
+	return updated, nil
 }

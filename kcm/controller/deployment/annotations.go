@@ -71,7 +71,7 @@ func nextRevision(oldRSs []*appsv1.ReplicaSet) int64 {
 func annotationsOfNew(d *appsv1.Deployment, has map[string]string, next int64) map[string]string {
 	wants := map[string]string{}
 	maps.Copy(wants, has)
-	former, err := strconv.ParseInt(has[revisionAnnotation], 10, 64)
+	present, err := strconv.ParseInt(has[revisionAnnotation], 10, 64)
 	if err != nil && has[revisionAnnotation] != "" {
 		return wants // somebody else's writing: nothing can be derived from it
 	}
@@ -80,7 +80,7 @@ func annotationsOfNew(d *appsv1.Deployment, has map[string]string, next int64) m
 			wants[key] = value
 		}
 	}
-	if former >= next {
+	if present >= next {
 		return wants
 	}
 	wants[revisionAnnotation] = strconv.FormatInt(next, 10)

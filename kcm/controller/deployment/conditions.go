@@ -28,7 +28,12 @@ const (
 )
 
 // newCondition returns a condition that came about at the given time.
-func newCondition(now time.Time, kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) appsv1.DeploymentCondition {
+func newCondition(
+	now time.Time,
+	kind appsv1.DeploymentConditionType,
+	status corev1.ConditionStatus,
+	reason, message string,
+) appsv1.DeploymentCondition {
 	return appsv1.DeploymentCondition{
 		Type:               kind,
 		Status:             status,

@@ -29,6 +29,7 @@ type Controller struct {
 	client kubernetes.Interface
 	events *controller.Events
 	loop   *controller.Loop[cache.ObjectName]
+	waker  *controller.Waker[*appsv1.Deployment, *appsv1.ReplicaSet]
 
 	deployments appslisters.DeploymentLister
 	replicaSets appslisters.ReplicaSetLister
@@ -58,10 +59,11 @@ func NewDeploymentController(
 		Sync:       c.sync,
 		MaxRetries: maxRetries,
 	})
+	c.waker = c.newWaker()
 	c.synced = []cache.InformerSynced{
 		c.watchDeployments(dInformer.Informer()),
-		c.watchReplicaSets(rsInformer.Informer()),
-		c.watchPods(podInformer.Informer()),
+		controller.Handle(rsInformer.Informer(), c.waker.Handlers()),
+		controller.Handle(podInformer.Informer(), controller.Handlers[*corev1.Pod]{Delete: c.podDeleted}),
 	}
 	return c
 }
@@ -69,27 +71,20 @@ func NewDeploymentController(
 // Run syncs deployments with as many workers at a time as it is told, until
 // ctx ends and the last worker has finished.
 func (c *Controller) Run(ctx context.Context, workers int) {
-	stopEvents := c.events.Start()
-	defer stopEvents()
+	defer c.events.Start()()
 	c.loop.Run(ctx, workers, c.synced...)
 }
 
 // sync is one round for one deployment.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	seen, err := c.observe(ctx, key)
-	if err != nil {
+	if err != nil || seen.deployment == nil {
 		return err
 	}
-	p := decide(seen)
-	if p.update != nil {
-		kept, err := c.updateReplicaSet(ctx, p.update)
-		if err != nil || kept {
-			return err // the change, once it is in the cache, brings the next round
-		}
-		seen.newRSAsIs = true
-		p = decide(seen)
+	if seen, err = c.note(ctx, seen); err != nil {
+		return err
 	}
-	err = c.act(ctx, seen, p)
+	err = c.act(ctx, seen, decide(seen))
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // nothing can be created there any more
 	}

@@ -15,16 +15,12 @@ type plan struct {
 	// create is the new ReplicaSet. How its creation goes decides about the
 	// status, so a plan that has it has nothing else.
 	create *appsv1.ReplicaSet
-	// update is the new ReplicaSet with what belongs to the deployment brought
-	// up to date. A plan that has it has nothing else.
-	update *appsv1.ReplicaSet
 	// change, remove and spec are done in order, up to the first that fails.
 	change []change
 	remove []*appsv1.ReplicaSet
 	// spec is the deployment as it is to be after a rollback.
 	spec *appsv1.Deployment
-	// status is the deployment with its new status, nil if that stays. It may
-	// have another revision too: the status subresource takes annotations.
+	// status is the deployment with its new status, nil if that stays.
 	status *appsv1.Deployment
 	// event is recorded after all this has been done.
 	event *event
@@ -42,17 +38,8 @@ type event struct{ kind, reason, message string }
 func decide(seen observed) plan {
 	d := seen.deployment
 	switch {
-	case d == nil:
-		return plan{}
 	case selectsEverything(d):
 		return refuse(seen)
-	}
-	for _, due := range []func(observed) (plan, bool){notePause, updateNew, noteRevision} {
-		if p, ok := due(seen); ok {
-			return p
-		}
-	}
-	switch {
 	case d.DeletionTimestamp != nil:
 		return plan{}.withStatus(seen, statusOf(seen))
 	case d.Spec.Paused:
@@ -78,39 +65,40 @@ func refuse(seen observed) plan {
 	return p.withStatus(seen, status)
 }
 
-// updateNew is due when the new ReplicaSet lacks annotations of the
-// deployment, a revision above all others, or the present minReadySeconds. A
-// change of these is no change of the template and starts no rollout.
-func updateNew(seen observed) (plan, bool) {
+// updateNew returns the new ReplicaSet with the annotations of the deployment,
+// a revision above all others and the present minReadySeconds, or nil if it
+// has all that. A change of these is no change of the template and starts no
+// rollout.
+func updateNew(seen observed) *appsv1.ReplicaSet {
 	d, rs := seen.deployment, seen.newRS
-	if rs == nil || seen.newRSAsIs {
-		return plan{}, false
+	if rs == nil {
+		return nil
 	}
 	annotations := annotationsOfNew(d, rs.Annotations, nextRevision(seen.oldRSs))
 	if maps.Equal(annotations, rs.Annotations) && rs.Spec.MinReadySeconds == d.Spec.MinReadySeconds {
-		return plan{}, false
+		return nil
 	}
-	to := rs.DeepCopy()
-	to.Annotations = annotations
-	to.Spec.MinReadySeconds = d.Spec.MinReadySeconds
-	return plan{update: to}, true
+	rs = rs.DeepCopy()
+	rs.Annotations = annotations
+	rs.Spec.MinReadySeconds = d.Spec.MinReadySeconds
+	return rs
 }
 
-// noteRevision is due when the deployment does not have the revision of its
-// new ReplicaSet, or has nothing from which progress could be measured: a
-// deadline was set, or a ReplicaSet adopted, after the rollout had begun.
-func noteRevision(seen observed) (plan, bool) {
+// noteRevision returns the deployment with the revision of its new ReplicaSet
+// and with a time from which progress can be measured, or nil if it has both.
+// The second is lacking when a deadline was set, or a ReplicaSet adopted, after
+// the rollout had begun.
+func noteRevision(seen observed) *appsv1.Deployment {
 	d, rs := seen.deployment, seen.newRS
 	if rs == nil {
-		return plan{}, false
+		return nil
 	}
 	status := *d.Status.DeepCopy()
 	if hasProgressDeadline(d) && findCondition(status, appsv1.DeploymentProgressing) == nil {
 		setCondition(&status, newCondition(seen.now, appsv1.DeploymentProgressing, corev1.ConditionTrue,
 			reasonFoundNewReplicaSet, fmt.Sprintf("Found new replica set %q", rs.Name)))
 	}
-	written := rewritten(d, status, rs.Annotations[revisionAnnotation])
-	return plan{status: written}, written != nil
+	return rewritten(d, status, rs.Annotations[revisionAnnotation])
 }
 
 // paused scales a deployment that is not to be rolled out any further, and

@@ -124,7 +124,7 @@ func TestTheOldestReplicaSetWithTheTemplateIsTheNewOne(t *testing.T) {
 	assert.Equal(t, "web-twin", oldRSs[1].Name)
 }
 
-func TestTheNewReplicaSetIsKeptUpToDateBeforeAnythingElse(t *testing.T) {
+func TestTheNewReplicaSetIsKeptUpToDate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(d *appsv1.Deployment, rs *appsv1.ReplicaSet)
@@ -156,13 +156,13 @@ func TestTheNewReplicaSetIsKeptUpToDateBeforeAnythingElse(t *testing.T) {
 				seen := see(d, replicaSet(d, 7, 3), newRS)
 				before := newRS.DeepCopy()
 				tt.change(d, newRS)
-				p := decide(seen)
-				require.NotNil(t, p.update)
-				assert.Equal(t, newRS.UID, p.update.UID)
-				assert.Equal(t, *before.Spec.Replicas, *p.update.Spec.Replicas)
-				tt.check(t, p.update)
-				assert.Empty(t, p.change)
-				assert.Nil(t, p.status)
+				updated := updateNew(seen)
+				require.NotNil(t, updated)
+				assert.Equal(t, newRS.UID, updated.UID)
+				assert.Equal(t, *before.Spec.Replicas, *updated.Spec.Replicas)
+				tt.check(t, updated)
+				seen.newRS = updated
+				assert.Nil(t, updateNew(seen))
 			})
 		}
 	}
@@ -175,10 +175,10 @@ func TestTheDeploymentTakesTheRevisionOfItsNewReplicaSet(t *testing.T) {
 	d.Annotations = map[string]string{"team": "blue"}
 	seen.newRS.Annotations["team"] = "blue"
 
-	p := decide(seen)
-	require.NotNil(t, p.status)
-	assert.Equal(t, map[string]string{"team": "blue", revisionAnnotation: "2"}, p.status.Annotations)
-	assert.Equal(t, d.Status, p.status.Status)
+	noted := noteRevision(seen)
+	require.NotNil(t, noted)
+	assert.Equal(t, map[string]string{"team": "blue", revisionAnnotation: "2"}, noted.Annotations)
+	assert.Equal(t, d.Status, noted.Status)
 	assert.Equal(t, map[string]string{"team": "blue"}, d.Annotations, "the deployment is the cache's")
 }
 
@@ -186,18 +186,13 @@ func TestAReplicaSetThatWasFoundStartsTheClock(t *testing.T) {
 	t.Parallel()
 	d := rolling(2, "1", "0")
 	d.Status.Conditions = nil
-	p := decide(see(d, replicaSet(d, 2, 2)))
-	require.NotNil(t, p.status)
+	noted := noteRevision(see(d, replicaSet(d, 2, 2)))
+	require.NotNil(t, noted)
 	assert.Equal(t, []appsv1.DeploymentCondition{{
 		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
 		Reason: "FoundNewReplicaSet", Message: `Found new replica set "web-v2"`,
 		LastUpdateTime: metav1.NewTime(noon), LastTransitionTime: metav1.NewTime(noon),
-	}}, p.status.Status.Conditions)
-}
-
-func TestADeploymentThatIsGoneAsksForNothing(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, plan{}, decide(observed{now: noon}))
+	}}, noted.Status.Conditions)
 }
 
 func TestADeploymentThatIsBeingDeletedGetsOnlyItsStatus(t *testing.T) {
@@ -205,7 +200,9 @@ func TestADeploymentThatIsBeingDeletedGetsOnlyItsStatus(t *testing.T) {
 	d := rolling(4, "1", "0")
 	d.DeletionTimestamp = &metav1.Time{Time: noon}
 	d.Spec.Paused = true
-	p := decide(see(d, replicaSet(d, 1, 4)))
+	seen := see(d, replicaSet(d, 1, 4))
+	assert.Nil(t, notePause(seen))
+	p := decide(seen)
 	require.NotNil(t, p.status)
 	assert.EqualValues(t, 4, p.status.Status.Replicas)
 	p.status = nil
@@ -222,7 +219,7 @@ func TestASelectorThatSelectsEverythingIsRefused(t *testing.T) {
 	assert.Nil(t, p.create)
 }
 
-func TestAPauseIsNotedBeforeAnythingElse(t *testing.T) {
+func TestAPauseAndItsEndAreNoted(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name     string
@@ -244,13 +241,13 @@ func TestAPauseIsNotedBeforeAnythingElse(t *testing.T) {
 			d.Spec.Paused = tt.paused
 			d.Spec.ProgressDeadlineSeconds = &tt.deadline
 			d.Status.Conditions = []appsv1.DeploymentCondition{newCondition(noon.Add(-time.Hour), appsv1.DeploymentProgressing, corev1.ConditionTrue, tt.has, "")}
-			p, due := notePause(see(d, replicaSet(d, 1, 4)))
-			assert.Equal(t, tt.want != "", due)
-			if !due {
-				assert.Nil(t, p.status)
+			noted := notePause(see(d, replicaSet(d, 1, 4)))
+			if tt.want == "" {
+				assert.Nil(t, noted)
 				return
 			}
-			condition := findCondition(p.status.Status, appsv1.DeploymentProgressing)
+			require.NotNil(t, noted)
+			condition := findCondition(noted.Status, appsv1.DeploymentProgressing)
 			assert.Equal(t, tt.want, condition.Reason)
 			assert.Equal(t, corev1.ConditionUnknown, condition.Status)
 			assert.True(t, condition.LastUpdateTime.Equal(&metav1.Time{Time: noon}), "the clock starts anew")

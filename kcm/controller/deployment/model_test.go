@@ -12,7 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -207,7 +207,7 @@ func (m *model) updateReplicaSet(rs *appsv1.ReplicaSet) (*appsv1.ReplicaSet, err
 		return nil, err
 	}
 	rs.Status = there.Status
-	if !apiequality.Semantic.DeepEqual(rs.Spec, there.Spec) {
+	if !equality.Semantic.DeepEqual(rs.Spec, there.Spec) {
 		rs.Generation++
 	}
 	return m.replicaSets.Update(rs)
@@ -318,7 +318,7 @@ func (m *model) catchUp() {
 // edit is what a user does to the deployment.
 func (m *model) edit(change func(spec *appsv1.DeploymentSpec)) {
 	d := m.deployment()
-	if change(&d.Spec); !apiequality.Semantic.DeepEqual(d.Spec, m.deployment().Spec) {
+	if change(&d.Spec); !equality.Semantic.DeepEqual(d.Spec, m.deployment().Spec) {
 		d.Generation++
 	}
 	stored(m.deployments.Update(d))
@@ -373,7 +373,7 @@ func (m *model) syncReplicaSet(name string) bool {
 		stored(m.pods.Update(pod))
 	}
 	m.podCache.CatchUp()
-	moved := int(size(rs)) != len(active) || !apiequality.Semantic.DeepEqual(rs.Status, stored(m.replicaSets.Get(name)).Status)
+	moved := int(size(rs)) != len(active) || !equality.Semantic.DeepEqual(rs.Status, stored(m.replicaSets.Get(name)).Status)
 	stored(m.replicaSets.Update(rs))
 	m.note("the loop for ReplicaSets syncs %s", versionOf(rs))
 	return moved

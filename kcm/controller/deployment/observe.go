@@ -33,9 +33,7 @@ type observed struct {
 	oldPods []*corev1.Pod
 	// countsTerminating says that the status has terminatingReplicas.
 	countsTerminating bool
-	// newRSAsIs says that the API server does not keep what updateNew writes.
-	newRSAsIs bool
-	now       time.Time
+	now               time.Time
 }
 
 // all returns the old ReplicaSets and the new one, if there is one.

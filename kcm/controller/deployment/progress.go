@@ -19,24 +19,26 @@ func progressDeadline(d *appsv1.Deployment) time.Duration {
 	return time.Duration(*d.Spec.ProgressDeadlineSeconds) * time.Second
 }
 
-// notePause is due when a deployment was paused or resumed. The time of a
-// pause must not count against the deadline; writing down that the pause is
-// over starts the clock anew. A rollout that had run out of time by then has.
-func notePause(seen observed) (plan, bool) {
+// notePause returns the deployment with a note that it was paused or resumed,
+// or nil if there is nothing to note. The time of a pause must not count
+// against the deadline; writing down that the pause is over starts the clock
+// anew. A rollout that had run out of time by then has.
+func notePause(seen observed) *appsv1.Deployment {
 	d := seen.deployment
 	current := findCondition(d.Status, appsv1.DeploymentProgressing)
 	noted := current != nil && current.Reason == reasonPaused
 	timedOut := current != nil && current.Reason == reasonDeadlineExceeded
 	if d.DeletionTimestamp != nil || !hasProgressDeadline(d) || timedOut || noted == d.Spec.Paused {
-		return plan{}, false
+		return nil
 	}
 	reason, message := reasonResumed, "Deployment is resumed"
 	if d.Spec.Paused {
 		reason, message = reasonPaused, "Deployment is paused"
 	}
 	status := *d.Status.DeepCopy()
-	setCondition(&status, newCondition(seen.now, appsv1.DeploymentProgressing, corev1.ConditionUnknown, reason, message))
-	return plan{}.withStatus(seen, status), true
+	setCondition(&status,
+		newCondition(seen.now, appsv1.DeploymentProgressing, corev1.ConditionUnknown, reason, message))
+	return rewritten(d, status, d.Annotations[revisionAnnotation])
 }
 
 // withRolloutStatus adds to a plan the status, with what can be said about
@@ -73,7 +75,8 @@ func rolloutStatus(seen observed) appsv1.DeploymentStatus {
 		}
 		replaceCondition(&status, condition)
 	case timedOut(d, before, seen.now):
-		setCondition(&status, progressing(seen, corev1.ConditionFalse, reasonDeadlineExceeded, "has timed out progressing."))
+		setCondition(&status, progressing(seen, corev1.ConditionFalse, reasonDeadlineExceeded,
+			"has timed out progressing."))
 	}
 	if failure := replicaFailure(seen); failure != nil {
 		setCondition(&status, *failure)

@@ -8,7 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -20,7 +20,9 @@ const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 // returns the others from the oldest to the youngest. When several have it,
 // which takes a change of the pod type in the API, the oldest is the new one
 // (https://github.com/kubernetes/kubernetes/issues/40415).
-func tellApart(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet) (newRS *appsv1.ReplicaSet, oldRSs []*appsv1.ReplicaSet) {
+func tellApart(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet) (
+	newRS *appsv1.ReplicaSet, oldRSs []*appsv1.ReplicaSet,
+) {
 	for _, rs := range slices.SortedFunc(slices.Values(replicaSets), byAge) {
 		if newRS == nil && sameTemplate(d.Spec.Template, rs.Spec.Template) {
 			newRS = rs
@@ -44,7 +46,7 @@ func byAge(a, b *appsv1.ReplicaSet) int {
 // because the deployment's template has none.
 func sameTemplate(a, b corev1.PodTemplateSpec) bool {
 	a.Labels, b.Labels = withoutHash(a.Labels), withoutHash(b.Labels)
-	return apiequality.Semantic.DeepEqual(a, b)
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 func withoutHash(labels map[string]string) map[string]string {

@@ -50,7 +50,8 @@ func rollback(seen observed) plan {
 		return ok && r == to
 	})
 	if found < 0 {
-		return withoutRollback(d, corev1.EventTypeWarning, reasonRevisionNotFound, "Unable to find the revision to rollback to.")
+		return withoutRollback(d, corev1.EventTypeWarning, reasonRevisionNotFound,
+			"Unable to find the revision to rollback to.")
 	}
 	rs := seen.all()[found]
 	if sameTemplate(d.Spec.Template, rs.Spec.Template) {

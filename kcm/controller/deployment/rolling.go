@@ -40,11 +40,13 @@ func sizeOfNew(seen observed) int32 {
 	return min(now+room, wanted)
 }
 
-// shrinkOld makes old ReplicaSets smaller, in two passes from the oldest on.
-// The first takes pods that are not available, which costs nothing and must
-// not wait: they may never become available
-// (https://github.com/kubernetes/kubernetes/issues/16737). The second takes as
-// many available ones as there are above the minimum.
+// shrinkOld makes old ReplicaSets smaller, from the oldest on, out of two
+// budgets. The first is for pods that are not available, whose going costs
+// nothing and must not wait: they may never become available
+// (https://github.com/kubernetes/kubernetes/issues/16737). The second is for
+// available ones: as many as there are above the minimum. (The original spends
+// one after the other. A ReplicaSet that gives pods out of both is written
+// twice there, with an event for each.)
 func shrinkOld(seen observed) []change {
 	old := active(seen.oldRSs)
 	both := append(slices.Clone(old), seen.newRS)

@@ -136,9 +136,12 @@ func bySize(missing int32) func(a, b *appsv1.ReplicaSet) int {
 // share is how many of the pods that are left to add (or to remove, when
 // negative) fall to one ReplicaSet: enough to make it the same fraction of the
 // deployment that it was before, but not more than are left. No ReplicaSet goes
-// against the direction, though one that somebody else has resized may be above
-// or below its fraction. (The original lets it, and can so ask for far more
-// pods than the surge allows, and empty the largest in return.)
+// against the direction, which is that of the sum. Its fraction may ask for
+// that: if somebody else has resized it, and also if the surge is large and not
+// used up, for then a deployment that is scaled down may have room to grow. (The
+// original lets it. In the first case it can ask for far more pods than the
+// surge allows, and empty the largest in return. In the second it takes from
+// all but the largest, also below the minimum of available pods.)
 func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, left int32) int32 {
 	grow := growth(d, rs)
 	switch {

@@ -36,6 +36,7 @@ func TestScalingInTheMiddleOfARolloutKeepsProportions(t *testing.T) {
 		{10, 11, "0", []int32{5, 5}, map[string]int32{"v2": 6}},                         // the younger gets first, the other is noted
 		{10, 0, "3", []int32{8, 5}, map[string]int32{"v1": 0, "v2": 0}},                 // all of it
 		{10, 12, "0", []int32{4, 4, 2}, map[string]int32{"v1": 5, "v2": 5}},             // 4.8, 4.8, 2.4
+		{10, 9, "100%", []int32{6, 10}, map[string]int32{"v1": 6, "v2": 12}},            // 16 of 20, and 18 may be
 		{100, 50, "0", []int32{98, 1, 1}, map[string]int32{"v1": 48, "v2": 1, "v3": 1}}, // 49, 0.5, 0.5,
 	} {
 		t.Run(fmt.Sprintf("%d to %d, %v", tt.before, tt.after, tt.sizes), func(t *testing.T) {

@@ -3,7 +3,7 @@ package deployment
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -70,7 +70,7 @@ func (p plan) withStatus(seen observed, status appsv1.DeploymentStatus) plan {
 // rewritten returns a copy of the deployment with that status and revision, or
 // nil if it has both already.
 func rewritten(d *appsv1.Deployment, status appsv1.DeploymentStatus, revision string) *appsv1.Deployment {
-	if d.Annotations[revisionAnnotation] == revision && apiequality.Semantic.DeepEqual(d.Status, status) {
+	if d.Annotations[revisionAnnotation] == revision && equality.Semantic.DeepEqual(d.Status, status) {
 		return nil
 	}
 	d = d.DeepCopy()

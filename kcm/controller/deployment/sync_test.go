@@ -57,6 +57,7 @@ func woken(t *testing.T, c *Controller, wake func()) (keys []string) {
 				return nil
 			},
 		})
+		c.waker.Loop = c.loop
 		go c.loop.Run(ctx, 1)
 		wake()
 		synctest.Wait()
@@ -86,6 +87,13 @@ func TestANamespaceThatGoesIsNoError(t *testing.T) {
 	})
 	require.NoError(t, c.sync(t.Context(), cache.MetaObjectToName(d)))
 	assert.Equal(t, []string{"create replicasets "}, writes(client))
+}
+
+func TestADeploymentThatIsGoneAsksForNothing(t *testing.T) {
+	t.Parallel()
+	c, client := fixture(t)
+	require.NoError(t, c.sync(t.Context(), cache.NewObjectName("ns", "web")))
+	assert.Empty(t, writes(client))
 }
 
 func TestAReplicaSetThatTheCacheDoesNotShowYetIsNoCollision(t *testing.T) {
@@ -144,78 +152,66 @@ func TestAReplicaSetIsDeletedOnlyAsItWasSeen(t *testing.T) {
 	assert.Equal(t, &metav1.Preconditions{UID: &old.UID, ResourceVersion: new("7")}, deletion.GetDeleteOptions().Preconditions)
 }
 
-func TestARolloutGoesOnWhenItsAnnotationsAreNotKept(t *testing.T) {
+// A webhook that undoes what is noted leaves the object as it was: the write
+// succeeds, and nothing is notified. Were the step left to another round,
+// there would be none.
+func TestARoundTakesItsStepThoughWhatItNotesIsUndone(t *testing.T) {
 	t.Parallel()
-	d := rolling(4, "1", "0")
-	d.Annotations = map[string]string{"team": "a"}
-	newRS := replicaSet(d, 2, 1)
-	delete(newRS.Annotations, "team")
-	newRS.ResourceVersion = "7"
-	see(d, newRS)
-	c, client := fixture(t, d, newRS)
-	// As a webhook does that takes the annotation away: nothing changes.
-	client.PrependReactor("update", "replicasets", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		rs := action.(clienttesting.UpdateAction).GetObject().(*appsv1.ReplicaSet).DeepCopy()
-		rs.ResourceVersion = "7"
-		return true, rs, nil
-	})
-	require.NoError(t, c.sync(t.Context(), cache.MetaObjectToName(d)))
-	assert.Equal(t, []string{"update replicasets ", "update replicasets ", "update deployments status"}, writes(client),
-		"the second update is the rollout's")
-}
-
-func TestAReplicaSetWakesWhomItConcerns(t *testing.T) {
-	t.Parallel()
-	d, other := rolling(1, "1", "0"), rolling(1, "1", "0")
-	other.Name, other.UID = "other", "uid-other"
-	other.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
-	empty := other.DeepCopy()
-	empty.Name, empty.UID, empty.Spec.Selector = "empty", "uid-empty", &metav1.LabelSelector{}
-
-	owned := with(replicaSet(d, 1, 1), func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "1" })
-	version := func(change func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
-		return with(owned.DeepCopy(), func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "2"; change(rs) })
-	}
-	orphan := version(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences = nil })
 	for name, tt := range map[string]struct {
-		wake func(c *Controller)
-		want []string
+		lacks func(d *appsv1.Deployment, rs *appsv1.ReplicaSet)
+		want  []string
 	}{
-		"added, with an owner": {func(c *Controller) { c.replicaSetAdded(owned) }, []string{"web"}},
-		"added, an orphan":     {func(c *Controller) { c.replicaSetAdded(orphan) }, []string{"web"}},
-		"added, an orphan that goes": {func(c *Controller) {
-			c.replicaSetAdded(with(orphan.DeepCopy(), func(rs *appsv1.ReplicaSet) { rs.DeletionTimestamp = &metav1.Time{} }))
-		}, nil},
-		"added, with a former owner of the same name": {func(c *Controller) {
-			c.replicaSetAdded(version(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences[0].UID = "former" }))
-		}, nil},
-		"added, with an owner of another kind": {func(c *Controller) {
-			c.replicaSetAdded(version(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences[0].Kind = "Rollout" }))
-		}, nil},
-		"resynced": {func(c *Controller) { c.replicaSetUpdated(owned, owned) }, nil},
-		"updated":  {func(c *Controller) { c.replicaSetUpdated(owned, version(func(*appsv1.ReplicaSet) {})) }, []string{"web"}},
-		"released": {func(c *Controller) { c.replicaSetUpdated(owned, orphan) }, []string{"web"}},
-		"taken over": {func(c *Controller) {
-			c.replicaSetUpdated(owned, version(func(rs *appsv1.ReplicaSet) {
-				rs.OwnerReferences[0].Name, rs.OwnerReferences[0].UID = "other", "uid-other"
-			}))
-		}, []string{"web", "other"}},
-		"an orphan that is relabelled": {func(c *Controller) {
-			c.replicaSetUpdated(orphan, with(orphan.DeepCopy(), func(rs *appsv1.ReplicaSet) {
-				rs.ResourceVersion, rs.Labels = "3", map[string]string{"app": "other"}
-			}))
-		}, []string{"other"}},
-		"an orphan that is not": {func(c *Controller) {
-			c.replicaSetUpdated(orphan, with(orphan.DeepCopy(), func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "3" }))
-		}, nil},
-		"deleted": {func(c *Controller) { c.enqueueOwner(owned) }, []string{"web"}},
+		"the annotations of the new ReplicaSet": {
+			lacks: func(_ *appsv1.Deployment, rs *appsv1.ReplicaSet) { delete(rs.Annotations, "team") },
+			want:  []string{"update replicasets ", "update replicasets ", "update deployments status"},
+		},
+		"the revision": {
+			lacks: func(d *appsv1.Deployment, _ *appsv1.ReplicaSet) { delete(d.Annotations, revisionAnnotation) },
+			want:  []string{"update deployments status", "update replicasets ", "update deployments status"},
+		},
+		"that the pause is over": {
+			lacks: func(d *appsv1.Deployment, _ *appsv1.ReplicaSet) { d.Status.Conditions[0].Reason = reasonPaused },
+			want:  []string{"update deployments status", "update replicasets ", "update deployments status"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, _ := fixture(t, d, other, empty)
-			assert.Equal(t, tt.want, woken(t, c, func() { tt.wake(c) }))
+			d := rolling(4, "1", "0")
+			d.Annotations = map[string]string{"team": "a"}
+			newRS := replicaSet(d, 2, 1)
+			newRS.Annotations["team"] = "a"
+			see(d, newRS)
+			tt.lacks(d, newRS)
+			c, client := fixture(t, d, newRS)
+			undo := func(subresource string, as runtime.Object) clienttesting.ReactionFunc {
+				return func(action clienttesting.Action) (bool, runtime.Object, error) {
+					return action.GetSubresource() == subresource, as.DeepCopyObject(), nil
+				}
+			}
+			client.PrependReactor("update", "replicasets", undo("", newRS))
+			client.PrependReactor("update", "deployments", undo("status", d))
+			require.NoError(t, c.sync(t.Context(), cache.MetaObjectToName(d)))
+			assert.Equal(t, tt.want, writes(client))
+			var sizes []int32
+			for _, action := range client.Actions() {
+				if update, ok := action.(clienttesting.UpdateAction); ok && action.GetResource().Resource == "replicasets" {
+					sizes = append(sizes, size(update.GetObject().(*appsv1.ReplicaSet)))
+				}
+			}
+			assert.EqualValues(t, 4, sizes[len(sizes)-1], "the step of the rollout")
 		})
 	}
+}
+
+func TestAReplicaSetWakesItsDeploymentAndAnOrphanThoseWhoWantIt(t *testing.T) {
+	t.Parallel()
+	d, other := rolling(1, "1", "0"), rolling(1, "1", "0")
+	other.Name, other.UID = "other", "uid-other"
+	c, _ := fixture(t, d, other)
+	owned := replicaSet(d, 1, 1)
+	assert.Equal(t, []string{"web"}, woken(t, c, func() { c.waker.Handlers().Add(owned) }))
+	orphan := with(owned, func(rs *appsv1.ReplicaSet) { rs.OwnerReferences = nil })
+	assert.ElementsMatch(t, []string{"web", "other"}, woken(t, c, func() { c.waker.Handlers().Add(orphan) }))
 }
 
 func TestADeletedPodWakesOnlyADeploymentThatWaitsForIt(t *testing.T) {

@@ -17,18 +17,22 @@ import (
 // act carries the plan out. The error is the API server's answer to the first
 // request that failed, as it was: it goes into the set's ReplicaFailure
 // condition.
-func (c *Controller) act(ctx context.Context, set *appsv1.ReplicaSet, plan plan) error {
+func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 	switch {
 	case plan.create > 0:
-		return c.createPods(ctx, set, plan.create)
+		return c.createPods(ctx, seen.set, plan.create)
 	case len(plan.delete) > 0:
-		return c.deletePods(ctx, set, plan.delete)
+		for _, ratio := range ageRatios(seen, plan.delete) {
+			deletionAgeRatio.Observe(ratio)
+		}
+		return c.deletePods(ctx, seen.set, plan.delete)
 	}
 	return nil
 }
 
 func (c *Controller) createPods(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
-	klog.FromContext(ctx).V(2).Info("Too few replicas", "kind", c.Kind, "set", klog.KObj(set), "want", *set.Spec.Replicas, "creating", count)
+	klog.FromContext(ctx).V(2).Info("Too few replicas", "kind", c.Kind, "set", klog.KObj(set),
+		"want", *set.Spec.Replicas, "creating", count)
 	c.expectations.Expect(set, count)
 	created, err := slowStart(count, func() error { return c.createPod(ctx, set) })
 	for range count - created {
@@ -57,7 +61,8 @@ func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) erro
 // error. What makes one deletion fail, unlike a quota, need not make the next
 // one fail.
 func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pods []*corev1.Pod) error {
-	klog.FromContext(ctx).V(2).Info("Too many replicas", "kind", c.Kind, "set", klog.KObj(set), "want", *set.Spec.Replicas, "deleting", len(pods))
+	klog.FromContext(ctx).V(2).Info("Too many replicas", "kind", c.Kind, "set", klog.KObj(set),
+		"want", *set.Spec.Replicas, "deleting", len(pods))
 	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)

@@ -45,18 +45,27 @@ type kind struct {
 	// loop, queue and component are the names under which the loop is known in
 	// flags, logs and metrics, in the queue's metrics and in its events.
 	loop, queue, component string
+	// resource is what the API server calls them.
+	resource string
 	// countsTerminating says that the status has terminatingReplicas.
 	countsTerminating bool
 }
 
 // NewReplicaSetController returns the loop for ReplicaSets. It creates and
 // deletes at most burstReplicas pods in one sync.
-func NewReplicaSetController(ctx context.Context, rsInformer appsinformers.ReplicaSetInformer, podInformer coreinformers.PodInformer, client kubernetes.Interface, burstReplicas int) *Controller {
+func NewReplicaSetController(
+	ctx context.Context,
+	rsInformer appsinformers.ReplicaSetInformer,
+	podInformer coreinformers.PodInformer,
+	client kubernetes.Interface,
+	burstReplicas int,
+) *Controller {
 	c := newController(ctx, kind{
 		GroupVersionKind:  appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
 		loop:              "replicaset-controller",
 		queue:             "replicaset",
 		component:         "replicaset-controller",
+		resource:          "replicasets",
 		countsTerminating: true,
 	}, podInformer, client, burstReplicas)
 	c.sets = replicaSets{lister: rsInformer.Lister(), client: client.AppsV1()}
@@ -67,12 +76,19 @@ func NewReplicaSetController(ctx context.Context, rsInformer appsinformers.Repli
 
 // NewReplicationManager returns the loop for ReplicationControllers. It
 // creates and deletes at most burstReplicas pods in one sync.
-func NewReplicationManager(ctx context.Context, podInformer coreinformers.PodInformer, rcInformer coreinformers.ReplicationControllerInformer, client kubernetes.Interface, burstReplicas int) *Controller {
+func NewReplicationManager(
+	ctx context.Context,
+	podInformer coreinformers.PodInformer,
+	rcInformer coreinformers.ReplicationControllerInformer,
+	client kubernetes.Interface,
+	burstReplicas int,
+) *Controller {
 	c := newController(ctx, kind{
 		GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"),
 		loop:             "replicationcontroller-controller",
 		queue:            "replicationmanager",
 		component:        "replication-controller",
+		resource:         "replicationcontrollers",
 	}, podInformer, client, burstReplicas)
 	c.sets = replicationControllers{lister: rcInformer.Lister(), client: client.CoreV1()}
 	watchSets[*corev1.ReplicationController](c, rcInformer.Informer())
@@ -81,7 +97,14 @@ func NewReplicationManager(ctx context.Context, podInformer coreinformers.PodInf
 }
 
 // newController returns a loop that watches nothing yet.
-func newController(ctx context.Context, kind kind, podInformer coreinformers.PodInformer, client kubernetes.Interface, burstReplicas int) *Controller {
+func newController(
+	ctx context.Context,
+	kind kind,
+	podInformer coreinformers.PodInformer,
+	client kubernetes.Interface,
+	burstReplicas int,
+) *Controller {
+	registerMetrics()
 	events := controller.NewEvents(ctx, client, kind.component)
 	c := &Controller{
 		kind:          kind,
@@ -89,7 +112,7 @@ func newController(ctx context.Context, kind kind, podInformer coreinformers.Pod
 		clock:         clock.RealClock{},
 		podIndex:      controller.NewPodIndex(podInformer.Informer()),
 		podControl:    controller.NewPodControl(client, events),
-		podWrites:     newOwnWrites(podInformer.Informer().GetStore()),
+		podWrites:     newOwnWrites(corev1.Resource("pods"), podInformer.Informer().GetStore()),
 		expectations:  controller.NewExpectations(clock.RealClock{}),
 		burstReplicas: burstReplicas,
 	}
@@ -115,10 +138,10 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 // why.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	seen, err := c.observe(ctx, key)
-	if err != nil || seen == nil {
+	if err != nil || seen.set == nil {
 		return err
 	}
-	failure := c.act(ctx, seen.set, decide(seen, c.burstReplicas))
+	failure := c.act(ctx, seen, decide(seen, c.burstReplicas))
 	if err := c.updateStatus(ctx, seen.set, decideStatus(seen, failure)); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ type plan struct {
 // nothing for a set that is being deleted, whose pods are the garbage
 // collector's to remove, nor before what was planned earlier has been
 // observed. One plan creates or deletes at most burst pods.
-func decide(seen *observation, burst int) plan {
+func decide(seen observed, burst int) plan {
 	if !seen.settled || seen.set.DeletionTimestamp != nil {
 		return plan{}
 	}

@@ -40,26 +40,26 @@ func TestDecide(t *testing.T) {
 	deleted := testSet(3)
 	deleted.DeletionTimestamp = ptr.To(metav1.Now())
 	tests := map[string]struct {
-		seen           observation
+		seen           observed
 		create, delete int
 	}{
-		"too few pods are made up for":                         {seen: observation{set: testSet(3), active: testPods(1), settled: true}, create: 2},
-		"too many pods are deleted":                            {seen: observation{set: testSet(1), active: testPods(3), settled: true}, delete: 2},
-		"enough pods are left alone":                           {seen: observation{set: testSet(3), active: testPods(3), settled: true}},
-		"zero replicas delete all":                             {seen: observation{set: testSet(0), active: testPods(3), settled: true}, delete: 3},
-		"a burst of creations is limited":                      {seen: observation{set: testSet(100), settled: true}, create: 10},
-		"a burst of deletions is limited":                      {seen: observation{set: testSet(0), active: testPods(30), settled: true}, delete: 10},
-		"nothing is created before earlier writes are seen":    {seen: observation{set: testSet(3)}},
-		"nothing is deleted before earlier writes are seen":    {seen: observation{set: testSet(0), active: testPods(3)}},
-		"a set that is being deleted creates nothing":          {seen: observation{set: deleted, settled: true}},
-		"a set that is being deleted deletes nothing":          {seen: observation{set: deleted, active: testPods(5), settled: true}},
-		"pods that are terminating are replaced at once":       {seen: observation{set: testSet(3), active: testPods(2), terminating: testPods(1), settled: true}, create: 1},
-		"pods that are terminating are not counted as surplus": {seen: observation{set: testSet(2), active: testPods(2), terminating: testPods(1), settled: true}},
+		"too few pods are made up for":                         {seen: observed{set: testSet(3), active: testPods(1), settled: true}, create: 2},
+		"too many pods are deleted":                            {seen: observed{set: testSet(1), active: testPods(3), settled: true}, delete: 2},
+		"enough pods are left alone":                           {seen: observed{set: testSet(3), active: testPods(3), settled: true}},
+		"zero replicas delete all":                             {seen: observed{set: testSet(0), active: testPods(3), settled: true}, delete: 3},
+		"a burst of creations is limited":                      {seen: observed{set: testSet(100), settled: true}, create: 10},
+		"a burst of deletions is limited":                      {seen: observed{set: testSet(0), active: testPods(30), settled: true}, delete: 10},
+		"nothing is created before earlier writes are seen":    {seen: observed{set: testSet(3)}},
+		"nothing is deleted before earlier writes are seen":    {seen: observed{set: testSet(0), active: testPods(3)}},
+		"a set that is being deleted creates nothing":          {seen: observed{set: deleted, settled: true}},
+		"a set that is being deleted deletes nothing":          {seen: observed{set: deleted, active: testPods(5), settled: true}},
+		"pods that are terminating are replaced at once":       {seen: observed{set: testSet(3), active: testPods(2), terminating: testPods(1), settled: true}, create: 1},
+		"pods that are terminating are not counted as surplus": {seen: observed{set: testSet(2), active: testPods(2), terminating: testPods(1), settled: true}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan := decide(&tt.seen, 10)
+			plan := decide(tt.seen, 10)
 			assert.Equal(t, tt.create, plan.create)
 			assert.Len(t, plan.delete, tt.delete)
 		})

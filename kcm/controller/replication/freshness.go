@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
@@ -18,7 +19,8 @@ import (
 // old the cache may be. This does not
 // (https://kep.k8s.io/5647, StaleControllerConsistencyReplicaSet).
 type ownWrites struct {
-	cached cachedVersion
+	resource schema.GroupResource
+	cached   cachedVersion
 
 	mu     sync.Mutex
 	newest map[cache.ObjectName]string
@@ -30,13 +32,13 @@ type cachedVersion interface {
 	LastStoreSyncResourceVersion() string
 }
 
-// newOwnWrites returns what watches one cache. With the feature gate off every
+// newOwnWrites returns what watches the cache of one resource. With the feature gate off every
 // write counts as observed.
-func newOwnWrites(cached cachedVersion) *ownWrites {
+func newOwnWrites(resource schema.GroupResource, cached cachedVersion) *ownWrites {
 	if !feature.DefaultFeatureGate.Enabled(controller.StaleControllerConsistencyReplicaSet) {
 		cached = tellsNothing{}
 	}
-	return &ownWrites{cached: cached, newest: map[cache.ObjectName]string{}}
+	return &ownWrites{resource: resource, cached: cached, newest: map[cache.ObjectName]string{}}
 }
 
 // tellsNothing is a cache that cannot tell how far it is.
@@ -55,7 +57,7 @@ func (w *ownWrites) wrote(set cache.ObjectName, version string) {
 }
 
 // observed returns [controller.ErrStaleCache] while the cache lacks something
-// that the set's syncs have written.
+// that the set's syncs have written, and counts that the sync is put off.
 func (w *ownWrites) observed(set cache.ObjectName) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +66,9 @@ func (w *ownWrites) observed(set cache.ObjectName) error {
 		return nil
 	}
 	if cached := w.cached.LastStoreSyncResourceVersion(); isOlder(cached, newest) {
-		return fmt.Errorf("%w: it is at version %s, and %s has written version %s", controller.ErrStaleCache, cached, set, newest)
+		staleSyncSkips.WithLabelValues(w.resource.Group, w.resource.Resource).Inc()
+		return fmt.Errorf("%w: it is at version %s, and %s has written version %s",
+			controller.ErrStaleCache, cached, set, newest)
 	}
 	delete(w.newest, set)
 	return nil

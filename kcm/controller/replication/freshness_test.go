@@ -4,7 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/testutil"
 )
 
 // version is a cache that is as far as it says.
@@ -16,7 +19,7 @@ func TestOwnWritesHoldASetBackUntilTheCacheHasThem(t *testing.T) {
 	t.Parallel()
 	web, other := cache.NewObjectName("ns", "web"), cache.NewObjectName("ns", "other")
 	cached := version("90")
-	writes := newOwnWrites(&cached)
+	writes := newOwnWrites(corev1.Resource("pods"), &cached)
 	assert.NoError(t, writes.observed(web))
 
 	writes.wrote(web, "100")
@@ -37,7 +40,20 @@ func TestOwnWritesHoldASetBackUntilTheCacheHasThem(t *testing.T) {
 func TestOwnWritesDoNotWaitForACacheThatCannotTell(t *testing.T) {
 	t.Parallel()
 	cached := version("")
-	writes := newOwnWrites(&cached)
+	writes := newOwnWrites(corev1.Resource("pods"), &cached)
 	writes.wrote(cache.NewObjectName("ns", "web"), "100")
 	assert.NoError(t, writes.observed(cache.NewObjectName("ns", "web")))
+}
+
+func TestASyncThatIsPutOffIsCountedByWhatTheCacheLacks(t *testing.T) {
+	t.Parallel()
+	registerMetrics()
+	cached := version("90")
+	writes := newOwnWrites(schema.GroupResource{Group: "apps", Resource: "testsets"}, &cached)
+	writes.wrote(cache.NewObjectName("ns", "web"), "100")
+	assert.Error(t, writes.observed(cache.NewObjectName("ns", "web")))
+	assert.NoError(t, writes.observed(cache.NewObjectName("ns", "other")))
+	skips, err := testutil.GetCounterMetricValue(staleSyncSkips.WithLabelValues("apps", "testsets"))
+	assert.NoError(t, err)
+	assert.EqualValues(t, 1, skips)
 }

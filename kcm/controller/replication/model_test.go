@@ -125,11 +125,16 @@ func (m *model) start(t *rapid.T) {
 	factory.InformerFor(&appsv1.ReplicaSet{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.setCache })
 	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.podCache })
 
-	c := NewReplicaSetController(t.Context(), factory.Apps().V1().ReplicaSets(), factory.Core().V1().Pods(), client, m.burst)
+	sets, pods := factory.Apps().V1().ReplicaSets(), factory.Core().V1().Pods()
+	replicaSet := kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), countsTerminating: true}
+	c := newController(t.Context(), replicaSet, pods, client, m.burst)
 	t.Cleanup(func() { shutDown(c) })
 	c.clock, c.expectations = m.clock, controller.NewExpectations(m.clock)
+	c.sets = replicaSets{lister: sets.Lister(), client: client.AppsV1()}
+	watchSets[*appsv1.ReplicaSet](c, sets.Informer())
+	c.watchPods(pods.Informer())
 	if !m.cachesTell {
-		c.setWrites, c.podWrites = newOwnWrites(tellsNothing{}), newOwnWrites(tellsNothing{})
+		c.setWrites, c.podWrites = newOwnWrites(corev1.Resource("pods"), tellsNothing{}), newOwnWrites(corev1.Resource("pods"), tellsNothing{})
 	}
 	m.loop, m.unheard, m.ranOut = c, 0, false
 	m.unanswered.created, m.unanswered.deleted = 0, 0

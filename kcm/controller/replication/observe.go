@@ -2,7 +2,6 @@ package replication
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,9 +17,10 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// observation is what one sync knows. Everything in it is the cache's and must
+// observed is what one sync knows. Everything in it is the cache's and must
 // not be changed.
-type observation struct {
+type observed struct {
+	// set is nil when it is gone.
 	set *appsv1.ReplicaSet
 	// active are the set's pods that count as replicas.
 	active []*corev1.Pod
@@ -31,7 +31,7 @@ type observation struct {
 	// pods have to go.
 	related []*corev1.Pod
 	// settled says that the cache shows all that earlier syncs have created
-	// and deleted.
+	// and deleted, or that this was waited for long enough.
 	settled bool
 	// countsTerminating says that the status has terminatingReplicas.
 	countsTerminating bool
@@ -40,38 +40,41 @@ type observation struct {
 	now         time.Time
 }
 
-// observe reads the set and its pods, and settles which pods are its own. It
-// returns nil when there is nothing to sync any more.
-func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (*observation, error) {
-	if err := errors.Join(c.setWrites.observed(key), c.podWrites.observed(key)); err != nil {
-		return nil, err
+// observe reads the set and its pods, and settles which pods are its own.
+func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
+	for _, writes := range []*ownWrites{c.setWrites, c.podWrites} {
+		if err := writes.observed(key); err != nil {
+			return observed{}, err
+		}
 	}
 	set, err := c.sets.get(key)
 	if apierrors.IsNotFound(err) {
 		c.expectations.Forget(key)
 		c.setWrites.forget(key)
 		c.podWrites.forget(key)
-		return nil, nil
+		return observed{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s %s: %w", c.Kind, key, err)
+		return observed{}, fmt.Errorf("read %s %s: %w", c.Kind, key, err)
 	}
+	enabled := feature.DefaultFeatureGate.Enabled
 	// Expectations are asked before the pods are read, so that a pod whose
 	// notification settled them is among those read.
-	seen := &observation{
+	seen := observed{
 		set:               set,
 		settled:           c.expectations.Satisfied(set),
-		countsTerminating: c.countsTerminating && feature.DefaultFeatureGate.Enabled(controller.DeploymentReplicaSetTerminatingReplicas),
-		honoursCost:       feature.DefaultFeatureGate.Enabled(controller.PodDeletionCost),
+		countsTerminating: c.countsTerminating && enabled(controller.DeploymentReplicaSetTerminatingReplicas),
+		honoursCost:       enabled(controller.PodDeletionCost),
 	}
-	if err := c.observePods(ctx, seen); err != nil {
-		return nil, fmt.Errorf("pods of %s %s: %w", c.Kind, key, err)
+	if err := c.observePods(ctx, &seen); err != nil {
+		return observed{}, fmt.Errorf("pods of %s %s: %w", c.Kind, key, err)
 	}
 	seen.now = c.clock.Now()
 	return seen, nil
 }
 
-func (c *Controller) observePods(ctx context.Context, seen *observation) error {
+// observePods reads the pods into seen.
+func (c *Controller) observePods(ctx context.Context, seen *observed) error {
 	selector, err := metav1.LabelSelectorAsSelector(seen.set.Spec.Selector)
 	if err != nil {
 		return err
@@ -100,7 +103,12 @@ func (c *Controller) observePods(ctx context.Context, seen *observation) error {
 // claim adopts and releases pods, and returns those that are the set's. Only
 // active pods are claimed: one that has finished keeps its owner, whatever its
 // labels, so that it goes when its owner goes.
-func (c *Controller) claim(ctx context.Context, set *appsv1.ReplicaSet, selector labels.Selector, pods []*corev1.Pod) ([]*corev1.Pod, error) {
+func (c *Controller) claim(
+	ctx context.Context,
+	set *appsv1.ReplicaSet,
+	selector labels.Selector,
+	pods []*corev1.Pod,
+) ([]*corev1.Pod, error) {
 	key := cache.MetaObjectToName(set)
 	claimer := controller.Claimer[*corev1.Pod]{
 		Owner:    set,

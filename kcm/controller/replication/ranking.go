@@ -14,7 +14,7 @@ import (
 )
 
 // leastMissed returns the n active pods whose deletion does least harm.
-func leastMissed(seen *observation, n int) []*corev1.Pod {
+func leastMissed(seen observed, n int) []*corev1.Pod {
 	if n == 0 {
 		return nil
 	}

@@ -100,7 +100,7 @@ func TestPodsAreDeletedByTheFirstRuleThatTellsThemApart(t *testing.T) {
 			t.Parallel()
 			// The names would have it the other way round.
 			first, then := runningPod("z", tt.first), runningPod("a", tt.then)
-			seen := &observation{honoursCost: true, active: []*corev1.Pod{then, first}, now: testNow}
+			seen := observed{honoursCost: true, active: []*corev1.Pod{then, first}, now: testNow}
 			assert.Same(t, first, leastMissed(seen, 1)[0])
 		})
 	}
@@ -116,7 +116,7 @@ func TestTimesOfOneMagnitudeAreToldApartByUID(t *testing.T) {
 			t.Parallel()
 			younger := runningPod("b", func(p *corev1.Pod) { edit(p, 60*time.Second) })
 			older := runningPod("a", func(p *corev1.Pod) { edit(p, 65*time.Second) })
-			seen := &observation{honoursCost: true, active: []*corev1.Pod{younger, older}, now: testNow}
+			seen := observed{honoursCost: true, active: []*corev1.Pod{younger, older}, now: testNow}
 			assert.Same(t, older, leastMissed(seen, 1)[0])
 		})
 	}
@@ -127,7 +127,7 @@ func TestPodsWithMostNeighboursOfTheFamilyGoFirst(t *testing.T) {
 	on := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 	lonely, crowded := runningPod("a", on("lonely")), runningPod("z", on("crowded"))
 	finished := runningPod("finished", func(p *corev1.Pod) { p.Spec.NodeName = "lonely"; p.Status.Phase = corev1.PodSucceeded })
-	seen := &observation{
+	seen := observed{
 		honoursCost: true,
 		active:      []*corev1.Pod{lonely, crowded},
 		related: []*corev1.Pod{
@@ -243,7 +243,7 @@ func TestPodsAreDeletedInTheDocumentedOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		pods := drawPods(t, 2, 6)
-		chosen := leastMissed(&observation{honoursCost: true, active: pods, related: pods, now: testNow}, len(pods))
+		chosen := leastMissed(observed{honoursCost: true, active: pods, related: pods, now: testNow}, len(pods))
 		for i := range chosen[1:] {
 			first, then := chosen[i], chosen[i+1]
 			by, less := "UID", first.UID < then.UID
@@ -311,9 +311,27 @@ func TestTheChoiceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
 		}
 		before := slices.Clone(shuffled)
 		n := rapid.IntRange(0, len(pods)).Draw(t, "n")
-		chosen := leastMissed(&observation{honoursCost: true, active: shuffled, related: pods, now: testNow}, n)
-		assert.Equal(t, leastMissed(&observation{honoursCost: true, active: pods, related: pods, now: testNow}, n), chosen)
+		chosen := leastMissed(observed{honoursCost: true, active: shuffled, related: pods, now: testNow}, n)
+		assert.Equal(t, leastMissed(observed{honoursCost: true, active: pods, related: pods, now: testNow}, n), chosen)
 		assert.Equal(t, before, shuffled, "what was observed is not changed")
 		assert.Len(t, chosen, n)
 	})
+}
+
+func TestTheAgesOfChosenPodsAreComparedWithTheYoungest(t *testing.T) {
+	t.Parallel()
+	pod := func(age time.Duration, ready corev1.ConditionStatus) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(testNow.Add(-age))},
+			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+		}
+	}
+	young, old := pod(2*time.Minute, corev1.ConditionTrue), pod(3*time.Minute, corev1.ConditionTrue)
+	starting := pod(time.Minute, corev1.ConditionFalse)
+	seen := observed{active: []*corev1.Pod{young, old, starting}, now: testNow}
+	assert.Equal(t, []float64{1.5, 1}, ageRatios(seen, []*corev1.Pod{old, young}))
+	assert.Empty(t, ageRatios(seen, []*corev1.Pod{starting}), "it is not ready")
+	assert.Empty(t, ageRatios(seen, seen.active), "there was no choice")
+	justNow := pod(0, corev1.ConditionTrue)
+	assert.Empty(t, ageRatios(observed{active: []*corev1.Pod{justNow, old}, now: testNow}, []*corev1.Pod{old}))
 }

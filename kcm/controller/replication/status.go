@@ -22,7 +22,7 @@ import (
 // decideStatus returns the status that tells what was seen, and the failure of
 // act if there was one. The pods are counted as they were before act: those
 // that it created are counted when they are observed.
-func decideStatus(seen *observation, failure error) appsv1.ReplicaSetStatus {
+func decideStatus(seen observed, failure error) appsv1.ReplicaSetStatus {
 	set := seen.set
 	// A pod is fully labeled when it has all labels of the template. It need
 	// not: the selector may ask for fewer.
@@ -53,7 +53,7 @@ func decideStatus(seen *observation, failure error) appsv1.ReplicaSetStatus {
 // removes it with the first sync that does not fail, even one that only waits.
 // While one failure follows another the condition stays as it is, so that its
 // time says since when.
-func decideConditions(seen *observation, failure error) []appsv1.ReplicaSetCondition {
+func decideConditions(seen observed, failure error) []appsv1.ReplicaSetCondition {
 	isFailure := func(c appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure }
 	conditions := seen.set.Status.Conditions
 	failed := slices.ContainsFunc(conditions, isFailure)
@@ -79,7 +79,7 @@ func decideConditions(seen *observation, failure error) []appsv1.ReplicaSetCondi
 
 // nextAvailable returns when the next ready pod has been ready for long enough
 // to be available. Nothing will be notified then, so the set has to look.
-func nextAvailable(seen *observation) (time.Time, bool) {
+func nextAvailable(seen observed) (time.Time, bool) {
 	minReady := time.Duration(seen.set.Spec.MinReadySeconds) * time.Second
 	var next time.Time
 	for _, pod := range seen.active {
@@ -119,8 +119,13 @@ func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, s
 	return nil
 }
 
-func (c *Controller) writeStatus(ctx context.Context, set *appsv1.ReplicaSet, status appsv1.ReplicaSetStatus) (*appsv1.ReplicaSet, error) {
-	klog.FromContext(ctx).V(4).Info("Updating status", "kind", c.Kind, "set", klog.KObj(set), "old", set.Status, "new", status)
+func (c *Controller) writeStatus(
+	ctx context.Context,
+	set *appsv1.ReplicaSet,
+	status appsv1.ReplicaSetStatus,
+) (*appsv1.ReplicaSet, error) {
+	klog.FromContext(ctx).V(4).Info("Updating status", "kind", c.Kind, "set", klog.KObj(set),
+		"old", set.Status, "new", status)
 	set = set.DeepCopy()
 	set.Status = status
 	return c.sets.updateStatus(ctx, set)

@@ -27,7 +27,7 @@ func TestDecideStatusCountsPods(t *testing.T) {
 	full := readyPod("full", time.Minute)
 	full.Labels["tier"], full.Labels["more"] = "front", "yes"
 	notReady := runningPod("c", func(p *corev1.Pod) { p.Status.Conditions = nil })
-	seen := &observation{
+	seen := observed{
 		set:               set,
 		active:            []*corev1.Pod{full, readyPod("b", 9*time.Second), notReady},
 		terminating:       testPods(2),
@@ -74,7 +74,7 @@ func TestDecideConditions(t *testing.T) {
 			set := testSet(3)
 			set.Status.Conditions = tt.old
 			before := set.DeepCopy()
-			seen := &observation{set: set, active: testPods(tt.pods), now: testNow}
+			seen := observed{set: set, active: testPods(tt.pods), now: testNow}
 			assert.Equal(t, tt.want, decideStatus(seen, tt.failure).Conditions)
 			assert.Equal(t, before, set, "the cached set is not changed")
 		})
@@ -102,7 +102,7 @@ func TestNextAvailableIsWhenTheFirstReadyPodBecomesAvailable(t *testing.T) {
 			t.Parallel()
 			set := testSet(3)
 			set.Spec.MinReadySeconds = tt.minReadySeconds
-			at, ok := nextAvailable(&observation{set: set, active: tt.pods, now: testNow})
+			at, ok := nextAvailable(observed{set: set, active: tt.pods, now: testNow})
 			assert.Equal(t, tt.ok, ok)
 			if tt.ok {
 				assert.Equal(t, testNow.Add(tt.in), at)

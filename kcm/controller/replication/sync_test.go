@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -104,8 +102,8 @@ func testController(sets store) *Controller {
 		kind:         kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")},
 		clock:        clocktesting.NewFakePassiveClock(testNow),
 		sets:         sets,
-		setWrites:    newOwnWrites(&cached),
-		podWrites:    newOwnWrites(&cached),
+		setWrites:    newOwnWrites(corev1.Resource("pods"), &cached),
+		podWrites:    newOwnWrites(corev1.Resource("pods"), &cached),
 		expectations: controller.NewExpectations(clocktesting.NewFakePassiveClock(testNow)),
 	}
 }
@@ -122,116 +120,6 @@ func podOf(owner types.UID, edit ...func(*corev1.Pod)) *corev1.Pod {
 		edit(pod)
 	}
 	return pod
-}
-
-func TestPodEventsWakeTheSetsThatTheyConcern(t *testing.T) {
-	t.Parallel()
-	changed := func(p *corev1.Pod) { p.ResourceVersion = "2" }
-	going := func(p *corev1.Pod) { p.ResourceVersion, p.DeletionTimestamp = "2", ptr.To(metav1.Now()) }
-	labelled := func(app string) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { p.ResourceVersion, p.Labels = "2", map[string]string{"app": app} }
-	}
-	unlabelled := func(p *corev1.Pod) { p.Labels = nil }
-	otherKind := func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }
-
-	type wakes = []string
-	tests := map[string]struct {
-		do    func(*Controller)
-		woken wakes
-		// what the set web has not observed of one creation and the deletion of the pod
-		creation, deletion bool
-	}{
-		"a new pod is a creation observed": {
-			do: func(c *Controller) { c.podAdded(podOf("web-1")) }, woken: wakes{"web"}, deletion: true,
-		},
-		"a new pod that is being deleted is a creation and a deletion observed": {
-			do: func(c *Controller) { c.podAdded(podOf("web-1", going)) }, woken: wakes{"web"},
-		},
-		"an orphan that is being deleted concerns nobody": {
-			do: func(c *Controller) { c.podAdded(podOf("", going)) }, creation: true, deletion: true,
-		},
-		"a pod of an earlier set of the name concerns nobody": {
-			do: func(c *Controller) { c.podAdded(podOf("web-0")); c.podDeleted(podOf("web-0")) }, creation: true, deletion: true,
-		},
-		"a pod of another kind of owner concerns nobody": {
-			do: func(c *Controller) { c.podAdded(podOf("web-1", otherKind)) }, creation: true, deletion: true,
-		},
-		"an orphan wakes all that it matches, and is no creation": {
-			do: func(c *Controller) { c.podAdded(podOf("")) }, woken: wakes{"web", "rival"}, creation: true, deletion: true,
-		},
-		"an orphan without labels wakes nobody": {
-			do: func(c *Controller) { c.podAdded(podOf("", unlabelled)) }, creation: true, deletion: true,
-		},
-		"a resync wakes nobody": {
-			do: func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("web-1")) }, creation: true, deletion: true,
-		},
-		"a change wakes the owner": {
-			do: func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("web-1", changed)) }, woken: wakes{"web"}, creation: true, deletion: true,
-		},
-		"a deletion is observed with the deletion timestamp": {
-			do: func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("web-1", going)) }, woken: wakes{"web"}, creation: true,
-		},
-		"a new owner and the old one are woken": {
-			do:    func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("other-1", changed)) },
-			woken: wakes{"web", "other"}, creation: true, deletion: true,
-		},
-		"a pod that was released wakes the owner and those that may adopt it": {
-			do:    func(c *Controller) { c.podUpdated(podOf("web-1"), podOf("", labelled("other"))) },
-			woken: wakes{"web", "other"}, creation: true, deletion: true,
-		},
-		"an orphan that changes otherwise wakes nobody": {
-			do: func(c *Controller) { c.podUpdated(podOf(""), podOf("", changed)) }, creation: true, deletion: true,
-		},
-		"an orphan with new labels wakes those that it now matches": {
-			do: func(c *Controller) { c.podUpdated(podOf(""), podOf("", labelled("other"))) }, woken: wakes{"other"}, creation: true, deletion: true,
-		},
-		"a pod that is gone is a deletion observed": {
-			do: func(c *Controller) { c.podDeleted(podOf("web-1")) }, woken: wakes{"web"}, creation: true,
-		},
-		"an orphan that is gone concerns nobody": {
-			do: func(c *Controller) { c.podDeleted(podOf("")) }, creation: true, deletion: true,
-		},
-	}
-	setNamed := func(name, app string) *appsv1.ReplicaSet {
-		set := testSet(1)
-		set.Name, set.UID, set.Spec.Selector.MatchLabels = name, types.UID(name+"-1"), map[string]string{"app": app}
-		return set
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				web := setNamed("web", "web")
-				empty := setNamed("empty", "")
-				empty.Spec.Selector.MatchLabels = nil
-				var woken []string
-				c := testController(storeOf(web, setNamed("rival", "web"), setNamed("other", "other"), empty))
-				c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
-					Name: "test",
-					Sync: func(_ context.Context, key cache.ObjectName) error { woken = append(woken, key.Name); return nil },
-				})
-				c.expectations.Expect(web, 1, "pod")
-
-				tt.do(c)
-
-				ctx, stop := context.WithCancel(t.Context())
-				var running sync.WaitGroup
-				running.Go(func() { c.loop.Run(ctx, 1) })
-				synctest.Wait()
-				time.Sleep(time.Second) // delayed keys, too
-				stop()
-				running.Wait()
-				assert.ElementsMatch(t, tt.woken, woken)
-
-				var left controller.Pending
-				for _, pending := range c.expectations.Pending() {
-					left = pending
-				}
-				assert.Equal(t, tt.creation, left.Creations == 1, "left of the creation: %d", left.Creations)
-				assert.Equal(t, tt.deletion, len(left.Deletions) == 1, "left of the deletion: %v", left.Deletions)
-			})
-		})
-	}
 }
 
 func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
@@ -261,7 +149,7 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 			set, pods := testSet(3), &fakePods{answer: tt.answer}
 			c := testController(storeOf(set))
 			c.podControl = pods
-			assert.Equal(t, tt.err, c.act(t.Context(), set, tt.plan))
+			assert.Equal(t, tt.err, c.act(t.Context(), observed{set: set}, tt.plan))
 			assert.Equal(t, tt.requests, pods.requests)
 			assert.Equal(t, tt.settled, c.expectations.Satisfied(set))
 		})
@@ -322,7 +210,7 @@ func TestUpdateStatus(t *testing.T) {
 		sets.answers, sets.fresh = []error{conflict, nil}, scaled
 		c := testController(sets)
 		cached := version("99")
-		c.setWrites = newOwnWrites(&cached)
+		c.setWrites = newOwnWrites(corev1.Resource("pods"), &cached)
 		require.NoError(t, c.updateStatus(t.Context(), set, appsv1.ReplicaSetStatus{Replicas: 2}))
 		assert.ErrorIs(t, c.sync(t.Context(), key), controller.ErrStaleCache)
 	})

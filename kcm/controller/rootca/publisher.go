@@ -28,7 +28,9 @@ const DescriptionAnnotation = "kubernetes.io/description"
 
 // Description is what the annotation says, word for word as in every other
 // cluster.
-const Description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+const Description = "Contains a CA bundle that can be used to verify the kube-apiserver " +
+	"when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
+	"No other usage is guaranteed across distributions of Kubernetes clusters."
 
 // bundleKey is where the ConfigMap has the CA bundle, in PEM.
 const bundleKey = "ca.crt"

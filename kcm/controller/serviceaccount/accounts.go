@@ -69,19 +69,19 @@ func NewServiceAccountsController(
 	})
 	c.synced = []cache.InformerSynced{
 		controller.Handle(nsInformer.Informer(), controller.Handlers[*corev1.Namespace]{
-			Add:    func(ns *corev1.Namespace) { c.enqueue(ns.Name) },
-			Update: func(_, ns *corev1.Namespace) { c.enqueue(ns.Name) },
+			Add:    func(ns *corev1.Namespace) { c.wake(ns.Name) },
+			Update: func(_, ns *corev1.Namespace) { c.wake(ns.Name) },
 		}),
 		controller.Handle(saInformer.Informer(), controller.Handlers[*corev1.ServiceAccount]{
-			Delete: func(account *corev1.ServiceAccount) { c.enqueue(account.Namespace) },
+			Delete: func(account *corev1.ServiceAccount) { c.wake(account.Namespace) },
 		}),
 	}
 	return c
 }
 
-// enqueue asks for a namespace to be looked at. Whatever happened to which
+// wake asks for a namespace to be looked at. Whatever happened to which
 // ServiceAccount, the question is the same: what does its namespace lack?
-func (c *ServiceAccountsController) enqueue(namespace string) {
+func (c *ServiceAccountsController) wake(namespace string) {
 	c.loop.Add(cache.NewObjectName("", namespace))
 }
 

@@ -126,16 +126,16 @@ func (c *TokensController) accountHandlers() controller.Handlers[*corev1.Service
 }
 
 func (c *TokensController) secretHandlers() controller.Handlers[*corev1.Secret] {
-	enqueue := func(secret *corev1.Secret) {
+	wake := func(secret *corev1.Secret) {
 		account := accountOf(secret)
 		if secret.Type == corev1.SecretTypeServiceAccountToken && account.Name != "" {
 			c.secrets.Add(secretKey{cache.MetaObjectToName(secret), secret.UID, account})
 		}
 	}
 	return controller.Handlers[*corev1.Secret]{
-		Add:    enqueue,
-		Update: func(_, secret *corev1.Secret) { enqueue(secret) },
-		Delete: enqueue,
+		Add:    wake,
+		Update: func(_, secret *corev1.Secret) { wake(secret) },
+		Delete: wake,
 	}
 }
 
@@ -161,7 +161,8 @@ func (c *TokensController) Run(ctx context.Context, workers int) {
 // deleteSecret deletes this Secret and not a later one of the same name.
 func (c *TokensController) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
 	klog.FromContext(ctx).V(4).Info("Deleting token, its service account does not exist", "secret", klog.KObj(secret))
-	err := c.client.CoreV1().Secrets(secret.Namespace).Delete(ctx, secret.Name, *metav1.NewPreconditionDeleteOptions(string(secret.UID)))
+	thisOne := *metav1.NewPreconditionDeleteOptions(string(secret.UID))
+	err := c.client.CoreV1().Secrets(secret.Namespace).Delete(ctx, secret.Name, thisOne)
 	// A conflict means that the name belongs to another Secret by now.
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

@@ -166,7 +166,11 @@ func (c *TokensController) actOnSecret(ctx context.Context, plan secretPlan) err
 }
 
 // updateSecret writes secret with a fresh token for account if there is one.
-func (c *TokensController) updateSecret(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
+func (c *TokensController) updateSecret(
+	ctx context.Context,
+	secret *corev1.Secret,
+	account *corev1.ServiceAccount,
+) error {
 	if account != nil {
 		token, err := c.tokens.GenerateToken(account, secret)
 		if err != nil {
