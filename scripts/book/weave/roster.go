@@ -72,14 +72,21 @@ func (p *Package) object(ident *ast.Ident) types.Object {
 
 // innermostElement returns the last node of a path that is an element of a list.
 // The values of a struct without the names of its fields are none: they cannot
-// be left out one by one.
+// be left out one by one. Nor can the value of a field of a struct that is itself
+// an element: a descriptor without its constructor describes nothing.
 func (p *Package) innermostElement(path []ast.Node) ast.Node {
 	for i := len(path) - 1; i > 0; i-- {
 		switch parent := path[i-1].(type) {
 		case *ast.CompositeLit:
-			_, named := path[i].(*ast.KeyValueExpr)
-			_, structure := p.info.TypeOf(parent).Underlying().(*types.Struct)
-			if path[i] != parent.Type && (named || !structure) {
+			field, named := path[i].(*ast.KeyValueExpr)
+			if !p.isStruct(parent) {
+				if path[i] != parent.Type {
+					return path[i]
+				}
+				break
+			}
+			outer, nested := path[max(i-2, 0)].(*ast.CompositeLit)
+			if named && (path[i+1] == field.Key || !nested || p.isStruct(outer)) {
 				return path[i]
 			}
 		case *ast.BlockStmt, *ast.CaseClause:
@@ -97,6 +104,16 @@ func (p *Package) innermostElement(path []ast.Node) ast.Node {
 		}
 	}
 	return nil
+}
+
+// isStruct tells whether a literal is of a struct, or of a pointer to one.
+func (p *Package) isStruct(literal *ast.CompositeLit) bool {
+	of := p.info.TypeOf(literal)
+	if pointer, is := of.Underlying().(*types.Pointer); is {
+		of = pointer.Elem()
+	}
+	_, is := of.Underlying().(*types.Struct)
+	return is
 }
 
 // dropEmptied adds statements whose body has lost all that was in it. It tells
