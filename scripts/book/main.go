@@ -41,7 +41,7 @@ func newCommand(root string) *cobra.Command {
 			func(w *weave.Book, cmd *cobra.Command, args []string) error {
 				return w.BuildStage(cmd.Context(), args[0], cmd.OutOrStdout())
 			}),
-		verb(root, "stages", "write, build, vet and test the code of every chapter", cobra.NoArgs,
+		verb(root, "stages", "write, compile, vet and test the code of every chapter", cobra.NoArgs,
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error {
 				return w.TestStages(cmd.Context(), cmd.OutOrStdout())
 			}),
