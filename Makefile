@@ -61,7 +61,7 @@ transcripts-check: bin/book bin/labcluster ## run what the chapters say to type 
 	@bin/book transcripts check $(ARGS)
 
 .PHONY: stages
-stages: bin/book ## write, build, vet and test the code of every chapter
+stages: bin/book ## write, compile, vet and test the code of every chapter
 	@bin/book stages
 
 stage-%: bin/book ## write the code of a chapter to build/stage-NN and build its kcm: make stage-03

@@ -33,20 +33,20 @@ func main() {
 func newCommand(root string) *cobra.Command {
 	book := group("book", "keep the book, the code of kcm and what kcm does in step")
 	book.AddCommand(
-		verb(root, "fill", "bring the code in the chapters up to date with kcm/", cobra.NoArgs,
+		verb(root, "fill", "bring the code in the chapters up to date with kcm/", arguments(0, 0),
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Fill(cmd.OutOrStdout()) }),
-		verb(root, "check", "say what differs, what no chapter shows, and which stage does not compile", cobra.NoArgs,
+		verb(root, "check", "say what differs, what no chapter shows, and which stage does not compile", arguments(0, 0),
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Check(cmd.OutOrStdout()) }),
-		verb(root, "stage NN", "write the code of a chapter to build/stage-NN and build its kcm", cobra.ExactArgs(1),
+		verb(root, "stage NN", "write the code of a chapter to build/stage-NN and build its kcm", arguments(1, 1),
 			func(w *weave.Book, cmd *cobra.Command, args []string) error {
 				return w.BuildStage(cmd.Context(), args[0], cmd.OutOrStdout())
 			}),
-		verb(root, "stages", "write, build, vet and test the code of every chapter", cobra.NoArgs,
+		verb(root, "stages", "write, compile, vet and test the code of every chapter", arguments(0, 0),
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error {
 				return w.TestStages(cmd.Context(), cmd.OutOrStdout())
 			}),
 		&cobra.Command{
-			Use: "rename [DIR] OLD NEW", Args: cobra.RangeArgs(2, 3),
+			Use: "rename [DIR] OLD NEW", Args: arguments(2, 3),
 			Short: "rename a declaration in info strings, retirements and prose; not in the code",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				dir := strings.Join(args[:len(args)-2], "")
@@ -83,6 +83,16 @@ func verb(root, use, short string, args cobra.PositionalArgs, run func(*weave.Bo
 		}
 		return run(w, cmd, args)
 	}}
+}
+
+// arguments refuses fewer or more arguments, and says how the verb is used.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return fmt.Errorf("write %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		}
+		return nil
+	}
 }
 
 // group returns a command that does nothing itself but say which verbs it has.

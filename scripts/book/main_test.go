@@ -39,7 +39,9 @@ func TestWhatIsTypedWrongIsAnsweredWithWhatThereIs(t *testing.T) {
 		`book has no verb "fil": say one of check, fill, help, rename, stage, stages, transcripts`: {"fil"},
 		`book transcripts has no verb "03": say one of check, fill`:                                {"transcripts", "03"},
 		"there is no chapter 99: the book has 00 to":                                               {"transcripts", "check", "99"},
-		"unknown flag: --no": {"check", "--no"},
+		"unknown flag: --no":              {"check", "--no"},
+		"write book stage NN":             {"stage"},
+		"write book rename [DIR] OLD NEW": {"rename", "lead"},
 	} {
 		_, err := execute(t, args...)
 		assert.ErrorContains(t, err, want)

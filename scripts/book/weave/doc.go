@@ -41,4 +41,9 @@
 //
 //	```yaml labs/06-replication/manifests/web.yaml
 //	```
+//
+// weave writes a caption above each block that it fills or compiles, and below it,
+// folded, what has changed since an earlier chapter showed it. And it remembers in
+// chapters/names.txt which names of kcm the prose has, so that none of them is left
+// behind when the code changes.
 package weave

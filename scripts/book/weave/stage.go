@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/format"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -15,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/tools/imports"
 )
 
 // Stage is the code as far as a chapter has brought it.
@@ -193,11 +194,11 @@ func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*
 	for _, part := range parts {
 		body.WriteString("\n" + part.text)
 	}
-	imports, err := s.importsFor(p, file, parts, header+body.String())
+	importText, err := s.importsFor(p, file, parts, header+body.String())
 	if err != nil {
 		return err
 	}
-	head := header + imports
+	head := header + importText
 	line := strings.Count(head, "\n") + 1
 	for _, part := range parts {
 		part.line = line + 1
@@ -240,8 +241,8 @@ func (s *Stage) importsFor(p *StagePackage, file *File, parts []*Part, text stri
 	for _, part := range parts {
 		given = append(given, part.showing.imports)
 	}
-	for _, imports := range given {
-		for name, i := range imports {
+	for _, known := range given {
+		for name, i := range known {
 			if i.alias == "_" {
 				needed[name] = i
 			}
@@ -271,29 +272,23 @@ func (s *Stage) lookUpImport(p *StagePackage, file *File, parts []*Part, name st
 	return Import{}, false
 }
 
-// formatImports writes imports in three groups: the standard library, other
-// modules, this one.
-func formatImports(imports map[string]Import, module string) string {
-	if len(imports) == 0 {
+// formatImports writes imports, those of this module by themselves; formatted groups
+// and sorts the rest.
+func formatImports(needed map[string]Import, module string) string {
+	if len(needed) == 0 {
 		return ""
 	}
-	groups := make([][]string, 3)
-	for _, i := range slices.SortedFunc(maps.Values(imports), func(a, b Import) int { return strings.Compare(a.path, b.path) }) {
-		group := 1
-		if first, _, _ := strings.Cut(i.path, "/"); !strings.Contains(first, ".") {
-			group = 0
-		} else if strings.HasPrefix(i.path, module) {
-			group = 2
-		}
-		groups[group] = append(groups[group], strings.TrimSpace(fmt.Sprintf("%s %q", i.alias, i.path)))
-	}
-	var text []string
-	for _, group := range groups {
-		if len(group) > 0 {
-			text = append(text, "\t"+strings.Join(group, "\n\t")+"\n")
+	var others, ours string
+	for _, name := range slices.Sorted(maps.Keys(needed)) {
+		i := needed[name]
+		line := fmt.Sprintf("\t%s %q\n", i.alias, i.path)
+		if strings.HasPrefix(i.path, module) {
+			ours += line
+		} else {
+			others += line
 		}
 	}
-	return "\nimport (\n" + strings.Join(text, "\n") + ")\n"
+	return "\nimport (\n" + strings.TrimLeft(others+"\n"+ours, "\n") + ")\n"
 }
 
 // check type-checks the stage. Its errors are about chapters, not about files.
@@ -473,5 +468,7 @@ func (s *Stage) firstShown(dir, name string) int {
 	return first
 }
 
-// formatted returns the text of a file as gofmt writes it.
-func (f *StageFile) formatted() ([]byte, error) { return format.Source([]byte(f.text)) }
+// formatted returns the text of a file as goimports writes it.
+func (f *StageFile) formatted() ([]byte, error) {
+	return imports.Process(f.name, []byte(f.text), &imports.Options{FormatOnly: true, Comments: true, TabIndent: true, TabWidth: 8})
+}

@@ -287,9 +287,9 @@ func (s *Stage) build(ctx context.Context) error {
 	return s.run(ctx, s.directory(), "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", "bin/", "./kcm/cmd/kcm")
 }
 
-// test vets and tests the stage where the finished code lies, with the stage's
-// files in place of those that are there. So go knows a package that is the same
-// in several stages, and does not compile and test it anew for each.
+// test compiles, vets and tests the stage where the finished code lies, with the
+// stage's files in place of those that are there. So go knows a package that is the
+// same in several stages, and does not compile and test it anew for each.
 func (s *Stage) test(ctx context.Context) error {
 	overlay, err := s.overlay()
 	if err != nil {
