@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/runtime"
@@ -51,9 +52,10 @@ func NewControllerManagerCommand() *cobra.Command {
 }
 
 // noArguments refuses everything that is not a flag: a manager started with a
-// word too many was meant to do something else.
+// word too many was meant to do something else. An empty argument is what a
+// template leaves where it has nothing to say.
 func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
+	if slices.ContainsFunc(args, func(arg string) bool { return arg != "" }) {
 		return fmt.Errorf("unexpected arguments %q; %s takes flags only", args, cmd.CommandPath())
 	}
 	return nil

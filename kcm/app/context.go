@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,17 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
-	"k8s.io/controller-manager/pkg/informerfactory"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
@@ -35,14 +29,9 @@ type ControllerContext struct {
 	// InformerFactory has one cache for each kind of object, which all
 	// controllers share.
 	InformerFactory informers.SharedInformerFactory
-	// ObjectOrMetadataInformerFactory gives the same caches, and for kinds
-	// that nobody here knows caches of their metadata.
-	ObjectOrMetadataInformerFactory informerfactory.InformerFactory
 	// ComponentConfig has the options of the controllers.
 	ComponentConfig config.ComponentConfig
-	// RESTMapper translates between kinds and resources, new ones included.
-	RESTMapper *restmapper.DeferredDiscoveryRESTMapper
-	// InformersStarted is closed when the factories are started. A controller
+	// InformersStarted is closed when the factory is started. A controller
 	// that needs another informer after that starts it itself.
 	InformersStarted chan struct{}
 	// ResyncPeriod returns a different period each time.
@@ -50,42 +39,34 @@ type ControllerContext struct {
 	// Metrics counts which controllers run.
 	Metrics *controllersmetrics.ControllerManagerMetrics
 
-	metadataInformers metadatainformer.SharedInformerFactory
-	shutdownTimeout   time.Duration
+	shutdownTimeout time.Duration
 }
 
 // CreateControllerContext makes the clients and informers that controllers are
 // built from. It starts no informer.
-func CreateControllerContext(ctx context.Context, c config.CompletedConfig) (*ControllerContext, error) {
+func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, error) {
 	clientBuilder, root := newClientBuilders(c)
 	resync := resyncPeriod(&c.ComponentConfig)
 	client, err := root.Client("shared-informers")
 	if err != nil {
 		return nil, fmt.Errorf("client for the informers: %w", err)
 	}
-	metadataClient, err := newMetadataClient(root)
+	name, err := cache.NewInformerName(config.ManagerName)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("name the informers in metrics: %w", err)
 	}
-	mapper, err := newRESTMapper(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	typed := informers.NewSharedInformerFactoryWithOptions(client, resync(), informers.WithTransform(trimManagedFields))
-	metadataOnly := metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, resync(), metadatainformer.WithTransform(trimManagedFields))
+	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
+		informers.WithTransform(trimManagedFields), informers.WithInformerName(name))
 	controllersmetrics.Register()
 	return &ControllerContext{
-		ClientBuilder:                   clientBuilder,
-		RootClientBuilder:               root,
-		InformerFactory:                 typed,
-		ObjectOrMetadataInformerFactory: informerfactory.NewInformerFactory(typed, metadataOnly),
-		ComponentConfig:                 c.ComponentConfig,
-		RESTMapper:                      mapper,
-		InformersStarted:                make(chan struct{}),
-		ResyncPeriod:                    resync,
-		Metrics:                         controllersmetrics.NewControllerManagerMetrics(config.ManagerName),
-		metadataInformers:               metadataOnly,
-		shutdownTimeout:                 c.ControllerShutdownTimeout,
+		ClientBuilder:     clientBuilder,
+		RootClientBuilder: root,
+		InformerFactory:   factory,
+		ComponentConfig:   c.ComponentConfig,
+		InformersStarted:  make(chan struct{}),
+		ResyncPeriod:      resync,
+		Metrics:           controllersmetrics.NewControllerManagerMetrics(config.ManagerName),
+		shutdownTimeout:   c.ControllerShutdownTimeout,
 	}, nil
 }
 
@@ -99,26 +80,6 @@ func newClientBuilders(c config.CompletedConfig) (controllers, root clientbuilde
 	}
 	return clientbuilder.NewDynamicClientBuilder(
 		rest.AnonymousClientConfig(c.Kubeconfig), c.Client.CoreV1(), metav1.NamespaceSystem), root
-}
-
-func newMetadataClient(root clientbuilder.ControllerClientBuilder) (metadata.Interface, error) {
-	kubeconfig, err := root.Config("metadata-informers")
-	if err != nil {
-		return nil, fmt.Errorf("client for the metadata informers: %w", err)
-	}
-	return metadata.NewForConfig(kubeconfig)
-}
-
-// newRESTMapper returns a mapper that forgets every 30 seconds what it has
-// discovered, and so comes to know what has been installed in the meantime.
-func newRESTMapper(ctx context.Context, root clientbuilder.ControllerClientBuilder) (*restmapper.DeferredDiscoveryRESTMapper, error) {
-	client, err := root.DiscoveryClient("controller-discovery")
-	if err != nil {
-		return nil, fmt.Errorf("client for discovery: %w", err)
-	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
-	go wait.UntilWithContext(ctx, func(context.Context) { mapper.Reset() }, 30*time.Second)
-	return mapper, nil
 }
 
 // resyncPeriod returns a function whose results lie between the minimum and
@@ -154,11 +115,16 @@ func (c *ControllerContext) IsControllerEnabled(d *ControllerDescriptor) bool {
 	return slices.Contains(controllers, "*") && !d.disabledByDefault
 }
 
-// NewClient returns a client for the controller that goes by name.
-func (c *ControllerContext) NewClient(name string) (kubernetes.Interface, error) {
-	client, err := c.ClientBuilder.Client(name)
+// newClient returns the client of a controller. What has to work before the
+// others get their credentials uses the manager's.
+func (c *ControllerContext) newClient(d *ControllerDescriptor) (kubernetes.Interface, error) {
+	builder := c.ClientBuilder
+	if d.requiresSpecialHandling {
+		builder = c.RootClientBuilder
+	}
+	client, err := builder.Client(d.account)
 	if err != nil {
-		return nil, fmt.Errorf("client for %s: %w", name, err)
+		return nil, fmt.Errorf("client for %s: %w", d.account, err)
 	}
 	return client, nil
 }

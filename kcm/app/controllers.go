@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
@@ -16,29 +17,39 @@ import (
 )
 
 // NewControllerDescriptors returns a descriptor for each controller, in the
-// order in which they are built. Names and aliases are those of
-// kube-controller-manager; one that was ever published stays.
+// order in which they are built. Names, aliases and accounts are those of
+// kube-controller-manager; a name that was ever published stays.
 func NewControllerDescriptors() []*ControllerDescriptor {
 	return mustBeDistinct([]*ControllerDescriptor{
-		newServiceAccountTokenDescriptor(),
-		newServiceAccountDescriptor(),
-		newRootCAPublisherDescriptor(),
-		newReplicationDescriptor(),
-		newReplicaSetDescriptor(),
-		newDeploymentDescriptor(),
+		{
+			name: "serviceaccount-token-controller", aliases: []string{"serviceaccount-token"},
+			account: "tokens-controller", constructor: newServiceAccountToken,
+			requiresSpecialHandling: true,
+		},
+		{
+			name: "serviceaccount-controller", aliases: []string{"serviceaccount"},
+			account: "service-account-controller", constructor: newServiceAccount,
+		},
+		{
+			name: "root-ca-certificate-publisher-controller", aliases: []string{"root-ca-cert-publisher"},
+			account: "root-ca-cert-publisher", constructor: newRootCAPublisher,
+		},
+		{
+			name: "replicationcontroller-controller", aliases: []string{"replicationcontroller"},
+			account: "replication-controller", constructor: newReplication,
+		},
+		{
+			name: "replicaset-controller", aliases: []string{"replicaset"},
+			account: "replicaset-controller", constructor: newReplicaSet,
+		},
+		{
+			name: "deployment-controller", aliases: []string{"deployment"},
+			account: "deployment-controller", constructor: newDeployment,
+		},
 	})
 }
 
-func newServiceAccountTokenDescriptor() *ControllerDescriptor {
-	return &ControllerDescriptor{
-		name:                    "serviceaccount-token-controller",
-		aliases:                 []string{"serviceaccount-token"},
-		constructor:             newServiceAccountToken,
-		requiresSpecialHandling: true,
-	}
-}
-
-func newServiceAccountToken(ctx context.Context, c *ControllerContext) (*Controller, error) {
+func newServiceAccountToken(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	sa := c.ComponentConfig.ServiceAccount
 	if sa.ServiceAccountKeyFile == "" {
 		return nil, nil // nothing to sign with
@@ -54,10 +65,6 @@ func newServiceAccountToken(ctx context.Context, c *ControllerContext) (*Control
 	ca, err := rootCA(c)
 	if err != nil {
 		return nil, err
-	}
-	client, err := c.RootClientBuilder.Client("tokens-controller")
-	if err != nil {
-		return nil, fmt.Errorf("client for tokens-controller: %w", err)
 	}
 	loop := serviceaccount.NewTokensController(
 		c.InformerFactory.Core().V1().ServiceAccounts(),
@@ -88,19 +95,7 @@ func rootCA(c *ControllerContext) ([]byte, error) {
 	return kubeconfig.CAData, nil
 }
 
-func newServiceAccountDescriptor() *ControllerDescriptor {
-	return &ControllerDescriptor{
-		name:        "serviceaccount-controller",
-		aliases:     []string{"serviceaccount"},
-		constructor: newServiceAccount,
-	}
-}
-
-func newServiceAccount(ctx context.Context, c *ControllerContext) (*Controller, error) {
-	client, err := c.NewClient("service-account-controller")
-	if err != nil {
-		return nil, err
-	}
+func newServiceAccount(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := serviceaccount.NewServiceAccountsController(
 		c.InformerFactory.Core().V1().ServiceAccounts(),
 		c.InformerFactory.Core().V1().Namespaces(),
@@ -110,20 +105,8 @@ func newServiceAccount(ctx context.Context, c *ControllerContext) (*Controller, 
 	return &Controller{Loop: loop, Workers: 1}, nil
 }
 
-func newRootCAPublisherDescriptor() *ControllerDescriptor {
-	return &ControllerDescriptor{
-		name:        "root-ca-certificate-publisher-controller",
-		aliases:     []string{"root-ca-cert-publisher"},
-		constructor: newRootCAPublisher,
-	}
-}
-
-func newRootCAPublisher(ctx context.Context, c *ControllerContext) (*Controller, error) {
+func newRootCAPublisher(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	ca, err := rootCA(c)
-	if err != nil {
-		return nil, err
-	}
-	client, err := c.NewClient("root-ca-cert-publisher")
 	if err != nil {
 		return nil, err
 	}
@@ -136,19 +119,7 @@ func newRootCAPublisher(ctx context.Context, c *ControllerContext) (*Controller,
 	return &Controller{Loop: loop, Workers: 1}, nil
 }
 
-func newReplicationDescriptor() *ControllerDescriptor {
-	return &ControllerDescriptor{
-		name:        "replicationcontroller-controller",
-		aliases:     []string{"replicationcontroller"},
-		constructor: newReplication,
-	}
-}
-
-func newReplication(ctx context.Context, c *ControllerContext) (*Controller, error) {
-	client, err := c.NewClient("replication-controller")
-	if err != nil {
-		return nil, err
-	}
+func newReplication(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := replication.NewReplicationManager(ctx,
 		c.InformerFactory.Core().V1().Pods(),
 		c.InformerFactory.Core().V1().ReplicationControllers(),
@@ -158,19 +129,7 @@ func newReplication(ctx context.Context, c *ControllerContext) (*Controller, err
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Replication.ConcurrentRCSyncs)}, nil
 }
 
-func newReplicaSetDescriptor() *ControllerDescriptor {
-	return &ControllerDescriptor{
-		name:        "replicaset-controller",
-		aliases:     []string{"replicaset"},
-		constructor: newReplicaSet,
-	}
-}
-
-func newReplicaSet(ctx context.Context, c *ControllerContext) (*Controller, error) {
-	client, err := c.NewClient("replicaset-controller")
-	if err != nil {
-		return nil, err
-	}
+func newReplicaSet(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := replication.NewReplicaSetController(ctx,
 		c.InformerFactory.Apps().V1().ReplicaSets(),
 		c.InformerFactory.Core().V1().Pods(),
@@ -180,19 +139,7 @@ func newReplicaSet(ctx context.Context, c *ControllerContext) (*Controller, erro
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.ReplicaSet.ConcurrentRSSyncs)}, nil
 }
 
-func newDeploymentDescriptor() *ControllerDescriptor {
-	return &ControllerDescriptor{
-		name:        "deployment-controller",
-		aliases:     []string{"deployment"},
-		constructor: newDeployment,
-	}
-}
-
-func newDeployment(ctx context.Context, c *ControllerContext) (*Controller, error) {
-	client, err := c.NewClient("deployment-controller")
-	if err != nil {
-		return nil, err
-	}
+func newDeployment(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := deployment.NewDeploymentController(ctx,
 		c.InformerFactory.Apps().V1().Deployments(),
 		c.InformerFactory.Apps().V1().ReplicaSets(),

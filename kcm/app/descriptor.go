@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 
 	"github.com/kcm-book/kcm-book/kcm/app/options"
@@ -25,16 +26,19 @@ type Controller struct {
 	Workers int
 }
 
-// ControllerConstructor builds a controller. It returns nil where the
-// controller has nothing to do with the given configuration.
-type ControllerConstructor func(ctx context.Context, controllerContext *ControllerContext) (*Controller, error)
+// ControllerConstructor builds a controller, whose client is the given one. It
+// returns nil where the controller has nothing to do with the configuration.
+type ControllerConstructor func(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error)
 
 // ControllerDescriptor says what is known of a controller before it is built.
 type ControllerDescriptor struct {
-	name        string
-	constructor ControllerConstructor
+	name string
 	// aliases are names that the controller had before. They stay valid.
 	aliases []string
+	// account is who the controller's client is: the name in the audit log,
+	// and that of a ServiceAccount with --use-service-account-credentials.
+	account     string
+	constructor ControllerConstructor
 	// requiredFeatureGates must all be on.
 	requiredFeatureGates []featuregate.Feature
 	// disabledByDefault controllers run only when --controllers names them.
@@ -62,7 +66,7 @@ func ControllerAliases() map[string]string {
 
 // knownControllers is what the options check --controllers against.
 func knownControllers() options.Controllers {
-	all := slices.Concat(NewControllerDescriptors(), controllersElsewhere)
+	all := slices.Concat(NewControllerDescriptors(), controllersElsewhere())
 	return options.Controllers{
 		Names:             KnownControllers(),
 		DisabledByDefault: ControllersDisabledByDefault(),
@@ -97,8 +101,8 @@ func names(descriptors []*ControllerDescriptor, keep func(*ControllerDescriptor)
 func mustBeDistinct(descriptors []*ControllerDescriptor) []*ControllerDescriptor {
 	seen := sets.New[string]()
 	for _, d := range descriptors {
-		if d.name == "" || d.constructor == nil {
-			panic(fmt.Sprintf("controller %q needs a name and a constructor", d.name))
+		if d.name == "" || d.account == "" || d.constructor == nil {
+			panic(fmt.Sprintf("controller %q needs a name, an account and a constructor", d.name))
 		}
 		for _, name := range append([]string{d.name}, d.aliases...) {
 			if seen.Has(name) {

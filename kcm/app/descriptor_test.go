@@ -2,23 +2,32 @@ package app
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kcm-book/kcm-book/kcm/app/options"
 )
 
 func TestEveryControllerHasANameOfItsOwn(t *testing.T) {
 	t.Parallel()
-	build := func(context.Context, *ControllerContext) (*Controller, error) { return nil, nil }
+	build := func(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) { return nil, nil }
+	named := func(name string, aliases ...string) *ControllerDescriptor {
+		return &ControllerDescriptor{name: name, aliases: aliases, account: "somebody", constructor: build}
+	}
 	tests := map[string]struct {
 		descriptors []*ControllerDescriptor
 		want        string
 	}{
-		"same name":      {[]*ControllerDescriptor{{name: "a", constructor: build}, {name: "a", constructor: build}}, `two controllers go by the name "a"`},
-		"same alias":     {[]*ControllerDescriptor{{name: "a", aliases: []string{"x"}, constructor: build}, {name: "b", aliases: []string{"x"}, constructor: build}}, `two controllers go by the name "x"`},
-		"alias is name":  {[]*ControllerDescriptor{{name: "a", aliases: []string{"b"}, constructor: build}, {name: "b", constructor: build}}, `two controllers go by the name "b"`},
-		"no name":        {[]*ControllerDescriptor{{constructor: build}}, `controller "" needs a name and a constructor`},
-		"no constructor": {[]*ControllerDescriptor{{name: "a"}}, `controller "a" needs a name and a constructor`},
+		"same name":      {[]*ControllerDescriptor{named("a"), named("a")}, `two controllers go by the name "a"`},
+		"same alias":     {[]*ControllerDescriptor{named("a", "x"), named("b", "x")}, `two controllers go by the name "x"`},
+		"alias is name":  {[]*ControllerDescriptor{named("a", "b"), named("b")}, `two controllers go by the name "b"`},
+		"no name":        {[]*ControllerDescriptor{named("")}, `controller "" needs a name, an account and a constructor`},
+		"no account":     {[]*ControllerDescriptor{{name: "a", constructor: build}}, `controller "a" needs a name, an account and a constructor`},
+		"no constructor": {[]*ControllerDescriptor{{name: "a", account: "somebody"}}, `controller "a" needs a name, an account and a constructor`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -30,31 +39,23 @@ func TestEveryControllerHasANameOfItsOwn(t *testing.T) {
 
 func TestNamesAndAliasesAreThoseOfTheOriginal(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, []string{
-		"deployment-controller",
-		"replicaset-controller",
-		"replicationcontroller-controller",
-		"root-ca-certificate-publisher-controller",
-		"serviceaccount-controller",
-		"serviceaccount-token-controller",
-	}, KnownControllers())
-	assert.Empty(t, ControllersDisabledByDefault())
-	assert.Equal(t, map[string]string{
-		"deployment":             "deployment-controller",
-		"replicaset":             "replicaset-controller",
-		"replicationcontroller":  "replicationcontroller-controller",
-		"root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
-		"serviceaccount":         "serviceaccount-controller",
-		"serviceaccount-token":   "serviceaccount-token-controller",
-	}, ControllerAliases())
+	for _, d := range NewControllerDescriptors() {
+		known := options.ReadOriginal().Controllers
+		at := slices.IndexFunc(known, func(c options.OriginalController) bool { return c.Name == d.name })
+		require.GreaterOrEqual(t, at, 0, "the original has no %s", d.name)
+		assert.Equal(t, known[at].Aliases, d.aliases, d.name)
+		assert.Equal(t, known[at].DisabledByDefault, d.disabledByDefault, d.name)
+	}
 }
 
-func TestNoControllerIsBothHereAndElsewhere(t *testing.T) {
+func TestAControllerOfTheOriginalIsEitherHereOrElsewhere(t *testing.T) {
 	t.Parallel()
-	build := func(context.Context, *ControllerContext) (*Controller, error) { return nil, nil }
-	all := NewControllerDescriptors()
-	for _, d := range controllersElsewhere {
-		all = append(all, &ControllerDescriptor{name: d.name, aliases: d.aliases, constructor: build})
+	here, elsewhere := KnownControllers(), names(controllersElsewhere(), func(*ControllerDescriptor) bool { return true })
+	assert.Contains(t, here, "deployment-controller")
+	assert.Contains(t, elsewhere, "token-cleaner-controller")
+	var all []string
+	for _, c := range options.ReadOriginal().Controllers {
+		all = append(all, c.Name)
 	}
-	assert.NotPanics(t, func() { mustBeDistinct(all) })
+	assert.ElementsMatch(t, all, append(here, elsewhere...))
 }

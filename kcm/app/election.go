@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +21,14 @@ import (
 // everything that it has started has stopped.
 var errStillRunning = errors.New("still running")
 
+// errLost ends a leader that was cut off.
+var errLost = errors.New("lost the Lease: could not renew it in time, another replica may lead now")
+
 // lead takes part in the election, and runs run while this replica leads. It
 // returns when ctx has ended, when run has failed, or with an error when the
 // Lease was lost. In the first two cases it releases the Lease, unless something
-// is still running that might write.
+// is still running that might write. In the last it waits for run no longer
+// than until another replica may lead.
 //
 // The election has a context of its own, which ends after run has. Were it the
 // same, the Lease would be up for grabs while the controllers are still
@@ -58,16 +63,29 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 	stop := context.AfterFunc(ctx, func() { once.Do(leave) })
 	defer stop()
 	elector.Run(election)
-	once.Do(func() { lost = true })
+	ended := make(chan struct{})
+	go func() { once.Do(func() { lost = true }); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(restOfLease(c)):
+		return errors.Join(errStillRunning, errLost)
+	}
 	switch {
 	case lost:
-		return errors.Join(failure, errors.New("lost the Lease: could not renew it in time, another replica may lead now"))
+		return errors.Join(failure, errLost)
 	case !errors.Is(failure, errStillRunning):
 		if err := release(election, c, lock); err != nil {
 			klog.FromContext(ctx).Error(err, "The Lease stays taken until it runs out")
 		}
 	}
 	return failure
+}
+
+// restOfLease is for how long a Lease that was just lost still keeps the others
+// out: the last renewal came a retry period and a renew deadline ago.
+func restOfLease(c config.CompletedConfig) time.Duration {
+	e := c.ComponentConfig.Generic.LeaderElection
+	return e.LeaseDuration.Duration - e.RetryPeriod.Duration - e.RenewDeadline.Duration
 }
 
 // runUntil calls run with a context that ends when either of the two does,

@@ -140,6 +140,32 @@ func TestALeaderThatCannotRenewStopsInTimeAndLeavesTheLeaseAlone(t *testing.T) {
 	require.NoError(t, <-otherDone)
 }
 
+func TestALeaderThatLostTheLeaseDoesNotWaitForWhatHangs(t *testing.T) {
+	t.Parallel()
+	c := electionConfig(t, "hangs")
+	proxy := newProxy(t, c.Kubeconfig)
+	leading, hang := make(chan struct{}), make(chan struct{})
+	defer close(hang)
+	done := make(chan error, 1)
+	go func() {
+		done <- lead(t.Context(), c, record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(context.Context) error {
+			close(leading)
+			<-hang
+			return nil
+		})
+	}()
+	<-leading
+	proxy.freeze()
+	defer proxy.thaw()
+	select {
+	case err := <-done:
+		require.ErrorIs(t, err, errLost)
+		assert.ErrorIs(t, err, errStillRunning)
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "it still waits")
+	}
+}
+
 // proxy passes connections on to the API server until it is frozen.
 type proxy struct {
 	mu     sync.RWMutex

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -114,6 +115,14 @@ func (r *replica) exitCode(t *testing.T) int {
 // get asks kcm for path as the admin.
 func (r *replica) get(t *testing.T, path string) (int, string) {
 	t.Helper()
+	code, body, err := r.ask(t, path)
+	require.NoError(t, err)
+	return code, body
+}
+
+// ask is get for a manager that may not serve yet.
+func (r *replica) ask(t *testing.T, path string) (int, string, error) {
+	t.Helper()
 	config := clustertest.Cluster().RESTConfig(cluster.Admin)
 	config.TLSClientConfig.Insecure = true // kcm made its certificate itself
 	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
@@ -121,11 +130,12 @@ func (r *replica) get(t *testing.T, path string) (int, string) {
 	require.NoError(t, err)
 	defer client.CloseIdleConnections()
 	response, err := client.Get("https://127.0.0.1:" + r.port + path)
-	require.NoError(t, err)
+	if err != nil {
+		return 0, "", err
+	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return response.StatusCode, string(body)
+	return response.StatusCode, string(body), err
 }
 
 // waitUntilServing waits until kcm knows by which CA it recognises the admin.
@@ -145,15 +155,36 @@ func (r *replica) waitUntilLeading(t *testing.T) {
 	r.waitForLog(t, `"Starting controller" controller="serviceaccount-controller"`)
 }
 
-func TestAnAPIServerThatIsNotThereIsReportedInTime(t *testing.T) {
+func TestAReplicaServesWhileTheAPIServerIsAwayAndGoesOnWhenItComes(t *testing.T) {
+	t.Parallel()
+	c, err := cluster.StartEmbedded(t.Context())
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Kill(t.Context(), cluster.APIServer))
+	port, ca := freePort(t), c.RootCAFile()
+	r := run(t, port, append(cluster.ManagerFlags(c, cluster.KCM), "--client-ca-file="+ca, "--requestheader-client-ca-file="+ca,
+		"--bind-address=127.0.0.1", "--secure-port="+port, "--controllers=serviceaccount-controller")...)
+	r.waitForLog(t, "Error retrieving lease lock")
+	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer anybody.CloseIdleConnections()
+	response, err := anybody.Get("https://127.0.0.1:" + port + "/healthz")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+	require.NoError(t, c.Restart(t.Context(), cluster.APIServer))
+	r.waitUntilLeading(t)
+}
+
+func TestAReplicaThatHasToAskTheAPIServerBeforeItServesWaitsForIt(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,
 		contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:%s"}}]}`, port), 0o600))
-	r := run(t, "0", "--kubeconfig="+kubeconfig, "--secure-port=0")
-	assert.Equal(t, 1, r.exitCode(t))
-	assert.Contains(t, r.Log.String(), "kcm: the API server at https://127.0.0.1:"+port+" has not become healthy within 10s")
+	r := run(t, "0", "--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--secure-port="+freePort(t))
+	r.waitForLog(t, `"Waiting for the API server" server="https://127.0.0.1:`+port+`"`)
+	require.NoError(t, r.Cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 0, r.exitCode(t))
 }
 
 func TestAReplicaThatWaitsForTheAPIServerStopsAtOnce(t *testing.T) {
@@ -202,6 +233,19 @@ func TestArgumentsAreRefused(t *testing.T) {
 	r := run(t, "0", "start")
 	assert.Equal(t, 1, r.exitCode(t))
 	assert.Equal(t, "kcm: unexpected arguments [\"start\"]; kcm takes flags only\n", r.Log.String())
+}
+
+func TestAnEmptyArgumentDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	r := run(t, "0", "", "--version")
+	assert.Equal(t, 0, r.exitCode(t))
+}
+
+func TestCoordinatedElectionIsRefusedAndNotIgnored(t *testing.T) {
+	t.Parallel()
+	r := run(t, "0", "--feature-gates=CoordinatedLeaderElection=true")
+	assert.Equal(t, 1, r.exitCode(t))
+	assert.Contains(t, r.Log.String(), "kcm: --feature-gates=CoordinatedLeaderElection=true: kcm cannot have the API server choose the leader")
 }
 
 func TestAVersionThatCannotBeEmulatedIsRefused(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 const (
 	// configzName is the key of the manager's configuration in /configz.
 	configzName = "kubecontrollermanager.config.k8s.io"
-	// apiServerTimeout is how long the API server may take to come up when
-	// both are started together.
+	// apiServerTimeout is how long the API server may take to say how it is.
 	apiServerTimeout = 10 * time.Second
 )
 
@@ -36,11 +35,8 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	if err := showConfig(&c.ComponentConfig); err != nil {
 		return err
 	}
-	if err := waitForAPIServer(ctx, c); err != nil {
-		if ctx.Err() != nil {
-			return nil // told to stop before there was anything to stop
-		}
-		return err
+	if looksUp(c) && !waitForAPIServer(ctx, c) {
+		return nil // told to stop before there was anything to stop
 	}
 	events := controller.NewEvents(ctx, c.Client, config.ManagerName)
 	defer events.Start()()
@@ -55,7 +51,10 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	defer stopServing()
 
 	run := func(ctx context.Context) error {
-		controllerContext, err := CreateControllerContext(ctx, c)
+		if !waitForAPIServer(ctx, c) {
+			return nil // told to stop, or no longer the leader
+		}
+		controllerContext, err := CreateControllerContext(c)
 		if err != nil {
 			return err
 		}
@@ -81,21 +80,24 @@ func showConfig(c *config.ComponentConfig) error {
 	return shown.Set(external)
 }
 
-// waitForAPIServer returns when the API server is healthy, and with the reason
-// why not when it has had its time.
-func waitForAPIServer(ctx context.Context, c config.CompletedConfig) error {
-	ctx, cancel := context.WithTimeout(ctx, apiServerTimeout)
-	defer cancel()
-	var last error
+// looksUp tells whether serving takes an answer from the API server first: where
+// no flag says by which CA to recognise what it passes on.
+func looksUp(c config.CompletedConfig) bool {
+	a := c.Authentication
+	return c.SecureServing != nil && a.RequestHeader.ClientCAFile == "" && !a.SkipInClusterLookup && !a.TolerateInClusterLookupFailure
+}
+
+// waitForAPIServer returns when the API server is healthy, however long that
+// takes, or false when ctx has ended before.
+func waitForAPIServer(ctx context.Context, c config.CompletedConfig) bool {
+	var last string
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		err := c.Client.Discovery().RESTClient().Get().AbsPath("/healthz").Do(ctx).Error()
-		if last == nil || ctx.Err() == nil {
-			last = err // and not that the time is up, which says less
+		err := c.Client.Discovery().RESTClient().Get().AbsPath("/healthz").Timeout(apiServerTimeout).Do(ctx).Error()
+		if err != nil && ctx.Err() == nil && err.Error() != last {
+			last = err.Error()
+			klog.FromContext(ctx).Info("Waiting for the API server", "server", c.Kubeconfig.Host, "err", err)
 		}
 		return err == nil, nil
 	})
-	if err != nil {
-		return fmt.Errorf("the API server at %s has not become healthy within %s: %w", c.Kubeconfig.Host, apiServerTimeout, last)
-	}
-	return nil
+	return err == nil
 }

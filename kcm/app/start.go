@@ -38,9 +38,7 @@ func StartControllers(ctx context.Context, c *ControllerContext, descriptors []*
 		return err
 	}
 	c.InformerFactory.Start(ctx.Done())
-	c.metadataInformers.Start(ctx.Done())
 	close(c.InformersStarted)
-	defer c.metadataInformers.Shutdown()
 	defer c.InformerFactory.Shutdown()
 	defer cancel()
 	return runControllers(ctx, c, controllers)
@@ -87,7 +85,11 @@ func StartController(ctx context.Context, c *ControllerContext, d *ControllerDes
 		logger.Info("Controller is disabled by --controllers")
 		return nil, nil
 	}
-	controller, err := d.constructor(klog.NewContext(ctx, klog.LoggerWithName(logger, d.name)), c)
+	client, err := c.newClient(d)
+	if err != nil {
+		return nil, err
+	}
+	controller, err := d.constructor(klog.NewContext(ctx, klog.LoggerWithName(logger, d.name)), c, client)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("build %s: %w", d.name, err)

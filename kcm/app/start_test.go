@@ -13,9 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	"k8s.io/controller-manager/pkg/clientbuilder"
 	cmhealthz "k8s.io/controller-manager/pkg/healthz"
 )
 
@@ -45,7 +47,7 @@ func (l talkingLoop) HealthChecker() cmhealthz.UnnamedHealthChecker { return l }
 func (l talkingLoop) Check(*http.Request) error { return errors.New("not well") }
 
 func descriptor(name string, loop Loop) *ControllerDescriptor {
-	return &ControllerDescriptor{name: name, constructor: func(context.Context, *ControllerContext) (*Controller, error) {
+	return &ControllerDescriptor{name: name, constructor: func(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
 		return &Controller{Loop: loop, Workers: 3}, nil
 	}}
 }
@@ -53,7 +55,8 @@ func descriptor(name string, loop Loop) *ControllerDescriptor {
 func testContext(controllers ...string) *ControllerContext {
 	c := &ControllerContext{
 		InformerFactory:   informers.NewSharedInformerFactory(fake.NewClientset(), 0),
-		metadataInformers: metadatainformer.NewSharedInformerFactory(nil, 0),
+		ClientBuilder:     clientbuilder.SimpleControllerClientBuilder{ClientConfig: &rest.Config{}},
+		RootClientBuilder: clientbuilder.SimpleControllerClientBuilder{ClientConfig: &rest.Config{}},
 		InformersStarted:  make(chan struct{}),
 		Metrics:           controllersmetrics.NewControllerManagerMetrics("test"),
 		shutdownTimeout:   10 * time.Second,
@@ -114,7 +117,7 @@ func TestOnlyWantedControllersAreBuilt(t *testing.T) {
 	off.disabledByDefault = true
 	gated := descriptor("gated", newFakeLoop())
 	gated.requiredFeatureGates = append(gated.requiredFeatureGates, "AllAlpha")
-	nothing := &ControllerDescriptor{name: "nothing", constructor: func(context.Context, *ControllerContext) (*Controller, error) { return nil, nil }}
+	nothing := &ControllerDescriptor{name: "nothing", constructor: func(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) { return nil, nil }}
 	all := []*ControllerDescriptor{descriptor("a", newFakeLoop()), descriptor("b", newFakeLoop()), off, gated, nothing, special}
 
 	for wanted, test := range map[string]struct {
@@ -144,7 +147,7 @@ func TestWhatTheOthersDependOnIsBuiltFirst(t *testing.T) {
 	t.Parallel()
 	var order []string
 	record := func(name string, special bool) *ControllerDescriptor {
-		return &ControllerDescriptor{name: name, requiresSpecialHandling: special, constructor: func(context.Context, *ControllerContext) (*Controller, error) {
+		return &ControllerDescriptor{name: name, requiresSpecialHandling: special, constructor: func(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
 			order = append(order, name)
 			return nil, nil
 		}}
@@ -157,7 +160,7 @@ func TestWhatTheOthersDependOnIsBuiltFirst(t *testing.T) {
 
 func TestAControllerThatCannotBeBuiltStopsTheStart(t *testing.T) {
 	t.Parallel()
-	broken := &ControllerDescriptor{name: "broken", constructor: func(context.Context, *ControllerContext) (*Controller, error) {
+	broken := &ControllerDescriptor{name: "broken", constructor: func(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
 		return nil, errors.New("no key")
 	}}
 	err := StartControllers(t.Context(), testContext("*"), []*ControllerDescriptor{broken}, mux.NewPathRecorderMux("test"), cmhealthz.NewMutableHealthzHandler())

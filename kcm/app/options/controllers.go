@@ -3,49 +3,45 @@ package options
 import (
 	"fmt"
 
-	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
 
-// setControllerDefaults sets the options of the controllers.
-func setControllerDefaults(c *config.ComponentConfig) {
-	c.ServiceAccount.ConcurrentSATokenSyncs = 5
-	c.Replication.ConcurrentRCSyncs = 5
-	c.ReplicaSet.ConcurrentRSSyncs = 5
-	c.Deployment.ConcurrentDeploymentSyncs = 5
+// workers is the flag for how many objects a controller syncs at the same time.
+type workers struct {
+	flag     string
+	standard int32
+	objects  string
+	value    *int32
 }
 
-// addControllerFlags adds a group of flags for each controller that has any.
+// controllerWorkers returns that flag of each controller that has it.
+func controllerWorkers(c *config.ComponentConfig) []workers {
+	return []workers{
+		{"concurrent-serviceaccount-token-syncs", 5, "token Secrets", &c.ServiceAccount.ConcurrentSATokenSyncs},
+		{"concurrent-rc-syncs", 5, "ReplicationControllers", &c.Replication.ConcurrentRCSyncs},
+		{"concurrent-replicaset-syncs", 5, "ReplicaSets", &c.ReplicaSet.ConcurrentRSSyncs},
+		{"concurrent-deployment-syncs", 5, "Deployments", &c.Deployment.ConcurrentDeploymentSyncs},
+	}
+}
+
+// addControllerFlags adds the flags of the controllers to their groups.
 func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets) {
+	for _, w := range controllerWorkers(c) {
+		groups.FlagSet(ReadOriginal().groupOf(w.flag)).Int32Var(w.value, w.flag, w.standard,
+			fmt.Sprintf("How many %s may be synced at the same time. More react faster and cost more CPU and network.", w.objects))
+	}
 	addServiceAccountFlags(c, groups.FlagSet("serviceaccount-controller"))
-	addConcurrency(groups.FlagSet("replicationcontroller-controller"),
-		"concurrent-rc-syncs", "ReplicationControllers", &c.Replication.ConcurrentRCSyncs)
-	addConcurrency(groups.FlagSet("replicaset-controller"),
-		"concurrent-replicaset-syncs", "ReplicaSets", &c.ReplicaSet.ConcurrentRSSyncs)
-	addConcurrency(groups.FlagSet("deployment-controller"),
-		"concurrent-deployment-syncs", "Deployments", &c.Deployment.ConcurrentDeploymentSyncs)
 }
 
 // validateControllers checks the options of the controllers.
 func validateControllers(c *config.ComponentConfig) []error {
-	var errs []error
-	errs = append(errs, validateServiceAccount(c)...)
-	errs = append(errs, atLeastOne("concurrent-rc-syncs", c.Replication.ConcurrentRCSyncs)...)
-	errs = append(errs, atLeastOne("concurrent-replicaset-syncs", c.ReplicaSet.ConcurrentRSSyncs)...)
-	errs = append(errs, atLeastOne("concurrent-deployment-syncs", c.Deployment.ConcurrentDeploymentSyncs)...)
-	return errs
-}
-
-func addConcurrency(fs *pflag.FlagSet, name, objects string, value *int32) {
-	fs.Int32Var(value, name, *value, fmt.Sprintf("How many %s may be synced at the same time. "+
-		"More react faster and cost more CPU and network.", objects))
-}
-
-func atLeastOne(flag string, value int32) []error {
-	if value < 1 {
-		return []error{fmt.Errorf("--%s=%d: must be at least 1, or nothing would ever be synced", flag, value)}
+	errs := validateServiceAccount(c)
+	for _, w := range controllerWorkers(c) {
+		if *w.value < 1 {
+			errs = append(errs, fmt.Errorf("--%s=%d: must be at least 1, or nothing would ever be synced", w.flag, *w.value))
+		}
 	}
-	return nil
+	return errs
 }

@@ -1,8 +1,6 @@
 package options
 
 import (
-	"slices"
-
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -13,9 +11,7 @@ import (
 func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFlagSets {
 	groups := cliflag.NamedFlagSets{}
 	o.Generic.AddFlags(&groups, known.Names, known.DisabledByDefault, known.Aliases)
-	// There is no controller to migrate yet.
-	groups.Order = slices.DeleteFunc(groups.Order, func(group string) bool { return group == "leader-migration" })
-	delete(groups.FlagSets, "leader-migration")
+	delete(groups.FlagSets, "leader-migration") // there is no controller to migrate yet
 	o.addGenericFlags(groups.FlagSet("generic"))
 
 	o.SecureServing.AddFlags(groups.FlagSet("secure serving"))
@@ -25,7 +21,7 @@ func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFla
 	o.Metrics.AddFlags(groups.FlagSet("metrics"))
 	logsapi.AddFlags(o.Logs, groups.FlagSet("logs"))
 	o.addConnectionFlags(groups.FlagSet("misc"))
-	addFlagsWithoutEffect(groups.FlagSet(withoutEffectGroup))
+	addFlagsWithoutEffect(&groups)
 	o.groups = groups
 	return groups
 }

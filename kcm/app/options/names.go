@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/agnivade/levenshtein"
 )
 
 // Controllers says which names may stand in --controllers.
@@ -31,22 +31,23 @@ func (c Controllers) validate(given []string) []error {
 		if item == "*" || isAlias || slices.Contains(c.Accepted, name) {
 			continue
 		}
-		errs = append(errs, fmt.Errorf("--controllers: there is no controller %q; did you mean %q?", name, c.nearest(name)))
+		hint := "--help lists all"
+		if near := c.nearest(name); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		errs = append(errs, fmt.Errorf("--controllers: there is no controller %q; %s", name, hint))
 	}
 	return errs
 }
 
-// nearest returns the accepted name that takes the fewest edits to get to.
+// nearest returns the accepted name that takes the fewest edits to get to, or
+// "" where that would change more than a third of the letters.
 func (c Controllers) nearest(name string) string {
-	// cobra knows how to find the subcommand that somebody meant.
-	parent := &cobra.Command{}
+	nearest, limit := "", len(name)/3+1
 	for _, known := range slices.Concat(c.Names, c.Accepted, slices.Sorted(maps.Keys(c.Aliases))) {
-		parent.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
-	}
-	for {
-		parent.SuggestionsMinimumDistance++
-		if found := parent.SuggestionsFor(name); len(found) > 0 {
-			return found[0]
+		if edits := levenshtein.ComputeDistance(name, known); edits < limit {
+			nearest, limit = known, edits
 		}
 	}
+	return nearest
 }

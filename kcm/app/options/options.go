@@ -90,7 +90,6 @@ func defaultComponentConfig() (*config.ComponentConfig, error) {
 	cmconfigv1alpha1.RecommendedDefaultGenericControllerManagerConfiguration(&generic)
 
 	c := &config.ComponentConfig{}
-	setControllerDefaults(c)
 	err := cmconfigv1alpha1.Convert_v1alpha1_GenericControllerManagerConfiguration_To_config_GenericControllerManagerConfiguration(&generic, &c.Generic, nil)
 	return c, err
 }

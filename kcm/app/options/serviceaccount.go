@@ -17,7 +17,6 @@ func addServiceAccountFlags(c *config.ComponentConfig, fs *pflag.FlagSet) {
 	fs.StringVar(&sa.RootCAFile, "root-ca-file", sa.RootCAFile,
 		"File with the certificates, PEM-encoded, by which pods recognise the API server. "+
 			"They are put into token Secrets and into the ConfigMap kube-root-ca.crt. Default: those of the kubeconfig.")
-	addConcurrency(fs, "concurrent-serviceaccount-token-syncs", "token Secrets", &sa.ConcurrentSATokenSyncs)
 }
 
 // validateServiceAccount reads the files now, so that a wrong one is found at
@@ -35,5 +34,5 @@ func validateServiceAccount(c *config.ComponentConfig) []error {
 			errs = append(errs, fmt.Errorf("--root-ca-file: %w", err))
 		}
 	}
-	return append(errs, atLeastOne("concurrent-serviceaccount-token-syncs", sa.ConcurrentSATokenSyncs)...)
+	return errs
 }

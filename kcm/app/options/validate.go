@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/leaderelection"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -26,6 +27,7 @@ func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
 	errs = append(errs, o.validateGeneric()...)
 	errs = append(errs, validateLeaderElection(&o.Generic.LeaderElection)...)
 	errs = append(errs, validateControllers(o.ComponentConfig)...)
+	errs = append(errs, validateWithoutEffect(&o.groups)...)
 	errs = append(errs, o.SecureServing.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)
@@ -110,6 +112,9 @@ func validateLeaderElection(l *componentbaseconfig.LeaderElectionConfiguration) 
 		return nil
 	}
 	var errs []error
+	if feature.DefaultFeatureGate.Enabled(features.CoordinatedLeaderElection) {
+		errs = append(errs, errors.New("--feature-gates=CoordinatedLeaderElection=true: kcm cannot have the API server choose the leader; turn this gate or --leader-elect off"))
+	}
 	lease, renew, retry := l.LeaseDuration.Duration, l.RenewDeadline.Duration, l.RetryPeriod.Duration
 	if lease < time.Second {
 		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%s: must be at least 1s, the Lease counts in whole seconds", lease))

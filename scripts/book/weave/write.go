@@ -134,6 +134,9 @@ func (s *Stage) contents() (map[string][]byte, error) {
 				return nil, fmt.Errorf("stage %02d: %s/%s: %w", s.number, dir, file.name, err)
 			}
 			files[dir+"/"+file.name] = text
+			if err := s.addEmbedded(dir, file, files); err != nil {
+				return nil, err
+			}
 		}
 		if p.finished {
 			if err := s.addTests(dir, files); err != nil {
@@ -142,6 +145,22 @@ func (s *Stage) contents() (map[string][]byte, error) {
 		}
 	}
 	return files, nil
+}
+
+// addEmbedded adds the files that a file has go:embed put into the program.
+func (s *Stage) addEmbedded(dir string, file *StageFile, files map[string][]byte) error {
+	for line := range strings.Lines(file.text) {
+		name, embeds := strings.CutPrefix(strings.TrimSpace(line), "//go:embed ")
+		if !embeds {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(s.weave.source.root, dir, name))
+		if err != nil {
+			return err
+		}
+		files[dir+"/"+name] = text
+	}
+	return nil
 }
 
 // addTests adds the unit tests of a package, their data, and what they import
