@@ -49,7 +49,7 @@ bin/book bin/play:
 stage-% stages lab-% labs image: export KCM_LDFLAGS = $(kcm_ldflags)
 
 .PHONY: weave
-weave: bin/book ## bring the code in the chapters up to date with kcm/
+weave: bin/book ## bring what the chapters show up to date: code, files, steps of labs
 	@bin/book fill
 
 .PHONY: weave-check
@@ -78,7 +78,7 @@ lab-%: $(lab_needs) ## play the lab of a chapter: make lab-06 (KEEP=1, STEP=1, J
 	@bin/play lab $*
 
 .PHONY: labs
-labs: $(lab_needs) bin/kcm ## play all labs side by side, and sum them up in a table (REFERENCE=1, CLUSTER=kind)
+labs: $(lab_needs) bin/kcm ## play all labs and the demo side by side, and sum them up in a table (REFERENCE=1, CLUSTER=kind)
 	@bin/play labs
 
 .PHONY: transcripts

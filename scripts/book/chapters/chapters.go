@@ -7,6 +7,8 @@
 //	go kcm/app lead roster          a declaration that grows from chapter to chapter
 //	yaml labs/06-replication/manifests/web.yaml
 //	                                a file of the repository
+//	lab A pod that is deleted is replaced
+//	                                a step of the chapter's lab
 //	console                         commands and what they print
 //
 // A block with another info string is nobody's business but the reader's.
@@ -276,8 +278,20 @@ func (b *Block) Language() string {
 // Declares tells whether the block shows declarations.
 func (b *Block) Declares() bool { return b.Language() == "go" && len(b.Info) > 1 }
 
-// File returns the file that the block shows, or "".
+// Step returns the sentence of the step that the block shows of the chapter's lab,
+// or "".
+func (b *Block) Step() string {
+	if b.Language() == "lab" {
+		return strings.Join(b.Info[1:], " ")
+	}
+	return ""
+}
+
+// File returns the file that the block shows, be it in part, or "".
 func (b *Block) File() string {
+	if b.Step() != "" {
+		return "labs/" + b.Chapter.Slug + "/lab.txtar"
+	}
 	if len(b.Info) == 2 && b.Language() != "go" && strings.Contains(b.Info[1], "/") {
 		return b.Info[1]
 	}

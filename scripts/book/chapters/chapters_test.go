@@ -94,6 +94,8 @@ func TestOnlyABlockWithAPackageDeclares(t *testing.T) {
 		"yaml web.yaml":            {},
 		"yaml labs/a.yaml":         {file: "labs/a.yaml"},
 		"yaml labs/a.yaml changed": {},
+		"lab":                      {},
+		"lab It works; a/b too":    {file: "labs/03-a/lab.txtar"},
 		"console":                  {console: true},
 		"consoles":                 {},
 	}

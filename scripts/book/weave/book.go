@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/tools/txtar"
+
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
@@ -363,12 +365,29 @@ func (w *Book) body(block *chapters.Block) (string, error) {
 		if err != nil {
 			return "", block.Errorf("there is no file %s that the block could show", block.File())
 		}
+		if block.Step() != "" {
+			return stepOf(block, txtar.Parse(text))
+		}
 		return strings.TrimSuffix(string(text), "\n") + "\n", nil
 	case w.shown[block] == nil || !w.final(w.shown[block][0]):
 		return block.Body, nil
 	default:
 		return w.text(block)
 	}
+}
+
+// stepOf returns the lines of the step of a lab that a block shows.
+func stepOf(block *chapters.Block, script *txtar.Archive) (string, error) {
+	lines := strings.Split(strings.TrimSpace(string(script.Comment)), "\n")
+	begin := slices.Index(lines, "step "+block.Step())
+	if begin < 0 {
+		return "", block.Errorf("%s has no step %q: write the whole sentence of a step behind lab", block.File(), block.Step())
+	}
+	lines = lines[begin:]
+	if end := slices.IndexFunc(lines[1:], func(line string) bool { return strings.HasPrefix(line, "step ") }); end >= 0 {
+		lines = lines[:1+end]
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n")) + "\n", nil
 }
 
 // unshown lists the declarations that no chapter shows.

@@ -37,7 +37,8 @@
 // join the stage in which all its declarations have their final form, and what
 // the tests import from labs/ comes with them.
 //
-// Besides Go, a block can show a file of the repository:
+// Besides Go, a block can show a file of the repository, or a step of the chapter's
+// lab:
 //
 //	```yaml labs/06-replication/manifests/web.yaml
 //	```

@@ -69,6 +69,8 @@ func TestOneCharacterIsADifference(t *testing.T) {
 			`chapters/01-a/README.md:52: differs from labs/01-a/web.yaml: it says "", the code says "status: {}"; make weave fills the block anew`},
 		"a line less": {"labs/01-a/web.yaml", "spec: {}\n", "",
 			`chapters/01-a/README.md:51: differs from labs/01-a/web.yaml: it says "spec: {}", the code says ""; make weave fills the block anew`},
+		"in a step of a lab": {"labs/01-a/lab.txtar", "check one", "check two",
+			`chapters/01-a/README.md:65: differs from labs/01-a/lab.txtar: it says "check one", the code says "check two"; make weave fills the block anew`},
 		"in a caption": {"chapters/02-b/README.md", "work.go)</sub>", "work.go).</sub>",
 			`chapters/02-b/README.md:6: the caption is "<sub>[kcm/work/work.go](../../kcm/work/work.go).</sub>" and has to be ` +
 				`"<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>"; make weave writes it anew`},
