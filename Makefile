@@ -89,14 +89,11 @@ transcripts: bin/book bin/labcluster ## run what the chapters say to type and pu
 diagrams: ## draw the diagrams again whose sources have changed
 	@scripts/diagrams
 
-# go test tells of each package when it has ended; this counts them.
-counted = awk -v total=$$(go list ./... | wc -l) '$$1 ~ /^(ok|[?]|FAIL)$$/ && NF > 1 { printf "%3d of %d  ", ++n, total } { print; fflush() }'
-
 .PHONY: test
 test: bin/labcluster ## test what you have changed: lint, all tests with the race detector, all scenarios with kcm, the book's code
 	@scripts/steps \
 		"lint: $(MAKE) --no-print-directory lint" \
-		"all tests with the race detector (the first time they compile for 8 minutes): go test -race ./... | $(counted)" \
+		"all tests with the race detector (the first time they compile for 8 minutes): go test -race ./... | counted $$(go list ./... | wc -l)" \
 		"the lab cluster's own tests: cd labs/controlplane && go test -race ./internal/..." \
 		"the book's code, links and diagrams: $(MAKE) --no-print-directory weave-check"
 

@@ -48,6 +48,7 @@ func podOf(owner types.UID, edit ...func(*corev1.Pod)) *corev1.Pod {
 func wokenBy(t *testing.T, keepExpectations bool, do func(h Handlers[*corev1.Pod])) (woken []string, atOnce int, left Pending) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards woken
 		owners := map[string]*appsv1.ReplicaSet{}
 		for name, selector := range map[string]map[string]string{
 			"web": {"app": "web"}, "rival": {"app": "web"}, "other": {"app": "other"}, "empty": nil,
@@ -58,6 +59,8 @@ func wokenBy(t *testing.T, keepExpectations bool, do func(h Handlers[*corev1.Pod
 		expectations.Expect(owners["web"], 1, "pod")
 		w := &Waker[*appsv1.ReplicaSet, *corev1.Pod]{
 			Loop: NewLoop(LoopConfig[cache.ObjectName]{Name: "test", Sync: func(_ context.Context, key cache.ObjectName) error {
+				mu.Lock()
+				defer mu.Unlock()
 				woken = append(woken, key.Name)
 				return nil
 			}}),
@@ -86,7 +89,9 @@ func wokenBy(t *testing.T, keepExpectations bool, do func(h Handlers[*corev1.Pod
 		var running sync.WaitGroup
 		running.Go(func() { w.Loop.Run(ctx, 1) })
 		synctest.Wait()
+		mu.Lock()
 		atOnce = len(woken)
+		mu.Unlock()
 		time.Sleep(time.Second)
 		stop()
 		running.Wait()

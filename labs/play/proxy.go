@@ -38,7 +38,7 @@ var disturbances = map[string]func(p *Play, args []string) (func(next roundTripp
 func (p *Play) proxy(c *call) error {
 	disturbance := disturbances[c.args[1]]
 	if disturbance == nil {
-		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, or meddle COUNT PATH...", c.args[1])
+		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, or meddle COUNT and PATHs", c.args[1])
 	}
 	wrap, err := disturbance(p, c.args[2:])
 	if err != nil {
