@@ -24,7 +24,8 @@
 //     node has room for 110 pods.
 //   - The control plane is kubeadm's, in the one node. kind's own controller manager has run until DNS was up, so that
 //     the first namespaces have what it creates; then it was taken away, and its Lease is free.
-//   - A component that crashes is started again by the kubelet; one that was killed with Kill is not.
+//   - A component that crashes is started again by the kubelet; one that was killed with Kill is not. Etcd can be
+//     frozen, but not killed: the kubelet would take minutes to start it again.
 //   - A process that is killed leaves its cluster behind. The next Start of the same user removes it.
 //   - The node image is that of kind's release for our minor version. KIND_NODE_IMAGE in the environment names another.
 //

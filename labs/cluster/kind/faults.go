@@ -34,12 +34,23 @@ func checkComponent(component string) error {
 	return nil
 }
 
-// Kill kills a component with SIGKILL, and keeps the kubelet from starting it again.
+// Kill kills a component with SIGKILL, and keeps the kubelet from starting it again. Etcd can only be frozen.
 func (c *Cluster) Kill(ctx context.Context, component string) error {
+	if err := checkCanDie(component); err != nil {
+		return err
+	}
 	if err := c.checkRuns(ctx, component); err != nil {
 		return err
 	}
 	return c.takeAway(ctx, component)
+}
+
+// checkCanDie refuses etcd: a kubelet whose API server does not answer takes minutes to start anything.
+func checkCanDie(component string) error {
+	if component == "etcd" {
+		return errors.New("etcd cannot be killed on kind, where it would take minutes to come back: freeze it")
+	}
+	return checkComponent(component)
 }
 
 // Stop freezes a component with SIGSTOP.
@@ -52,9 +63,9 @@ func (c *Cluster) Continue(ctx context.Context, component string) error {
 	return c.signal(ctx, component, "CONT")
 }
 
-// Restart kills a component if it runs, has the kubelet start it again, and returns when it is ready.
+// Restart kills a component but etcd if it runs, has the kubelet start it again, and returns when it is ready.
 func (c *Cluster) Restart(ctx context.Context, component string) error {
-	if err := checkComponent(component); err != nil {
+	if err := checkCanDie(component); err != nil {
 		return err
 	}
 	if err := c.takeAway(ctx, component); err != nil {
