@@ -133,7 +133,7 @@ func (p *Play) activation(state history.State, self, oldSelf *unstructured.Unstr
 	seen := map[string]any{
 		"vars": p.vars, "now": time.Now(), "logs": func() any { return p.logs() }, "visits": func() any { return p.visits() },
 		"requests": func() any { return p.requests() }, "created": func() any { return p.created() },
-		"stdout": func() any { return p.script.ReadFile("stdout") }, "stderr": func() any { return p.script.ReadFile("stderr") },
+		"stdout": p.stdout, "stderr": p.stderr,
 	}
 	if self != nil {
 		seen["self"] = p.view(self)
@@ -158,12 +158,12 @@ func (p *Play) activation(state history.State, self, oldSelf *unstructured.Unstr
 // view is withDefaults, once for each version of an object: those that look
 // back see it in many states.
 func (p *Play) view(object *unstructured.Unstructured) map[string]any {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen, ok := p.views[object]
+	p.memory.mu.Lock()
+	defer p.memory.mu.Unlock()
+	seen, ok := p.memory.views[object]
 	if !ok {
 		seen = withDefaults(object)
-		p.views[object] = seen
+		p.memory.views[object] = seen
 	}
 	return seen
 }

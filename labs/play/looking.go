@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ func (p *Play) event(c *call) error {
 	}
 	wanted := 1
 	if len(c.args) == 6 {
-		if wanted, err = strconv.Atoi(c.args[5]); err != nil {
+		if wanted, err = count(c.args[5]); err != nil {
 			return err
 		}
 	}

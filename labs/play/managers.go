@@ -125,7 +125,7 @@ func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
 	s.LoopsRun = true
 	return p.Log, func() error {
 		if !p.Running() {
-			return errors.New("the controller manager has ended while scripts were played")
+			return fmt.Errorf("the controller manager has ended while scripts were played; its log ends:\n%s", process.LastLines(p.Log.String(), 20))
 		}
 		p.Kill()
 		return nil
@@ -226,6 +226,15 @@ func (p *Play) manager(name string) (*manager, error) {
 	return nil, fmt.Errorf("no manager %s was started", name)
 }
 
+// process is a manager that is one, and no static pod.
+func (p *Play) process(name string) (*manager, error) {
+	m, err := p.manager(name)
+	if err == nil && m.pod != nil {
+		err = fmt.Errorf("%s is a static pod, and no process of ours: write \"only process\" before this", name)
+	}
+	return m, err
+}
+
 var signals = map[string]syscall.Signal{
 	"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
 }
@@ -244,7 +253,7 @@ func (p *Play) signal(c *call) error {
 	if component := cluster.Component(c.args[0]); slices.Contains(components, component) {
 		return p.signalComponent(component, c.args[1])
 	}
-	m, err := p.manager(c.args[0])
+	m, err := p.process(c.args[0])
 	if err != nil {
 		return err
 	}
@@ -307,7 +316,11 @@ func (p *Play) waitFor(m *manager, what string, done func() (bool, error)) error
 }
 
 func (p *Play) exits(c *call) error {
-	m, err := p.manager(c.args[0])
+	m, err := p.process(c.args[0])
+	if err != nil {
+		return err
+	}
+	wanted, err := code(c.args[1])
 	if err != nil {
 		return err
 	}
@@ -315,10 +328,19 @@ func (p *Play) exits(c *call) error {
 	if err != nil {
 		return err
 	}
-	if code := m.Cmd.ProcessState.ExitCode(); fmt.Sprint(code) != c.args[1] {
+	if code := m.Cmd.ProcessState.ExitCode(); code != wanted {
 		return fmt.Errorf("%s has ended with exit code %d; its log ends:\n%s", c.args[0], code, process.LastLines(m.said(), 20))
 	}
 	return nil
+}
+
+// code is an exit code or that of an answer.
+func code(arg string) (int, error) {
+	code, err := strconv.Atoi(arg)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a code", arg)
+	}
+	return code, nil
 }
 
 // end asks a manager to stop. kcm ends with 0 when all its loops have stopped;
@@ -340,7 +362,7 @@ const longestOutput = 30
 // runManager runs the manager until it ends, somewhere that is not a pod.
 func (p *Play) runManager(c *call) error {
 	p.Narrator.Say("$ " + p.Manager.Name + " " + shellescape.QuoteCommand(c.args))
-	ctx, cancel := context.WithTimeout(p.ctx, patience())
+	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
 	defer cancel()
 	cmd := p.Manager.byItself(ctx, c.args...)
 	cmd.Dir = p.Dir
@@ -357,7 +379,7 @@ func (p *Play) runManager(c *call) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("it has not ended by itself in %v", patience())
+		return fmt.Errorf("it has not ended by itself in %v", p.Patience)
 	}
 	said := strings.Split(strings.TrimSpace(stdout.String()+stderr.String()), "\n")
 	if more := len(said) - longestOutput; more > 0 {
@@ -373,13 +395,13 @@ func (p *Play) runManager(c *call) error {
 }
 
 func (p *Play) get(c *call) error {
-	m, err := p.manager(c.args[0])
+	m, err := p.process(c.args[0])
 	if err != nil {
 		return err
 	}
 	wanted, content := http.StatusOK, regexp.MustCompile("")
 	if len(c.args) >= 4 {
-		if wanted, err = strconv.Atoi(c.args[3]); err != nil {
+		if wanted, err = code(c.args[3]); err != nil {
 			return err
 		}
 	}
@@ -443,7 +465,7 @@ func (p *Play) clientOf(user string) (*http.Client, error) {
 	// The manager has made its certificate itself.
 	config.TLSClientConfig.Insecure = true
 	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
-	config.Timeout = patience()
+	config.Timeout = p.Patience
 	return rest.HTTPClientFor(config)
 }
 

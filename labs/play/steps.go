@@ -19,9 +19,6 @@ func (p *Play) beginStep(c *call) error {
 	if err := p.endStep(); err != nil {
 		return err
 	}
-	if len(c.args) == 0 {
-		return nil // it was the last
-	}
 	p.steps++
 	p.stepBegan = time.Now()
 	return p.Narrator.Step(p.ctx, p.steps, strings.Join(c.args, " "))
@@ -39,7 +36,10 @@ func (p *Play) endStep() error {
 }
 
 // stayUp leaves everything up until ctx ends, and says how to look around.
-func (p *Play) stayUp() {
+func (p *Play) stayUp(err error) {
+	if err != nil {
+		p.Narrator.Say(err.Error())
+	}
 	p.Narrator.Title("Everything stays up until Ctrl-C.")
 	if p.Cluster != nil {
 		p.Narrator.Say("export KUBECONFIG=" + p.Cluster.Kubeconfig(cluster.Admin))
@@ -64,10 +64,10 @@ func (p *Play) only(c *call) error {
 		return err
 	}
 	why := fmt.Sprintf("only %s: %s", c.args[0], strings.Join(c.args[1:], " "))
-	p.Narrator.Skipped(why)
 	if p.steps == 0 {
 		p.t.Skip(why)
 	}
+	p.Narrator.Skipped(why)
 	return nil
 }
 

@@ -29,7 +29,7 @@ import (
 )
 
 func (p *Play) create(c *call) error {
-	content, err := p.readManifest(c, c.args[0])
+	content, err := p.readManifest(c.args[0])
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (p *Play) create(c *call) error {
 }
 
 // readManifest reads a file of the script's, or one of those that it may use.
-func (p *Play) readManifest(c *call, name string) (string, error) {
-	for _, dir := range append([]string{c.Getenv("WORK")}, p.Manifests...) {
+func (p *Play) readManifest(name string) (string, error) {
+	for _, dir := range append([]string{p.work}, p.Manifests...) {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		if !errors.Is(err, os.ErrNotExist) {
 			return string(content), err
@@ -77,14 +77,23 @@ func parseManifest(document, overlay string) (*unstructured.Unstructured, error)
 	if err != nil {
 		return nil, err
 	}
-	change, err := yaml.YAMLToJSONStrict([]byte(overlay))
+	change, err := overlayed(overlay)
 	if err != nil {
-		return nil, fmt.Errorf("overlay %s: %w", overlay, err)
+		return nil, err
 	}
 	if content, err = strategicpatch.StrategicMergePatch(content, change, typed); err != nil {
 		return nil, fmt.Errorf("overlay %s: %w", overlay, err)
 	}
 	return object, object.UnmarshalJSON(content)
+}
+
+// overlayed is an OVERLAY as JSON.
+func overlayed(overlay string) ([]byte, error) {
+	change, err := yaml.YAMLToJSONStrict([]byte(overlay))
+	if err != nil {
+		return nil, fmt.Errorf("overlay %s: %w", overlay, err)
+	}
+	return change, nil
 }
 
 func (p *Play) patch(c *call) error {
@@ -96,9 +105,9 @@ func (p *Play) patch(c *call) error {
 	if err != nil {
 		return err
 	}
-	change, err := yaml.YAMLToJSONStrict([]byte(args[1]))
+	change, err := overlayed(args[1])
 	if err != nil {
-		return fmt.Errorf("overlay %s: %w", args[1], err)
+		return err
 	}
 	_, err = p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, change, metav1.PatchOptions{}, subresources...)
 	return err
@@ -106,14 +115,31 @@ func (p *Play) patch(c *call) error {
 
 func (p *Play) delete(c *call) error {
 	args, propagation := c.args, metav1.DeletePropagationBackground
-	if how, found := strings.CutPrefix(args[0], "--cascade="); found {
-		propagation, args = metav1.DeletionPropagation(strings.ToUpper(how[:1])+how[1:]), args[1:]
+	if len(args) == 2 {
+		var err error
+		if propagation, err = cascade(args[0]); err != nil {
+			return err
+		}
+		args = args[1:]
 	}
 	o, name, err := p.locate(args[0])
 	if err != nil {
 		return err
 	}
 	return p.api(o.resource).Delete(p.ctx, name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+}
+
+func cascade(flag string) (metav1.DeletionPropagation, error) {
+	switch how := strings.TrimPrefix(flag, "--cascade="); how {
+	case "orphan":
+		return metav1.DeletePropagationOrphan, nil
+	case "background":
+		return metav1.DeletePropagationBackground, nil
+	case "foreground":
+		return metav1.DeletePropagationForeground, nil
+	default:
+		return "", fmt.Errorf("%s: write --cascade=orphan, background or foreground", flag)
+	}
 }
 
 // repeatable tells which verbs may follow repeat and meanwhile.
@@ -139,7 +165,7 @@ func (p *Play) nested(c *call, args []string) (func() error, error) {
 		return do, nil
 	}
 	return func() error {
-		return await.Until(p.ctx, 20*time.Millisecond, patience(), "it is done meanwhile: "+spell(v.name, false, args[1:]), func(context.Context) error {
+		return await.Until(p.ctx, 20*time.Millisecond, p.Patience, "it is done meanwhile: "+spell(v.name, false, args[1:]), func(context.Context) error {
 			err := do()
 			if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 				if apierrors.IsAlreadyExists(err) {
@@ -152,16 +178,32 @@ func (p *Play) nested(c *call, args []string) (func() error, error) {
 	}, nil
 }
 
+func count(arg string) (int, error) {
+	n, err := strconv.Atoi(arg)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is not a number of at least 1", arg)
+	}
+	return n, nil
+}
+
+func interval(flag string) (time.Duration, error) {
+	every, err := time.ParseDuration(strings.TrimPrefix(flag, "--every="))
+	if err != nil {
+		return 0, fmt.Errorf("%s: write --every=DURATION, such as 100ms or 2s", flag)
+	}
+	return every, nil
+}
+
 func (p *Play) repeat(c *call) error {
 	args, every := c.args, time.Duration(0)
-	if text, found := strings.CutPrefix(args[0], "--every="); found {
-		var err error
-		if every, err = time.ParseDuration(text); err != nil {
+	var err error
+	if strings.HasPrefix(args[0], "--every") {
+		if every, err = interval(args[0]); err != nil {
 			return err
 		}
 		args = args[1:]
 	}
-	times, err := strconv.Atoi(args[0])
+	times, err := count(args[0])
 	if err != nil {
 		return err
 	}
@@ -188,13 +230,19 @@ func (p *Play) repeat(c *call) error {
 // server is away it tries again: whoever uses a cluster would.
 func (p *Play) meanwhile(c *call) error {
 	c.meanwhile = true
-	do, err := p.nested(c, c.args)
+	do, err := p.aside().nested(c, c.args)
 	if err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	p.meanwhiles = append(p.meanwhiles, done)
-	go func() { done <- do() }()
+	go func() {
+		err := do()
+		if err != nil {
+			err = fmt.Errorf("%s: %w", spell("meanwhile", false, c.args), err)
+		}
+		done <- err
+	}()
 	return nil
 }
 
