@@ -94,7 +94,8 @@ func compile(source string) (*expression, error) {
 	ast, issues := language.Compile(source)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
-		return nil, &expressionError{source, first.Message, first.Location.Column()}
+		message := strings.TrimSuffix(first.Message, " (in container '')")
+		return nil, &expressionError{source, message, first.Location.Column()}
 	}
 	program, err := language.Program(ast)
 	if err != nil {
@@ -388,10 +389,11 @@ func describe(state history.State) string {
 			switch resource {
 			case "deployments", "replicasets", "replicationcontrollers":
 				replicas, _, _ := unstructured.NestedInt64(o, "spec", "replicas")
-				lines = append(lines, fmt.Sprintf("%s/%s generation %d spec.replicas %d status %v annotations %v", object.GetKind(), object.GetName(), object.GetGeneration(), replicas, o["status"], object.GetAnnotations()))
+				status, _ := json.Marshal(object.Object["status"]) // it came as JSON
+				lines = append(lines, fmt.Sprintf("%s/%s generation %d spec.replicas %d status %s annotations %v", object.GetKind(), object.GetName(), object.GetGeneration(), replicas, status, object.GetAnnotations()))
 			case "pods":
-				status, _ := o["status"].(map[string]any)
-				lines = append(lines, fmt.Sprintf("Pod/%s %v %v ready=%v deletion=%v", object.GetName(), image(types.DefaultTypeAdapter.NativeToValue(o)), status["phase"], conditionOf(o, "Ready")["status"], object.GetDeletionTimestamp()))
+				phase := field(object, "status", "phase")
+				lines = append(lines, fmt.Sprintf("Pod/%s %s %s ready=%v deletion=%v", object.GetName(), firstImage(o), phase, conditionOf(o, "Ready")["status"], object.GetDeletionTimestamp()))
 			case "events":
 				lines = append(lines, fmt.Sprintf("Event %v %v: %v", o["type"], o["reason"], o["message"]))
 			default:

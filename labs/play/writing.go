@@ -273,7 +273,11 @@ func (p *Play) kubectl(c *call) error {
 // retry runs kubectl until it is answered as it should be. What an API server
 // admits, it reads from caches that follow after a moment.
 func (p *Play) retry(c *call) error {
-	return p.poll("kubectl is answered otherwise", func(history.State) (bool, error) {
+	what := spell("kubectl", false, c.args) + " succeeds"
+	if c.not {
+		what = spell("kubectl", false, c.args) + " fails"
+	}
+	return p.poll(what, func(history.State) (bool, error) {
 		_, err := p.runKubectl(c)
 		var refused *exec.ExitError
 		return c.not == errors.As(err, &refused), err
@@ -299,14 +303,19 @@ func (p *Play) runKubectl(c *call) (string, error) {
 		return "", err
 	}
 	args := append([]string{"kubectl", "--kubeconfig=" + p.Cluster.Kubeconfig(cluster.Admin)}, p.ownNamespace(c.args)...)
-	cmd := exec.CommandContext(p.ctx, binary, args...)
+	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Dir = p.Dir
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
 	fmt.Fprint(c.Stdout(), stdout.String())
 	fmt.Fprint(c.Stderr(), stderr.String())
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("kubectl has not ended by itself in %v", p.Patience)
+	case err != nil:
 		err = fmt.Errorf("kubectl: %w: %s", err, stderr.String())
 	}
 	return stdout.String() + stderr.String(), err
