@@ -95,7 +95,7 @@ func compile(source string) (*expression, error) {
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
 		message := strings.TrimSuffix(first.Message, " (in container '')")
-		return nil, &expressionError{source, message, first.Location.Column()}
+		return nil, &expressionError{source, message, max(0, first.Location.Column())} // nothing is nowhere
 	}
 	program, err := language.Program(ast)
 	if err != nil {
@@ -201,10 +201,6 @@ func (p *Play) logs() map[string]string {
 // created are the objects that have come since the last mark, by resource, each
 // as it was at first.
 func (p *Play) created() map[string]any {
-	created := map[string][]any{}
-	for _, resource := range p.recorded {
-		created[resource.Resource] = []any{}
-	}
 	r, err := p.recording()
 	if err != nil {
 		return map[string]any{"error": err.Error()}
@@ -212,6 +208,14 @@ func (p *Play) created() map[string]any {
 	changes, err := r.Changes()
 	if err != nil {
 		return map[string]any{"error": err.Error()}
+	}
+	return p.createdIn(changes)
+}
+
+func (p *Play) createdIn(changes []history.Change) map[string]any {
+	created := map[string][]any{}
+	for _, resource := range p.recorded {
+		created[resource.Resource] = []any{}
 	}
 	for _, change := range changes {
 		if change.Type == watch.Added && change.Version > p.mark && !isWitness(change.Object) {

@@ -53,8 +53,8 @@ type teller struct {
 	out io.Writer
 	// width is that of the terminal, or 0 where there is none.
 	width int
-	// enter tells that each step waits for the Enter key.
-	enter bool
+	// in is where each step waits for the Enter key, or nil.
+	in io.Reader
 
 	mu sync.Mutex
 	// transient is the length of the line that the next one overwrites.
@@ -66,7 +66,10 @@ type teller struct {
 // NewTeller returns a narrator for a reader. If enter is true and somebody is at
 // the terminal, each step waits for the Enter key.
 func NewTeller(out io.Writer, enter bool) Narrator {
-	t := &teller{out: out, enter: enter && term.IsTerminal(int(os.Stdin.Fd()))}
+	t := &teller{out: out}
+	if enter && term.IsTerminal(int(os.Stdin.Fd())) {
+		t.in = os.Stdin
+	}
 	if file, is := out.(*os.File); is && term.IsTerminal(int(file.Fd())) {
 		t.width = 80
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
@@ -153,13 +156,13 @@ func (t *teller) Title(text string) {
 
 func (t *teller) Step(ctx context.Context, number int, sentence string) error {
 	t.Title(fmt.Sprintf("%d. %s", number, sentence))
-	if !t.enter {
+	if t.in == nil {
 		return nil
 	}
 	t.Waiting("press Enter to go on")
 	pressed := make(chan struct{})
 	go func() {
-		bufio.NewReader(os.Stdin).ReadString('\n')
+		bufio.NewReader(t.in).ReadString('\n')
 		close(pressed)
 	}()
 	select {

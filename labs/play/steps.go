@@ -1,6 +1,7 @@
 package play
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -96,7 +96,9 @@ func (p *Play) show(c *call) error {
 func readable(value ref.Val) string {
 	if object, is := value.(traits.Mapper); is {
 		if native, err := object.ConvertToNative(reflect.TypeFor[*structpb.Value]()); err == nil {
-			return protojson.Format(native.(*structpb.Value))
+			if text, err := json.MarshalIndent(native.(*structpb.Value).AsInterface(), "", "  "); err == nil {
+				return string(text)
+			}
 		}
 	}
 	if converted := value.ConvertToType(types.StringType); !types.IsError(converted) {
