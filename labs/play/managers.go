@@ -180,7 +180,8 @@ func (p *Play) start(c *call) error {
 		}
 		flags = append(flags, flag)
 	}
-	p.Narrator.Say(fmt.Sprintf("$ %s … %s    # %s", p.Manager.Name, shellescape.QuoteCommand(c.args[1:]), name))
+	command := append([]string{p.Manager.Name, "…"}, c.args[1:]...)
+	p.Narrator.Say(fmt.Sprintf("$ %s    # %s", shellescape.QuoteCommand(command), name))
 	m, err := p.run(controllers, flags...)
 	if err != nil {
 		return err

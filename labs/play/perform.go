@@ -40,6 +40,7 @@ func (s *Setting) Perform(ctx context.Context, script *Script, variables ...stri
 	}
 	switch {
 	case h.failed && ctx.Err() != nil:
+		narrator.Say(errInterrupted.Error())
 		return "", errInterrupted
 	case h.failed:
 		why := h.why // at the end of the script
