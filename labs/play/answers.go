@@ -101,7 +101,7 @@ func (p *Play) token(account string) (string, error) {
 	if token := p.tokens[account]; token != "" {
 		return token, nil
 	}
-	accounts := kubernetes.NewForConfigOrDie(p.Cluster.RESTConfig(cluster.Admin)).CoreV1().ServiceAccounts(cmp.Or(p.namespace, metav1.NamespaceDefault))
+	accounts := kubernetes.NewForConfigOrDie(p.config).CoreV1().ServiceAccounts(cmp.Or(p.namespace, metav1.NamespaceDefault))
 	token, err := accounts.CreateToken(p.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("ask for a token of ServiceAccount %s: %w", account, err)
@@ -116,7 +116,7 @@ func (p *Play) bearer(c *call) error {
 	if err != nil {
 		return err
 	}
-	client := kubernetes.NewForConfigOrDie(p.Cluster.RESTConfig(cluster.Admin)).AuthenticationV1().TokenReviews()
+	client := kubernetes.NewForConfigOrDie(p.config).AuthenticationV1().TokenReviews()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: fmt.Sprint(token.Value())}}
 	review, err = client.Create(p.ctx, review, metav1.CreateOptions{})
 	if err != nil {

@@ -197,11 +197,7 @@ func (p *Play) logs() map[string]string {
 // created are the objects that have come since the last mark, by resource, each
 // as it was at first.
 func (p *Play) created() map[string]any {
-	r, err := p.recording()
-	if err != nil {
-		return map[string]any{"error": err.Error()}
-	}
-	changes, err := r.Changes()
+	changes, err := p.recordedChanges()
 	if err != nil {
 		return map[string]any{"error": err.Error()}
 	}

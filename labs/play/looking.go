@@ -62,12 +62,9 @@ func (p *Play) setMark(c *call) error {
 		p.mark, p.marked = 0, p.began
 		return nil
 	}
-	r, err := p.recording()
-	if err != nil {
-		return err
-	}
 	p.marked = time.Now()
-	p.mark, err = r.CatchUp(p.ctx)
+	mark, err := p.catchUp()
+	p.mark = mark
 	return err
 }
 

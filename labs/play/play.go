@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/history"
@@ -24,8 +25,10 @@ import (
 type Play struct {
 	*Setting
 	ctx        context.Context
+	config     *rest.Config // the admin's
 	client     dynamic.Interface
-	namespace  string                        // "" means all
+	namespace  string                        // where it looks; "" means all
+	own        string                        // the namespace that was created for it
 	work       string                        // the folder with the script's files
 	recorded   []schema.GroupVersionResource // of which every change is kept
 	memory     *memory
@@ -136,13 +139,27 @@ func (p *Play) changes() ([]history.Change, error) {
 	if p.client == nil {
 		return nil, nil
 	}
+	if _, err := p.catchUp(); err != nil {
+		return nil, err
+	}
+	return p.recordedChanges()
+}
+
+// catchUp waits until all that had happened when it was called is recorded. It
+// returns the version until which that is.
+func (p *Play) catchUp() (version uint64, err error) {
 	r, err := p.recording()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
 	defer cancel()
-	if _, err := r.CatchUp(ctx); err != nil {
+	return r.CatchUp(ctx)
+}
+
+func (p *Play) recordedChanges() ([]history.Change, error) {
+	r, err := p.recording()
+	if err != nil {
 		return nil, err
 	}
 	return r.Changes()
@@ -161,7 +178,11 @@ func (p *Play) poll(what string, done func(history.State) (bool, error)) error {
 	var now history.State
 	caughtUp := false
 	err := p.wait(what, func() (bool, error) {
-		changes, err := p.pollChanges(caughtUp)
+		look := p.changes
+		if caughtUp {
+			look = p.recordedChanges
+		}
+		changes, err := look()
 		if err != nil {
 			return false, err
 		}
@@ -195,15 +216,4 @@ func (p *Play) wait(what string, done func() (bool, error)) error {
 		return errInterrupted
 	}
 	return err
-}
-
-func (p *Play) pollChanges(caughtUp bool) ([]history.Change, error) {
-	if !caughtUp {
-		return p.changes()
-	}
-	r, err := p.recording()
-	if err != nil {
-		return nil, err
-	}
-	return r.Changes()
 }

@@ -1,8 +1,10 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/history"
@@ -112,9 +115,10 @@ func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env
 	if s.Cluster == nil {
 		return nil
 	}
-	config := s.Cluster.RESTConfig(cluster.Admin)
-	config.UserAgent = "play"
-	if p.client, err = dynamic.NewForConfig(config); err != nil {
+	if p.config, err = p.answeredInTime(); err != nil {
+		return err
+	}
+	if p.client, err = dynamic.NewForConfig(p.config); err != nil {
 		return err
 	}
 	ca, err := os.ReadFile(s.Cluster.RootCAFile())
@@ -126,18 +130,34 @@ func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env
 	if !s.LoopsRun {
 		return nil
 	}
-	if p.namespace, err = createNamespace(ctx, kubernetes.NewForConfigOrDie(config), filepath.Base(env.WorkDir)); err != nil {
+	if p.namespace, err = createNamespace(ctx, kubernetes.NewForConfigOrDie(p.config), filepath.Base(env.WorkDir)); err != nil {
 		return err
 	}
-	env.Setenv("NS", p.namespace)
+	p.own = p.namespace
+	env.Setenv("NS", p.own)
 	return p.awaitNamespace()
+}
+
+// answeredInTime is how the API server is talked to. An answer has to begin in
+// time, as it does not while that is frozen; a watch goes on for as long as it
+// takes.
+func (s *Setting) answeredInTime() (*rest.Config, error) {
+	config := s.Cluster.RESTConfig(cluster.Admin)
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = "play"
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, ResponseHeaderTimeout: s.Patience}
+	return config, nil
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 func createNamespace(ctx context.Context, client kubernetes.Interface, script string) (string, error) {
-	name := strings.TrimPrefix(script, "script-")
-	prefix := strings.Trim(notInNames.ReplaceAllString(name[:min(len(name), 40)], "-"), "-") + "-"
+	name := strings.ToLower(strings.TrimPrefix(script, "script-"))
+	prefix := cmp.Or(strings.Trim(notInNames.ReplaceAllString(name[:min(len(name), 40)], "-"), "-"), "script") + "-"
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
 	created, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	if err != nil {
@@ -146,9 +166,9 @@ func createNamespace(ctx context.Context, client kubernetes.Interface, script st
 	return created.Name, nil
 }
 
-// tearDown ends the last step, and stops what the script has started. Where other scripts go on in the
-// cluster it deletes what runs in the namespace, owners first. The namespace
-// stays: no loop that would remove it runs.
+// tearDown ends the last step, and stops what the script has started. Where other
+// scripts go on in the cluster it deletes what runs in the script's namespace,
+// owners first. The namespace stays: no loop that would remove it runs.
 func (p *Play) tearDown(stop func()) {
 	var err error
 	if !p.t.Failed() && !p.t.Skipped() {
@@ -162,6 +182,7 @@ func (p *Play) tearDown(stop func()) {
 	if p.Keep && p.ctx.Err() == nil {
 		p.stayUp(err)
 	}
+	interrupted := p.ctx.Err() != nil // then the cluster ends, too
 	p.endManagers()
 	p.closeProxies()
 	for _, d := range p.doors {
@@ -172,13 +193,13 @@ func (p *Play) tearDown(stop func()) {
 	for _, r := range p.memory.recordings {
 		r.Wait()
 	}
-	if !p.LoopsRun || p.client == nil {
+	if !p.LoopsRun || p.client == nil || interrupted {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
 	defer cancel()
 	for _, kind := range []string{"deployment", "replicaset", "replicationcontroller", "pod"} {
-		client := p.client.Resource(kindOf[kind]).Namespace(p.namespace)
+		client := p.client.Resource(kindOf[kind]).Namespace(p.own)
 		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), PropagationPolicy: new(metav1.DeletePropagationBackground)}
 		// What is left behind harms nobody: the cluster ends with the last script.
 		_ = client.DeleteCollection(ctx, now, metav1.ListOptions{})

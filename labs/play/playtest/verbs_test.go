@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/play"
 	"github.com/kcm-book/kcm-book/labs/play/playtest"
 )
@@ -197,4 +200,18 @@ func TestAScriptThatIsNotForTheSettingSaysWhy(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, why, "not today")
 	}
+}
+
+func TestAScriptLeavesNothingInItsNamespaceWhereverItLooksInTheEnd(t *testing.T) {
+	t.Parallel()
+	_, told, err := perform(t.Context(), t, "create nothing.yaml", "await replicaset/nothing true", "say $NS", "look default")
+	require.NoError(t, err, told)
+	namespace := strings.TrimSpace(strings.Split(told, "\n")[2])
+	client, err := kubernetes.NewForConfig(setting.Cluster.RESTConfig(cluster.Admin))
+	require.NoError(t, err)
+	_, err = client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	require.NoError(t, err)
+	left, err := client.AppsV1().ReplicaSets(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, left.Items)
 }
