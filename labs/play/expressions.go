@@ -1,21 +1,17 @@
 package play
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -94,7 +90,8 @@ func compile(source string) (*expression, error) {
 	ast, issues := language.Compile(source)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
-		return nil, &expressionError{source, first.Message, first.Location.Column()}
+		message := strings.TrimSuffix(first.Message, " (in container '')")
+		return nil, &expressionError{source, message, max(0, first.Location.Column())} // nothing is nowhere
 	}
 	program, err := language.Program(ast)
 	if err != nil {
@@ -133,7 +130,7 @@ func (p *Play) activation(state history.State, self, oldSelf *unstructured.Unstr
 	seen := map[string]any{
 		"vars": p.vars, "now": time.Now(), "logs": func() any { return p.logs() }, "visits": func() any { return p.visits() },
 		"requests": func() any { return p.requests() }, "created": func() any { return p.created() },
-		"stdout": func() any { return p.script.ReadFile("stdout") }, "stderr": func() any { return p.script.ReadFile("stderr") },
+		"stdout": p.stdout, "stderr": p.stderr,
 	}
 	if self != nil {
 		seen["self"] = p.view(self)
@@ -158,12 +155,12 @@ func (p *Play) activation(state history.State, self, oldSelf *unstructured.Unstr
 // view is withDefaults, once for each version of an object: those that look
 // back see it in many states.
 func (p *Play) view(object *unstructured.Unstructured) map[string]any {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen, ok := p.views[object]
+	p.memory.mu.Lock()
+	defer p.memory.mu.Unlock()
+	seen, ok := p.memory.views[object]
 	if !ok {
 		seen = withDefaults(object)
-		p.views[object] = seen
+		p.memory.views[object] = seen
 	}
 	return seen
 }
@@ -200,17 +197,17 @@ func (p *Play) logs() map[string]string {
 // created are the objects that have come since the last mark, by resource, each
 // as it was at first.
 func (p *Play) created() map[string]any {
+	changes, err := p.recordedChanges()
+	if err != nil {
+		return map[string]any{"error": err.Error()}
+	}
+	return p.createdIn(changes)
+}
+
+func (p *Play) createdIn(changes []history.Change) map[string]any {
 	created := map[string][]any{}
 	for _, resource := range p.recorded {
 		created[resource.Resource] = []any{}
-	}
-	r, err := p.recording()
-	if err != nil {
-		return map[string]any{"error": err.Error()}
-	}
-	changes, err := r.Changes()
-	if err != nil {
-		return map[string]any{"error": err.Error()}
 	}
 	for _, change := range changes {
 		if change.Type == watch.Added && change.Version > p.mark && !isWitness(change.Object) {
@@ -251,134 +248,6 @@ func orDefault(object, defaults map[string]any) {
 	}
 }
 
-// native returns a CEL value as unstructured Go.
-func native(value ref.Val) map[string]any {
-	object, _ := value.Value().(map[string]any)
-	return object
-}
-
-func image(object ref.Val) ref.Val { return types.String(firstImage(native(object))) }
-
-// firstImage is that of the first container, of a pod or of a template.
-func firstImage(object map[string]any) string {
-	path := []string{"spec", "containers"}
-	if _, ok, _ := unstructured.NestedMap(object, "spec", "template"); ok {
-		path = []string{"spec", "template", "spec", "containers"}
-	}
-	containers, _, _ := unstructured.NestedSlice(object, path...)
-	if len(containers) == 0 {
-		return ""
-	}
-	name, _, _ := unstructured.NestedString(containers[0].(map[string]any), "image")
-	return name
-}
-
-func owner(object ref.Val) ref.Val {
-	for _, ref := range (&unstructured.Unstructured{Object: native(object)}).GetOwnerReferences() {
-		if ref.Controller != nil && *ref.Controller {
-			return types.String(ref.Kind + "/" + ref.Name)
-		}
-	}
-	return types.String("")
-}
-
-func revision(object ref.Val) ref.Val {
-	text, _, _ := unstructured.NestedString(native(object), "metadata", "annotations", "deployment.kubernetes.io/revision")
-	if text == "" {
-		return types.Int(0)
-	}
-	return types.String(text).ConvertToType(types.IntType)
-}
-
-func ready(pod ref.Val) ref.Val {
-	return types.Bool(!beingDeleted(pod) && conditionOf(native(pod), "Ready")["status"] == "True")
-}
-
-// active tells whether a pod counts for its owner: it has not ended for good, and
-// nobody has asked for its end.
-func active(pod ref.Val) ref.Val {
-	return types.Bool(!beingDeleted(pod) && ended(pod) == types.False)
-}
-
-func beingDeleted(object ref.Val) bool {
-	_, deleted, _ := unstructured.NestedString(native(object), "metadata", "deletionTimestamp")
-	return deleted
-}
-
-// rolledOut asks what kubectl rollout status asks, and that all pods of the new
-// version are available.
-func rolledOut(deployment ref.Val) ref.Val {
-	number := func(path ...string) int64 {
-		n, _, _ := unstructured.NestedInt64(native(deployment), path...)
-		return n
-	}
-	wanted := number("spec", "replicas")
-	return types.Bool(number("status", "observedGeneration") >= number("metadata", "generation") &&
-		number("status", "updatedReplicas") == wanted && number("status", "replicas") == wanted && number("status", "availableReplicas") == wanted)
-}
-
-func ended(pod ref.Val) ref.Val {
-	phase, _, _ := unstructured.NestedString(native(pod), "status", "phase")
-	return types.Bool(phase == "Succeeded" || phase == "Failed")
-}
-
-func condition(object, kind ref.Val) ref.Val {
-	return types.DefaultTypeAdapter.NativeToValue(conditionOf(native(object), string(kind.(types.String))))
-}
-
-func conditionOf(object map[string]any, kind string) map[string]any {
-	conditions, _, _ := unstructured.NestedSlice(object, "status", "conditions")
-	for _, c := range conditions {
-		if c := c.(map[string]any); c["type"] == kind {
-			orDefault(c, map[string]any{"reason": "", "message": ""})
-			return c
-		}
-	}
-	return map[string]any{"type": kind, "status": "", "reason": "", "message": ""}
-}
-
-func sum(list ref.Val) ref.Val {
-	total := types.Int(0)
-	for it := list.(traits.Lister).Iterator(); it.HasNext() == types.True; {
-		n, ok := it.Next().(types.Int)
-		if !ok {
-			return types.NewErr("sum: not a whole number")
-		}
-		total += n
-	}
-	return total
-}
-
-// metric returns a figure from what /metrics says, or 0 where it is not there.
-func metric(text, name ref.Val) ref.Val {
-	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(string(name.(types.String))) + ` (.+)$`).FindStringSubmatch(string(text.(types.String)))
-	if found == nil {
-		return types.Double(0)
-	}
-	value, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		return types.NewErr("metric: %v", err)
-	}
-	return types.Double(value)
-}
-
-// jsonPart returns a part of a JSON Web Token.
-func jsonPart(token ref.Val, number int) ref.Val {
-	parts := strings.Split(string(token.(types.String)), ".")
-	if len(parts) != 3 {
-		return types.NewErr("a token has three parts, and this has %d", len(parts))
-	}
-	decoded, err := base64.RawURLEncoding.DecodeString(parts[number])
-	if err != nil {
-		return types.NewErr("part %d of a token: %v", number, err)
-	}
-	var part map[string]any
-	if err := json.Unmarshal(decoded, &part); err != nil {
-		return types.NewErr("part %d of a token: %v", number, err)
-	}
-	return types.DefaultTypeAdapter.NativeToValue(part)
-}
-
 // describe shows a state to somebody who wonders why a scenario fails.
 func describe(state history.State) string {
 	var lines []string
@@ -388,10 +257,11 @@ func describe(state history.State) string {
 			switch resource {
 			case "deployments", "replicasets", "replicationcontrollers":
 				replicas, _, _ := unstructured.NestedInt64(o, "spec", "replicas")
-				lines = append(lines, fmt.Sprintf("%s/%s generation %d spec.replicas %d status %v annotations %v", object.GetKind(), object.GetName(), object.GetGeneration(), replicas, o["status"], object.GetAnnotations()))
+				status, _ := json.Marshal(object.Object["status"]) // it came as JSON
+				lines = append(lines, fmt.Sprintf("%s/%s generation %d spec.replicas %d status %s annotations %v", object.GetKind(), object.GetName(), object.GetGeneration(), replicas, status, object.GetAnnotations()))
 			case "pods":
-				status, _ := o["status"].(map[string]any)
-				lines = append(lines, fmt.Sprintf("Pod/%s %v %v ready=%v deletion=%v", object.GetName(), image(types.DefaultTypeAdapter.NativeToValue(o)), status["phase"], conditionOf(o, "Ready")["status"], object.GetDeletionTimestamp()))
+				phase := field(object, "status", "phase")
+				lines = append(lines, fmt.Sprintf("Pod/%s %s %s ready=%v deletion=%v", object.GetName(), firstImage(o), phase, conditionOf(o, "Ready")["status"], object.GetDeletionTimestamp()))
 			case "events":
 				lines = append(lines, fmt.Sprintf("Event %v %v: %v", o["type"], o["reason"], o["message"]))
 			default:

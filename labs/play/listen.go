@@ -1,14 +1,13 @@
 package play
 
 import (
-	"fmt"
-	"slices"
-	"time"
-
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/kcm-book/kcm-book/labs/await"
 )
@@ -21,6 +20,9 @@ type door struct {
 }
 
 func (p *Play) listen(c *call) error {
+	if p.doors[c.args[0]] != nil {
+		return fmt.Errorf("%s is listened at already", c.args[0])
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -52,7 +54,7 @@ func (d *door) accept() {
 func (p *Play) visits() map[string]int {
 	counts := map[string]int{}
 	for name, d := range p.doors {
-		before, err := d.before(p.ctx)
+		before, err := d.before(p.ctx, p.Patience)
 		if err != nil {
 			before = -1
 		}
@@ -61,13 +63,13 @@ func (p *Play) visits() map[string]int {
 	return counts
 }
 
-func (d *door) before(ctx context.Context) (count int, err error) {
+func (d *door) before(ctx context.Context, patience time.Duration) (count int, err error) {
 	us, err := net.Dial("tcp", d.Addr().String())
 	if err != nil {
 		return 0, err
 	}
 	defer us.Close()
-	err = await.Until(ctx, time.Millisecond, patience(), "we are let in", func(context.Context) error {
+	err = await.Until(ctx, time.Millisecond, patience, "we are let in", func(context.Context) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if count = slices.Index(d.accepted, us.LocalAddr().String()); count < 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ func (p *Play) event(c *call) error {
 	}
 	wanted := 1
 	if len(c.args) == 6 {
-		if wanted, err = strconv.Atoi(c.args[5]); err != nil {
+		if wanted, err = count(c.args[5]); err != nil {
 			return err
 		}
 	}
@@ -63,12 +62,9 @@ func (p *Play) setMark(c *call) error {
 		p.mark, p.marked = 0, p.began
 		return nil
 	}
-	r, err := p.recording()
-	if err != nil {
-		return err
-	}
 	p.marked = time.Now()
-	p.mark, err = r.CatchUp(p.ctx)
+	mark, err := p.catchUp()
+	p.mark = mark
 	return err
 }
 

@@ -2,12 +2,9 @@ package play
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,80 +15,10 @@ import (
 	"syscall"
 
 	"al.essio.dev/pkg/shellescape"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/process"
 )
-
-// Manager is a controller manager that scripts can start: kcm or the original.
-type Manager struct {
-	// Name is the name of its program.
-	Name string
-	// Reference tells that it is the original.
-	Reference bool
-	// Loops are the controllers that take part. The original runs no others.
-	Loops []string
-
-	byItself  func(ctx context.Context, args ...string) *exec.Cmd
-	onCluster func(flags ...string) *exec.Cmd
-	pod       func(context.Context) (*cluster.StaticPod, error)
-}
-
-// KCM is a program that is kcm, on a cluster, or on none if c is nil. Earlier
-// chapters' do not know all flags, so it is asked which it has, and for its
-// controllers. Variables are added to its environment.
-func KCM(ctx context.Context, c *cluster.Cluster, program string, variables ...string) (*Manager, error) {
-	m := &Manager{Name: "kcm"}
-	m.byItself = func(ctx context.Context, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, program, args...)
-		cmd.Env = append(os.Environ(), variables...)
-		return cmd
-	}
-	help, err := m.byItself(ctx, "--help").Output()
-	if err != nil {
-		return nil, fmt.Errorf("run %s --help: %w", program, err)
-	}
-	if found := regexp.MustCompile(`All controllers: (.*)`).FindSubmatch(help); found != nil {
-		m.Loops = strings.Split(string(found[1]), ", ")
-	}
-	m.onCluster = func(flags ...string) *exec.Cmd {
-		all := append(cluster.ManagerFlags(c, cluster.KCM), "--use-service-account-credentials=true", "--bind-address=127.0.0.1")
-		all = slices.DeleteFunc(all, func(flag string) bool {
-			name, _, _ := strings.Cut(flag, "=")
-			return !bytes.Contains(help, []byte(" "+name+" "))
-		})
-		cmd := m.byItself(context.Background(), append(all, flags...)...)
-		cmd.SysProcAttr = endingWithUs()
-		return cmd
-	}
-	return m, nil
-}
-
-// InPod has the kubelet of a kind cluster run the kcm of the module in dir as a
-// static pod, with the flags that kubeadm gives the original, and no others.
-func (m *Manager) InPod(c *cluster.Cluster, dir string) {
-	m.pod = func(ctx context.Context) (*cluster.StaticPod, error) { return cluster.RunStaticPod(ctx, c, dir) }
-}
-
-// Original is the original kube-controller-manager on a cluster, or on none if c
-// is nil.
-func Original(ctx context.Context, c *cluster.Cluster, loops []string) (*Manager, error) {
-	binary, err := cluster.Binary(ctx, os.Stderr)
-	if err != nil {
-		return nil, err
-	}
-	return &Manager{
-		Name: "kube-controller-manager", Reference: true, Loops: loops,
-		byItself: func(ctx context.Context, args ...string) *exec.Cmd {
-			return exec.CommandContext(ctx, binary, append([]string{"kube-controller-manager"}, args...)...)
-		},
-		onCluster: func(flags ...string) *exec.Cmd { return c.Reference(context.Background(), flags...) },
-	}, nil
-}
 
 // manager is one that was started.
 type manager struct {
@@ -113,37 +40,6 @@ func (m *manager) said() string {
 		return fmt.Sprintf("the log of pod %s cannot be read: %v", m.pod.Name, err)
 	}
 	return log
-}
-
-// RunLoops runs all loops with one manager, until stop is called. It is an error
-// of stop if the manager has ended before. Log is what it has said.
-func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
-	p, err := s.run(s.Manager.Loops, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000")
-	if err != nil {
-		return nil, nil, err
-	}
-	s.LoopsRun = true
-	return p.Log, func() error {
-		if !p.Running() {
-			return errors.New("the controller manager has ended while scripts were played")
-		}
-		p.Kill()
-		return nil
-	}, nil
-}
-
-// run starts a manager with a choice of controllers.
-func (s *Setting) run(controllers []string, flags ...string) (*manager, error) {
-	port, err := process.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	own := []string{"--secure-port=" + port}
-	if len(controllers) > 0 {
-		own = append(own, "--controllers="+strings.Join(controllers, ","))
-	}
-	p, err := process.Start(s.Manager.onCluster(append(own, flags...)...))
-	return &manager{port: port, Process: p}, err
 }
 
 // takesOverSoon are flags with which a replica takes over soon after the leader
@@ -180,7 +76,8 @@ func (p *Play) start(c *call) error {
 		}
 		flags = append(flags, flag)
 	}
-	p.Narrator.Say(fmt.Sprintf("$ %s … %s    # %s", p.Manager.Name, shellescape.QuoteCommand(c.args[1:]), name))
+	command := append([]string{p.Manager.Name, "…"}, c.args[1:]...)
+	p.Narrator.Say(fmt.Sprintf("$ %s    # %s", shellescape.QuoteCommand(command), name))
 	m, err := p.run(controllers, flags...)
 	if err != nil {
 		return err
@@ -226,6 +123,15 @@ func (p *Play) manager(name string) (*manager, error) {
 	return nil, fmt.Errorf("no manager %s was started", name)
 }
 
+// process is a manager that is one, and no static pod.
+func (p *Play) process(name string) (*manager, error) {
+	m, err := p.manager(name)
+	if err == nil && m.pod != nil {
+		err = fmt.Errorf("%s is a static pod, and no process of ours: write \"only process\" before this", name)
+	}
+	return m, err
+}
+
 var signals = map[string]syscall.Signal{
 	"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
 }
@@ -244,7 +150,7 @@ func (p *Play) signal(c *call) error {
 	if component := cluster.Component(c.args[0]); slices.Contains(components, component) {
 		return p.signalComponent(component, c.args[1])
 	}
-	m, err := p.manager(c.args[0])
+	m, err := p.process(c.args[0])
 	if err != nil {
 		return err
 	}
@@ -307,7 +213,11 @@ func (p *Play) waitFor(m *manager, what string, done func() (bool, error)) error
 }
 
 func (p *Play) exits(c *call) error {
-	m, err := p.manager(c.args[0])
+	m, err := p.process(c.args[0])
+	if err != nil {
+		return err
+	}
+	wanted, err := code(c.args[1])
 	if err != nil {
 		return err
 	}
@@ -315,10 +225,19 @@ func (p *Play) exits(c *call) error {
 	if err != nil {
 		return err
 	}
-	if code := m.Cmd.ProcessState.ExitCode(); fmt.Sprint(code) != c.args[1] {
+	if code := m.Cmd.ProcessState.ExitCode(); code != wanted {
 		return fmt.Errorf("%s has ended with exit code %d; its log ends:\n%s", c.args[0], code, process.LastLines(m.said(), 20))
 	}
 	return nil
+}
+
+// code is an exit code or that of an answer.
+func code(arg string) (int, error) {
+	code, err := strconv.Atoi(arg)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a code", arg)
+	}
+	return code, nil
 }
 
 // end asks a manager to stop. kcm ends with 0 when all its loops have stopped;
@@ -340,7 +259,7 @@ const longestOutput = 30
 // runManager runs the manager until it ends, somewhere that is not a pod.
 func (p *Play) runManager(c *call) error {
 	p.Narrator.Say("$ " + p.Manager.Name + " " + shellescape.QuoteCommand(c.args))
-	ctx, cancel := context.WithTimeout(p.ctx, patience())
+	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
 	defer cancel()
 	cmd := p.Manager.byItself(ctx, c.args...)
 	cmd.Dir = p.Dir
@@ -357,7 +276,7 @@ func (p *Play) runManager(c *call) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("it has not ended by itself in %v", patience())
+		return fmt.Errorf("it has not ended by itself in %v", p.Patience)
 	}
 	said := strings.Split(strings.TrimSpace(stdout.String()+stderr.String()), "\n")
 	if more := len(said) - longestOutput; more > 0 {
@@ -369,117 +288,5 @@ func (p *Play) runManager(c *call) error {
 	if wanted := map[bool]int{true: 1}[c.not]; code != wanted {
 		return fmt.Errorf("it has ended with exit code %d, and not with %d", code, wanted)
 	}
-	return nil
-}
-
-func (p *Play) get(c *call) error {
-	m, err := p.manager(c.args[0])
-	if err != nil {
-		return err
-	}
-	wanted, content := http.StatusOK, regexp.MustCompile("")
-	if len(c.args) >= 4 {
-		if wanted, err = strconv.Atoi(c.args[3]); err != nil {
-			return err
-		}
-	}
-	if len(c.args) == 5 {
-		if content, err = regexp.Compile("(?m)" + c.args[4]); err != nil {
-			return err
-		}
-	}
-	client, err := p.clientOf(c.args[1])
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
-	var body []byte
-	what := fmt.Sprintf("%s answers %s to %s with %d", c.args[0], c.args[2], c.args[1], wanted)
-	err = p.waitFor(m, what, func() (bool, error) {
-		request, err := http.NewRequestWithContext(p.ctx, http.MethodGet, "https://127.0.0.1:"+m.port+c.args[2], nil)
-		if err != nil {
-			return false, err
-		}
-		response, err := client.Do(request)
-		if wanted == 0 && errors.Is(err, syscall.ECONNREFUSED) {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		defer response.Body.Close()
-		if body, err = io.ReadAll(response.Body); err != nil {
-			return false, err
-		}
-		return response.StatusCode == wanted && content.Match(body), fmt.Errorf("%s: %s", response.Status, body)
-	})
-	if !c.meanwhile {
-		c.Stdout().Write(body)
-	}
-	return err
-}
-
-// clientOf returns a client with the credentials of a user: admin, account (the
-// default ServiceAccount), account/NAME, forger (who has made up a token; each
-// forger/NAME another one) or anonymous.
-func (p *Play) clientOf(user string) (*http.Client, error) {
-	config := &rest.Config{}
-	kind, name, _ := strings.Cut(user, "/")
-	switch kind {
-	case "admin":
-		config = p.Cluster.RESTConfig(cluster.Admin)
-	case "account":
-		token, err := p.token(name)
-		if err != nil {
-			return nil, err
-		}
-		config.BearerToken = token
-	case "forger":
-		config.BearerToken = "made-up" + name
-	case "anonymous":
-	default:
-		return nil, fmt.Errorf("unknown user %s: use admin, account, account/NAME, forger, forger/NAME or anonymous", user)
-	}
-	// The manager has made its certificate itself.
-	config.TLSClientConfig.Insecure = true
-	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
-	config.Timeout = patience()
-	return rest.HTTPClientFor(config)
-}
-
-// token returns the token of a ServiceAccount, each time the same.
-func (p *Play) token(account string) (string, error) {
-	if account == "" {
-		account = "default"
-	}
-	if token := p.tokens[account]; token != "" {
-		return token, nil
-	}
-	accounts := kubernetes.NewForConfigOrDie(p.Cluster.RESTConfig(cluster.Admin)).CoreV1().ServiceAccounts(cmp.Or(p.namespace, metav1.NamespaceDefault))
-	token, err := accounts.CreateToken(p.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("ask for a token of ServiceAccount %s: %w", account, err)
-	}
-	p.tokens[account] = token.Status.Token
-	return token.Status.Token, nil
-}
-
-// bearer asks the API server who has a token.
-func (p *Play) bearer(c *call) error {
-	token, err := p.valueOf(c.args[:1])
-	if err != nil {
-		return err
-	}
-	client := kubernetes.NewForConfigOrDie(p.Cluster.RESTConfig(cluster.Admin)).AuthenticationV1().TokenReviews()
-	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: fmt.Sprint(token.Value())}}
-	review, err = client.Create(p.ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("review a token: %w", err)
-	}
-	name := review.Status.User.Username
-	if name != c.args[1] {
-		return fmt.Errorf("the bearer is %q, and not %q", name, c.args[1])
-	}
-	p.Narrator.Say(fmt.Sprintf("the API server takes the bearer of %s for %q", c.args[0], name))
 	return nil
 }

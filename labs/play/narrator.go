@@ -22,7 +22,8 @@ type Narrator interface {
 	// Step begins a step. It may wait until somebody wants to go on, and is an
 	// error if ctx ends meanwhile.
 	Step(ctx context.Context, number int, sentence string) error
-	// Skipped tells why the rest of the step is left out.
+	// Skipped tells why the rest of the step is left out, or of a script without
+	// steps.
 	Skipped(why string)
 	// Say tells something of any number of lines.
 	Say(text string)
@@ -30,7 +31,7 @@ type Narrator interface {
 	Waiting(what string)
 	// Did tells that a line was carried out.
 	Did(line string, took time.Duration)
-	// Passed and Failed end a step, or what belongs to none.
+	// Passed ends a step, and once more the script. Failed ends both.
 	Passed(took time.Duration)
 	Failed(took time.Duration, why string)
 }
@@ -52,18 +53,23 @@ type teller struct {
 	out io.Writer
 	// width is that of the terminal, or 0 where there is none.
 	width int
-	// enter tells that each step waits for the Enter key.
-	enter bool
+	// in is where each step waits for the Enter key, or nil.
+	in io.Reader
 
 	mu sync.Mutex
 	// transient is the length of the line that the next one overwrites.
 	transient int
+	// skipped tells that something was left out since the last step.
+	skipped bool
 }
 
 // NewTeller returns a narrator for a reader. If enter is true and somebody is at
 // the terminal, each step waits for the Enter key.
 func NewTeller(out io.Writer, enter bool) Narrator {
-	t := &teller{out: out, enter: enter && term.IsTerminal(int(os.Stdin.Fd()))}
+	t := &teller{out: out}
+	if enter && term.IsTerminal(int(os.Stdin.Fd())) {
+		t.in = os.Stdin
+	}
 	if file, is := out.(*os.File); is && term.IsTerminal(int(file.Fd())) {
 		t.width = 80
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
@@ -81,17 +87,45 @@ const (
 )
 
 func (t *teller) colour(code, text string) string {
-	if t.width == 0 || os.Getenv("NO_COLOR") != "" {
+	if code == "" || t.width == 0 || os.Getenv("NO_COLOR") != "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (t *teller) print(line string) {
+// print prints lines that begin with an indent. Where one does not fit into the
+// terminal, it goes on below, further in.
+func (t *teller) print(code, indent, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.erase()
-	fmt.Fprintln(t.out, line)
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		first := indent
+		for _, part := range t.wrap(line, indent) {
+			fmt.Fprintln(t.out, first+t.colour(code, part))
+			first = indent + hanging
+		}
+	}
+}
+
+const hanging = "    "
+
+// wrap cuts a line at spaces into parts that fit into the terminal.
+func (t *teller) wrap(line, indent string) []string {
+	var parts []string
+	rest, room := []rune(line), t.width-len(indent)
+	for t.width > 0 && len(rest) > max(room, 20) {
+		end := max(room, 20)
+		for end > 0 && rest[end] != ' ' {
+			end--
+		}
+		if end == 0 {
+			break // the terminal has to cut it somewhere
+		}
+		parts, rest = append(parts, string(rest[:end])), rest[end+1:]
+		room = t.width - len(indent+hanging)
+	}
+	return append(parts, string(rest))
 }
 
 // erase takes the transient line away. The lock is held.
@@ -115,17 +149,20 @@ func (t *teller) Waiting(what string) {
 	t.transient = len(line)
 }
 
-func (t *teller) Title(text string) { t.print("\n" + t.colour(bold, text)) }
+func (t *teller) Title(text string) {
+	t.print("", "", "")
+	t.print(bold, "", text)
+}
 
 func (t *teller) Step(ctx context.Context, number int, sentence string) error {
 	t.Title(fmt.Sprintf("%d. %s", number, sentence))
-	if !t.enter {
+	if t.in == nil {
 		return nil
 	}
 	t.Waiting("press Enter to go on")
 	pressed := make(chan struct{})
 	go func() {
-		bufio.NewReader(os.Stdin).ReadString('\n')
+		bufio.NewReader(t.in).ReadString('\n')
 		close(pressed)
 	}()
 	select {
@@ -136,11 +173,7 @@ func (t *teller) Step(ctx context.Context, number int, sentence string) error {
 	}
 }
 
-func (t *teller) Say(text string) {
-	for line := range strings.Lines(text) {
-		t.print("    " + strings.TrimRight(line, "\n"))
-	}
-}
+func (t *teller) Say(text string) { t.print("", "    ", text) }
 
 // longestLine is how much of a script's line is repeated.
 const longestLine = 140
@@ -152,19 +185,30 @@ func (t *teller) Did(line string, took time.Duration) {
 	if took >= 100*time.Millisecond {
 		line += fmt.Sprintf("    (%.1f s)", took.Seconds())
 	}
-	t.print("    " + t.colour(faint, line))
+	t.print(faint, "    ", line)
 }
 
 func (t *teller) Passed(took time.Duration) {
-	t.print("  " + t.colour(green, fmt.Sprintf("✓ %.1f s", took.Seconds())))
+	t.mu.Lock()
+	skipped := t.skipped
+	t.skipped = false
+	t.mu.Unlock()
+	if !skipped {
+		t.print(green, "  ", fmt.Sprintf("✓ %.1f s", took.Seconds()))
+	}
 }
 
 func (t *teller) Failed(took time.Duration, why string) {
-	t.print("  " + t.colour(red, fmt.Sprintf("✗ %.1f s", took.Seconds())))
+	t.print(red, "  ", fmt.Sprintf("✗ %.1f s", took.Seconds()))
 	t.Say(why)
 }
 
-func (t *teller) Skipped(why string) { t.print("  - left out, " + why) }
+func (t *teller) Skipped(why string) {
+	t.mu.Lock()
+	t.skipped = true
+	t.mu.Unlock()
+	t.print("", "  ", "- left out, "+why)
+}
 
 // recorder writes what happens as go test -json would: a line of JSON for each
 // step that begins and ends, and for what is said.
@@ -183,40 +227,57 @@ func NewRecorder(out io.Writer, play string) Narrator {
 	return &recorder{out: json.NewEncoder(out), play: play}
 }
 
+// write writes an action. The lock is held.
 func (r *recorder) write(action, output string, took time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.out.Encode(struct {
-		Time          time.Time
-		Action        string
-		Package, Test string
-		Elapsed       float64 `json:",omitempty"`
-		Output        string  `json:",omitempty"`
+		Time    time.Time
+		Action  string
+		Package string
+		Test    string  `json:",omitempty"`
+		Elapsed float64 `json:",omitempty"`
+		Output  string  `json:",omitempty"`
 	}{time.Now(), action, r.play, r.sentence, took.Seconds(), output})
 }
 
 func (r *recorder) Step(_ context.Context, _ int, sentence string) error {
-	r.sentence, r.skipped = sentence, false
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sentence = sentence
 	r.write("run", "", 0)
 	return nil
 }
 
-func (r *recorder) Say(text string) { r.write("output", text+"\n", 0) }
+func (r *recorder) Say(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.write("output", strings.TrimRight(text, "\n")+"\n", 0)
+}
 
 func (r *recorder) Skipped(why string) {
-	r.skipped = true
 	r.Say(why)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skipped = true
 }
 
 func (r *recorder) Passed(took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	action := "pass"
 	if r.skipped {
-		r.write("skip", "", took)
-		return
+		action = "skip"
 	}
-	r.write("pass", "", took)
+	r.write(action, "", took)
+	r.sentence, r.skipped = "", false
 }
 
 func (r *recorder) Failed(took time.Duration, why string) {
 	r.Say(why)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sentence != "" {
+		r.write("fail", "", took)
+	}
+	r.sentence = ""
 	r.write("fail", "", took)
 }

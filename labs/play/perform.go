@@ -13,61 +13,67 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// SkippedError is returned by [Setting.Perform] for a script that has said, or
-// had it said for it, that it is not for this setting.
-type SkippedError struct{ Why string }
-
-func (e *SkippedError) Error() string { return "left out: " + e.Why }
-
 // ErrFailed is returned by [Setting.Perform] for a script in which something was
 // not as it says. The narrator has told what.
 var ErrFailed = errors.New("the script has failed")
 
 // Perform plays a script from its beginning to its end, and tells the narrator.
-func (s *Setting) Perform(ctx context.Context, script *Script, variables ...string) error {
+// If the script has said that it is not for this setting, leftOut is why.
+func (s *Setting) Perform(ctx context.Context, script *Script, variables ...string) (leftOut string, err error) {
 	dir, err := os.MkdirTemp("", "play-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, filepath.Base(script.Path))
 	if err := os.WriteFile(file, script.without(s), 0o644); err != nil {
-		return err
+		return "", err
 	}
 	params := s.Params(ctx, script, variables...)
 	params.Files = []string{file}
 	h := &house{}
 	begin := time.Now()
 	testscript.RunT(h, params)
+	narrator := s.Narrator
+	if narrator == nil {
+		narrator = silent{}
+	}
 	switch {
-	case ctx.Err() != nil:
-		return errInterrupted
+	case h.failed && ctx.Err() != nil:
+		narrator.Say(errInterrupted.Error())
+		return "", errInterrupted
+	case h.failed:
+		why := h.why // at the end of the script
+		// Its log says at which line it failed.
+		if _, at, found := strings.Cut(h.log.String(), "FAIL: "+file); found {
+			why = strings.TrimSpace(script.Path + at)
+		}
+		narrator.Failed(time.Since(begin), why)
+		return "", ErrFailed
 	case h.skipped:
-		return &SkippedError{h.why}
-	case !h.failed:
-		return nil
+		narrator.Skipped(h.why)
+	case len(script.Steps) > 0:
+		narrator.Title("All steps")
 	}
-	// The last line of the log that begins so says at which line of the script it failed.
-	_, why, _ := strings.Cut(h.log.String(), "FAIL: "+file)
-	if s.Narrator != nil {
-		s.Narrator.Failed(time.Since(begin), strings.TrimSpace(script.Path+why))
-	}
-	return ErrFailed
+	narrator.Passed(time.Since(begin))
+	return h.why, nil
 }
 
 // house is where testscript plays, in place of a test.
 type house struct {
 	log             strings.Builder
 	failed, skipped bool
-	why             string
+	why             string // it was skipped, or was fatal
 }
 
 func (h *house) Log(args ...any) { fmt.Fprintln(&h.log, args...) }
 func (h *house) Verbose() bool   { return false }
 func (h *house) Parallel()       {}
+func (h *house) Failed() bool    { return h.failed }
+func (h *house) Skipped() bool   { return h.skipped }
 
 func (h *house) Fatal(args ...any) {
-	h.Log(args...)
+	h.why = fmt.Sprint(args...)
 	h.FailNow()
 }
 

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
 	"os"
@@ -52,6 +53,9 @@ func (p *Play) draw(c *call) error {
 	curves, end, err := p.sizes()
 	if err != nil {
 		return err
+	}
+	if len(curves) == 0 {
+		return errors.New("no ReplicaSet was to have pods")
 	}
 	const columns = 60
 	largest, width := 1, 0

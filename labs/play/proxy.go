@@ -38,7 +38,7 @@ var disturbances = map[string]func(p *Play, args []string) (func(next roundTripp
 func (p *Play) proxy(c *call) error {
 	disturbance := disturbances[c.args[1]]
 	if disturbance == nil {
-		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, or meddle COUNT and PATHs", c.args[1])
+		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, or meddle COUNT PATH, with any number of paths", c.args[1])
 	}
 	wrap, err := disturbance(p, c.args[2:])
 	if err != nil {
@@ -117,7 +117,7 @@ func meddle(p *Play, args []string) (func(roundTripper) roundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := kubernetes.NewForConfigOrDie(p.Cluster.RESTConfig(cluster.Admin)).CoreV1().RESTClient()
+	client := kubernetes.NewForConfigOrDie(p.config).CoreV1().RESTClient()
 	var mu sync.Mutex
 	updates := map[string]int{}
 	return func(next roundTripper) roundTripper {

@@ -32,7 +32,7 @@ func (p *Play) parseQuestion(args []string) (question, error) {
 
 func (q question) String() string {
 	if q.about != nil {
-		return q.about.source + " has " + q.expression.source
+		return q.about.source + ": " + q.expression.source
 	}
 	return q.expression.source
 }

@@ -7,12 +7,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
-	"sigs.k8s.io/yaml"
 )
 
 // Script is a script that was read and checked.
@@ -36,10 +33,20 @@ type line struct {
 // word is a part of a line between spaces.
 type word struct {
 	text string
-	// column is where its text begins, counted from 1 as editors do.
-	column int
+	// begin is the column where it begins, maybe with a quote, and columns are
+	// those of its characters, all counted from 1 as editors do.
+	begin   int
+	columns []int
 	// variable tells that it has a part that only running the script makes known.
 	variable bool
+}
+
+// column is that of a character of the word, counted from 0.
+func (w word) column(character int) int {
+	if character < len(w.columns) {
+		return w.columns[character]
+	}
+	return w.begin + character // an expression may end too early
 }
 
 // Mistake is one in a script.
@@ -81,6 +88,9 @@ func ReadScript(path string, manifests ...string) (*Script, error) {
 			s.Steps = append(s.Steps, texts(l.args))
 		}
 	}
+	if len(s.lines) == 0 && len(mistakes) == 0 {
+		return nil, fmt.Errorf("%s has no line with a verb; `make play` lists the verbs", path)
+	}
 	return s, errors.Join(mistakes...)
 }
 
@@ -113,36 +123,35 @@ func parseLine(text string) (line, error) {
 
 func split(text string) ([]word, error) {
 	var words []word
-	var current *word
-	quoted := 0 // the column of the quote that is open
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case quoted == 0 && (c == ' ' || c == '\t' || c == '\r' || c == '#'):
-			current = nil
-			if c == '#' {
-				return words, nil
-			}
+	inWord, quoted := false, 0 // the column of the quote that is open
+	characters := []rune(text)
+	for i := 0; i < len(characters); i++ {
+		c := characters[i]
+		if quoted == 0 && c == '#' {
+			break
+		}
+		if quoted == 0 && strings.ContainsRune(" \t\r", c) {
+			inWord = false
 			continue
-		case current == nil:
-			words = append(words, word{column: i + 1})
-			current = &words[len(words)-1]
 		}
-		switch {
-		case c != '\'':
-			current.text += string(c)
-			current.variable = current.variable || quoted == 0 && c == '$'
-		case quoted == 0:
-			quoted = i + 1
-			if current.text == "" {
-				current.column = i + 2
+		if !inWord {
+			words, inWord = append(words, word{begin: i + 1}), true
+		}
+		current := &words[len(words)-1]
+		if c == '\'' {
+			switch doubled := i+1 < len(characters) && characters[i+1] == '\''; {
+			case quoted == 0:
+				quoted = i + 1
+				continue
+			case !doubled:
+				quoted = 0
+				continue
 			}
-		case i+1 < len(text) && text[i+1] == '\'':
-			current.text += "'"
 			i++
-		default:
-			quoted = 0
 		}
+		current.text += string(c)
+		current.columns = append(current.columns, i+1)
+		current.variable = current.variable || quoted == 0 && c == '$'
 	}
 	if quoted > 0 {
 		return words, &Mistake{Column: quoted, Err: errors.New("this quote is not closed; within quotes, two of them stand for one")}
@@ -158,7 +167,7 @@ func (s *Script) checkLine(l line, manifests []string) error {
 	for _, c := range l.conditions {
 		name := strings.TrimPrefix(strings.Trim(c.text, "[]"), "!")
 		if !slices.Contains(conditions, name) {
-			return &Mistake{Column: c.column, Err: fmt.Errorf("unknown condition %s; there are %s", c.text, strings.Join(conditions, ", "))}
+			return &Mistake{Column: c.begin, Err: fmt.Errorf("unknown condition %s; there are %s", c.text, strings.Join(conditions, ", "))}
 		}
 	}
 	v := verbNamed(l.verb.text)
@@ -166,7 +175,7 @@ func (s *Script) checkLine(l line, manifests []string) error {
 		if slices.Contains(builtin, l.verb.text) {
 			return nil
 		}
-		return &Mistake{Column: l.verb.column, Err: unknownVerb(l.verb.text)}
+		return &Mistake{Column: l.verb.begin, Err: unknownVerb(l.verb.text)}
 	}
 	args := make([]string, len(l.args))
 	for i, w := range l.args {
@@ -174,55 +183,57 @@ func (s *Script) checkLine(l line, manifests []string) error {
 	}
 	found, err := v.check(l.not, args)
 	if err != nil {
-		return &Mistake{Column: l.verb.column, Err: err}
-	}
-	if at := slices.IndexFunc(found, func(p parameter) bool { return p.kind == "VERB" }); at >= 0 {
-		nested := line{verb: l.args[at], args: l.args[at+1:]}
-		if err := repeatable(l.verb.text, nested.verb.text); err != nil {
-			return &Mistake{Column: nested.verb.column, Err: err}
-		}
-		if err := s.checkLine(nested, manifests); err != nil {
-			return err
-		}
+		return &Mistake{Column: l.verb.begin, Err: err}
 	}
 	for i, w := range l.args {
-		check := kinds[found[i].kind]
-		if check == nil || w.variable {
-			continue
-		}
-		if err := check(w.text); err != nil {
-			column := w.column
-			if at := (*expressionError)(nil); errors.As(err, &at) {
-				column += at.column
+		if found[i].kind == "VERB" {
+			nested := line{verb: w, args: l.args[i+1:]}
+			if err := repeatable(l.verb.text, nested.verb.text); err != nil {
+				return &Mistake{Column: nested.verb.begin, Err: err}
 			}
-			return &Mistake{Column: column, Err: err}
+			return s.checkLine(nested, manifests)
 		}
-	}
-	if file := slices.IndexFunc(found, func(p parameter) bool { return p.kind == "FILE" }); file >= 0 && !l.args[file].variable {
-		return s.checkFile(l.args[file], manifests)
+		if err := s.checkArgument(found[i].kind, w, manifests); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func unknownVerb(name string) error {
-	var all []string
-	for _, v := range verbs {
-		all = append(all, v.name)
+func (s *Script) checkArgument(kind string, w word, manifests []string) error {
+	check := kinds[kind]
+	if kind == "FILE" {
+		check = func(name string) error { return s.checkFile(name, manifests) }
 	}
-	return fmt.Errorf("there is no verb %s; there are %s", name, strings.Join(append(all, builtin...), ", "))
+	if check == nil || w.variable {
+		return nil
+	}
+	err := check(w.text)
+	if err == nil {
+		return nil
+	}
+	column := w.column(0)
+	if at := (*expressionError)(nil); errors.As(err, &at) {
+		column = w.column(at.column)
+	}
+	return &Mistake{Column: column, Err: err}
 }
 
-func (s *Script) checkFile(w word, manifests []string) error {
-	has := func(f txtar.File) bool { return f.Name == w.text }
+func unknownVerb(name string) error {
+	return fmt.Errorf("there is no verb %s; `make play` lists those that there are", name)
+}
+
+func (s *Script) checkFile(name string, manifests []string) error {
+	has := func(f txtar.File) bool { return f.Name == name }
 	if slices.ContainsFunc(s.archive.Files, has) {
 		return nil
 	}
 	for _, dir := range manifests {
-		if _, err := os.Stat(filepath.Join(dir, w.text)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return nil
 		}
 	}
-	return &Mistake{Column: w.column, Err: fmt.Errorf("there is no file %s after the script's last line, nor in %s", w.text, strings.Join(manifests, " or "))}
+	return fmt.Errorf("there is no file %s after the script's last line, nor in %s", name, strings.Join(manifests, " or "))
 }
 
 // kinds check arguments by the names that usages give them.
@@ -230,23 +241,14 @@ var kinds = map[string]func(string) error{
 	"EXPR":      func(arg string) error { _, err := compile(arg); return err },
 	"OBJECT":    func(arg string) error { _, err := parseOperand(arg); return err },
 	"REGEXP":    func(arg string) error { _, err := regexp.Compile(arg); return err },
-	"OVERLAY":   func(arg string) error { _, err := yaml.YAMLToJSONStrict([]byte(arg)); return err },
-	"COUNT":     number,
-	"CODE":      number,
+	"OVERLAY":   func(arg string) error { _, err := overlayed(arg); return err },
+	"COUNT":     func(arg string) error { _, err := count(arg); return err },
+	"CODE":      func(arg string) error { _, err := code(arg); return err },
 	"SIGNAL":    func(arg string) error { _, err := signalNamed(arg); return err },
 	"COMPONENT": nil, // of an event it may be any
 	"WHERE":     func(arg string) error { _, err := (&Setting{}).holds(arg); return err },
-	"--every": func(arg string) error {
-		_, err := time.ParseDuration(strings.TrimPrefix(arg, "--every="))
-		return err
-	},
-}
-
-func number(arg string) error {
-	if _, err := strconv.Atoi(arg); err != nil {
-		return fmt.Errorf("%s is not a number", arg)
-	}
-	return nil
+	"--every":   func(arg string) error { _, err := interval(arg); return err },
+	"--cascade": func(arg string) error { _, err := cascade(arg); return err },
 }
 
 // text is the script's lines, with the values of the variables in them.
@@ -277,6 +279,6 @@ func (s *Script) without(setting *Setting) []byte {
 		}
 	}
 	copied := *s.archive
-	copied.Comment = []byte(strings.Join(lines, "\n") + "\nstep\n") // which ends the last one
+	copied.Comment = []byte(strings.Join(lines, "\n"))
 	return txtar.Format(&copied)
 }

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -18,9 +18,6 @@ import (
 func (p *Play) beginStep(c *call) error {
 	if err := p.endStep(); err != nil {
 		return err
-	}
-	if len(c.args) == 0 {
-		return nil // it was the last
 	}
 	p.steps++
 	p.stepBegan = time.Now()
@@ -39,7 +36,10 @@ func (p *Play) endStep() error {
 }
 
 // stayUp leaves everything up until ctx ends, and says how to look around.
-func (p *Play) stayUp() {
+func (p *Play) stayUp(err error) {
+	if err != nil {
+		p.Narrator.Say(err.Error())
+	}
 	p.Narrator.Title("Everything stays up until Ctrl-C.")
 	if p.Cluster != nil {
 		p.Narrator.Say("export KUBECONFIG=" + p.Cluster.Kubeconfig(cluster.Admin))
@@ -64,10 +64,10 @@ func (p *Play) only(c *call) error {
 		return err
 	}
 	why := fmt.Sprintf("only %s: %s", c.args[0], strings.Join(c.args[1:], " "))
-	p.Narrator.Skipped(why)
 	if p.steps == 0 {
 		p.t.Skip(why)
 	}
+	p.Narrator.Skipped(why)
 	return nil
 }
 
@@ -96,7 +96,9 @@ func (p *Play) show(c *call) error {
 func readable(value ref.Val) string {
 	if object, is := value.(traits.Mapper); is {
 		if native, err := object.ConvertToNative(reflect.TypeFor[*structpb.Value]()); err == nil {
-			return protojson.Format(native.(*structpb.Value))
+			if text, err := json.MarshalIndent(native.(*structpb.Value).AsInterface(), "", "  "); err == nil {
+				return string(text)
+			}
 		}
 	}
 	if converted := value.ConvertToType(types.StringType); !types.IsError(converted) {

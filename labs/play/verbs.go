@@ -48,7 +48,7 @@ var verbs []*verb
 
 func init() {
 	verbs = []*verb{
-		{"step", "WORD...", "begin a step of a lab; its name is a sentence about what it shows", (*Play).beginStep, false, more},
+		{"step", "WORD WORD...", "begin a step of a lab; its name is a sentence about what it shows", (*Play).beginStep, false, more},
 		{"only", "WHERE WORD...", "leave out the rest of the step, or without steps the script, but WHERE; the words say why", (*Play).only, false, more},
 		{"say", "WORD...", "tell the reader something", (*Play).say, false, more},
 		{"show", "[OBJECT] EXPR", "tell what it is, a line for each element of a list", (*Play).show, false, more},
@@ -91,12 +91,13 @@ func init() {
 	}
 }
 
-// Verbs describes all verbs, a line or two for each.
+// Verbs describes all verbs, two lines for each.
 func Verbs() string {
 	var b strings.Builder
 	for _, v := range verbs {
 		fmt.Fprintf(&b, "  %s\n      %s\n", strings.TrimSpace(v.name+" "+v.usage), v.means)
 	}
+	fmt.Fprintf(&b, "  %s\n      as in testscript\n", strings.Join(builtin, ", "))
 	return b.String()
 }
 
@@ -130,7 +131,7 @@ func (p *Play) carryOut(v *verb, c *call) error {
 	if v.tells == itself {
 		p.Narrator.Waiting(line)
 	}
-	p.script = c.TestScript
+	p.stdout, p.stderr = c.ReadFile("stdout"), c.ReadFile("stderr")
 	begin := time.Now()
 	err := v.do(p, c)
 	if p.ctx.Err() != nil {

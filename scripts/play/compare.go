@@ -121,16 +121,14 @@ func (c *column) one(ctx context.Context, s play.Setting, scenario scenarios.Sce
 	var told strings.Builder
 	s.Narrator = play.NewTeller(&told, false)
 	begin := time.Now()
-	err = s.Perform(ctx, script, scenario.Variables...)
-	r := result{mark: "✓", took: time.Since(begin)}
-	var skipped *play.SkippedError
+	leftOut, err := s.Perform(ctx, script, scenario.Variables...)
+	r := result{mark: "✓", took: time.Since(begin), why: leftOut}
 	switch {
-	case err == nil:
-	case errors.As(err, &skipped):
-		r.mark, r.why = "–", skipped.Why
+	case leftOut != "":
+		r.mark = "–"
 	case errors.Is(err, play.ErrFailed):
 		r.mark, r.failure = "✗", told.String()
-	default:
+	case err != nil:
 		return r, err
 	}
 	return r, nil

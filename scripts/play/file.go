@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/kcm-book/kcm-book/labs/play"
 )
@@ -18,28 +18,32 @@ func playFile(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	narrator := play.NewTeller(os.Stdout, os.Getenv("STEP") != "")
-	if os.Getenv("JSON") != "" {
-		narrator = play.NewRecorder(os.Stdout, filepath.Base(path))
-	}
+	narrator := narratorOf(filepath.Base(path))
 	s, end, err := allLoops(ctx, narrator, os.Getenv("REFERENCE") == "1")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	s.Manifests, s.Keep = manifests, os.Getenv("KEEP") != ""
-	begin := time.Now()
-	if err := s.Perform(ctx, script); err != nil {
-		return err
+	_, err = s.Perform(ctx, script)
+	return err
+}
+
+// finished is the program of the finished kcm.
+func finished() (program string, err error) {
+	if program, err = filepath.Abs(filepath.Join("bin", "kcm")); err != nil {
+		return "", err
 	}
-	narrator.Passed(time.Since(begin))
-	return nil
+	if _, err := os.Stat(program); err != nil {
+		return "", fmt.Errorf("%w: run make bin/kcm first", err)
+	}
+	return program, nil
 }
 
 // allLoops starts a cluster with a manager that runs all loops. What it has
 // started ends with end.
 func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *play.Setting, end func() error, err error) {
-	program, err := filepath.Abs(filepath.Join("bin", "kcm"))
+	program, err := finished()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -72,11 +72,7 @@ func playLabs(ctx context.Context, words []string) error {
 		return err
 	}
 	for _, l := range labs {
-		narrator := play.NewTeller(os.Stdout, os.Getenv("STEP") != "")
-		if os.Getenv("JSON") != "" {
-			narrator = play.NewRecorder(os.Stdout, l.name)
-		}
-		if err := l.play(ctx, narrator); err != nil {
+		if err := l.play(ctx, narratorOf(l.name)); err != nil {
 			return err
 		}
 	}
@@ -167,7 +163,8 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.Perform(ctx, l.script)
+	_, err = s.Perform(ctx, l.script)
+	return err
 }
 
 // build builds the kcm of the lab's chapter as a reader does. A lab of no
@@ -176,7 +173,7 @@ func (l lab) build(ctx context.Context, narrator play.Narrator, subject string) 
 	chapter, _, _ := strings.Cut(l.name, "-")
 	if strings.Trim(chapter, "0123456789") != "" {
 		narrator.Title(fmt.Sprintf("The %s, with %s", l.name, subject))
-		return filepath.Abs(filepath.Join("bin", "kcm"))
+		return finished()
 	}
 	narrator.Title(fmt.Sprintf("Lab %s, with %s", chapter, subject))
 	unlock, err := cluster.Lock(filepath.Join("build", ".stage.lock"))

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/play"
 )
 
@@ -34,12 +35,34 @@ func main() {
 	}
 }
 
+// inRoot is an error if we do not run in the root of the repository.
+func inRoot() error {
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	dir, err := os.Getwd()
+	if err == nil && dir != root {
+		err = fmt.Errorf("run this in %s, the root of the repository", root)
+	}
+	return err
+}
+
+// narratorOf tells of what is played as the environment asks for.
+func narratorOf(name string) play.Narrator {
+	if os.Getenv("JSON") != "" {
+		return play.NewRecorder(os.Stdout, name)
+	}
+	return play.NewTeller(os.Stdout, os.Getenv("STEP") != "")
+}
+
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "play",
 		Short:         "Play what a controller manager does: labs, scenarios, your own scripts",
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return inRoot() },
 	}
 	root.AddCommand(
 		&cobra.Command{

@@ -1,0 +1,82 @@
+package play
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"al.essio.dev/pkg/shellescape"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+func (p *Play) kubectl(c *call) error {
+	p.Narrator.Say("$ kubectl " + shellescape.QuoteCommand(p.ownNamespace(c.args)))
+	said, err := p.runKubectl(c)
+	p.Narrator.Say(said)
+	var refused *exec.ExitError
+	switch {
+	case err == nil && c.not:
+		return errors.New("kubectl has succeeded")
+	case c.not && errors.As(err, &refused):
+		return nil
+	}
+	return err
+}
+
+// retry runs kubectl until it is answered as it should be. What an API server
+// admits, it reads from caches that follow after a moment.
+func (p *Play) retry(c *call) error {
+	what := spell("kubectl", false, c.args) + " succeeds"
+	if c.not {
+		what = spell("kubectl", false, c.args) + " fails"
+	}
+	return p.poll(what, func(history.State) (bool, error) {
+		_, err := p.runKubectl(c)
+		var refused *exec.ExitError
+		return c.not == errors.As(err, &refused), err
+	})
+}
+
+// ownNamespace adds the namespace in which the script looks to the arguments of
+// kubectl.
+func (p *Play) ownNamespace(args []string) []string {
+	names := func(arg string) bool {
+		return arg == "-n" || arg == "-A" || arg == "--all-namespaces" || strings.HasPrefix(arg, "--namespace")
+	}
+	if p.namespace == "" || p.namespace == metav1.NamespaceDefault || slices.ContainsFunc(args, names) {
+		return args
+	}
+	return append(args[:len(args):len(args)], "-n", p.namespace)
+}
+
+// runKubectl runs kubectl and returns all that it has printed.
+func (p *Play) runKubectl(c *call) (string, error) {
+	binary, err := cluster.Binary(p.ctx, c.Stderr())
+	if err != nil {
+		return "", err
+	}
+	args := append([]string{"kubectl", "--kubeconfig=" + p.Cluster.Kubeconfig(cluster.Admin)}, p.ownNamespace(c.args)...)
+	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir = p.Dir
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	fmt.Fprint(c.Stdout(), stdout.String())
+	fmt.Fprint(c.Stderr(), stderr.String())
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("kubectl has not ended by itself in %v", p.Patience)
+	case err != nil:
+		err = fmt.Errorf("kubectl: %w: %s", err, stderr.String())
+	}
+	return stdout.String() + stderr.String(), err
+}

@@ -1,0 +1,90 @@
+// Package playtest gives a test package a cluster in which scripts are played
+// with kcm, which the test program is itself.
+package playtest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // as kcm's main has it
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // as kcm's main has it
+	_ "k8s.io/component-base/metrics/prometheus/version"  // as kcm's main has it
+
+	"github.com/kcm-book/kcm-book/kcm/app"
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/play"
+	"github.com/kcm-book/kcm-book/labs/process"
+)
+
+// How many scripts are played at the same time. They wait for the cluster most of
+// the time, not for a processor.
+const parallelScripts = "8"
+
+// asKCM in the environment makes the test program kcm, so that kcm needs no
+// build of its own and runs with the race detector when the tests do.
+const asKCM = "KCM_BOOK_AS_KCM"
+
+// Main runs the tests of a package while one manager runs all loops on a cluster,
+// and exits: the setting is made ready for that. With REFERENCE=1 in the
+// environment the manager is the original. The run fails if the manager ends
+// before the tests, or if goroutines are left after them. Call it from TestMain.
+func Main(m *testing.M, setting *play.Setting) {
+	if os.Getenv(asKCM) != "" {
+		os.Exit(cli.Run(app.NewControllerManagerCommand()))
+	}
+	code, err := run(m, setting)
+	if err == nil && code == 0 {
+		// klog's flush daemon and the watch for signals have no end.
+		err = goleak.Find(goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"), goleak.IgnoreAnyFunction("os/signal.loop"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "playtest:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, setting *play.Setting) (code int, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c, err := cluster.Start(ctx, cluster.WithProgress(os.Stderr))
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	// A kind cluster does not end by itself when Ctrl-C ends the tests.
+	defer context.AfterFunc(ctx, func() {
+		c.Close()
+		os.Exit(1)
+	})()
+	setting.Cluster = c
+	if setting.Manager, err = play.KCM(ctx, c, os.Args[0], asKCM+"=1"); err != nil {
+		return 1, err
+	}
+	if os.Getenv("REFERENCE") == "1" {
+		if setting.Manager, err = play.Original(ctx, c, setting.Manager.Loops); err != nil {
+			return 1, err
+		}
+	}
+	log, end, err := setting.RunLoops()
+	if err != nil {
+		return 1, err
+	}
+	if err := flag.Set("test.parallel", parallelScripts); err != nil { // one on the command line comes later and wins
+		panic(err)
+	}
+	code = m.Run()
+	err = end()
+	if code != 0 && err == nil {
+		fmt.Fprintf(os.Stderr, "the last lines of the controller manager's log:\n%s\n", process.LastLines(log.String(), 40))
+	}
+	return code, err
+}

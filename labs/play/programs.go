@@ -1,0 +1,112 @@
+package play
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/process"
+)
+
+// Manager is a controller manager that scripts can start: kcm or the original.
+type Manager struct {
+	// Name is the name of its program.
+	Name string
+	// Reference tells that it is the original.
+	Reference bool
+	// Loops are the controllers that take part. The original runs no others.
+	Loops []string
+
+	byItself  func(ctx context.Context, args ...string) *exec.Cmd
+	onCluster func(flags ...string) *exec.Cmd
+	pod       func(context.Context) (*cluster.StaticPod, error)
+}
+
+// KCM is a program that is kcm, on a cluster, or on none if c is nil. Earlier
+// chapters' do not know all flags, so it is asked which it has, and for its
+// controllers. Variables are added to its environment.
+func KCM(ctx context.Context, c *cluster.Cluster, program string, variables ...string) (*Manager, error) {
+	m := &Manager{Name: "kcm"}
+	m.byItself = func(ctx context.Context, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Env = append(os.Environ(), variables...)
+		return cmd
+	}
+	help, err := m.byItself(ctx, "--help").Output()
+	if err != nil {
+		return nil, fmt.Errorf("run %s --help: %w", program, err)
+	}
+	if found := regexp.MustCompile(`All controllers: (.*)`).FindSubmatch(help); found != nil {
+		m.Loops = strings.Split(string(found[1]), ", ")
+	}
+	m.onCluster = func(flags ...string) *exec.Cmd {
+		all := append(cluster.ManagerFlags(c, cluster.KCM), "--use-service-account-credentials=true", "--bind-address=127.0.0.1")
+		all = slices.DeleteFunc(all, func(flag string) bool {
+			name, _, _ := strings.Cut(flag, "=")
+			return !bytes.Contains(help, []byte(" "+name+" "))
+		})
+		cmd := m.byItself(context.Background(), append(all, flags...)...)
+		cmd.SysProcAttr = endingWithUs()
+		return cmd
+	}
+	return m, nil
+}
+
+// InPod has the kubelet of a kind cluster run the kcm of the module in dir as a
+// static pod, with the flags that kubeadm gives the original, and no others.
+func (m *Manager) InPod(c *cluster.Cluster, dir string) {
+	m.pod = func(ctx context.Context) (*cluster.StaticPod, error) { return cluster.RunStaticPod(ctx, c, dir) }
+}
+
+// Original is the original kube-controller-manager on a cluster, or on none if c
+// is nil.
+func Original(ctx context.Context, c *cluster.Cluster, loops []string) (*Manager, error) {
+	binary, err := cluster.Binary(ctx, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{
+		Name: "kube-controller-manager", Reference: true, Loops: loops,
+		byItself: func(ctx context.Context, args ...string) *exec.Cmd {
+			return exec.CommandContext(ctx, binary, append([]string{"kube-controller-manager"}, args...)...)
+		},
+		onCluster: func(flags ...string) *exec.Cmd { return c.Reference(context.Background(), flags...) },
+	}, nil
+}
+
+// RunLoops runs all loops with one manager, until stop is called. It is an error
+// of stop if the manager has ended before. Log is what it has said.
+func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
+	p, err := s.run(s.Manager.Loops, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000")
+	if err != nil {
+		return nil, nil, err
+	}
+	s.LoopsRun = true
+	return p.Log, func() error {
+		if !p.Running() {
+			return fmt.Errorf("the controller manager has ended while scripts were played; its log ends:\n%s", process.LastLines(p.Log.String(), 20))
+		}
+		p.Kill()
+		return nil
+	}, nil
+}
+
+// run starts a manager with a choice of controllers.
+func (s *Setting) run(controllers []string, flags ...string) (*manager, error) {
+	port, err := process.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	own := []string{"--secure-port=" + port}
+	if len(controllers) > 0 {
+		own = append(own, "--controllers="+strings.Join(controllers, ","))
+	}
+	p, err := process.Start(s.Manager.onCluster(append(own, flags...)...))
+	return &manager{port: port, Process: p}, err
+}

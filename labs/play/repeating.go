@@ -1,0 +1,130 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/kcm-book/kcm-book/labs/await"
+)
+
+// repeatable tells which verbs may follow repeat and meanwhile.
+func repeatable(outer, inner string) error {
+	can := []string{"create", "patch", "delete", "get"}
+	if outer == "meanwhile" {
+		can = append(can, "repeat")
+	}
+	if !slices.Contains(can, inner) {
+		return fmt.Errorf("%s cannot be followed by %s, but by %s", outer, inner, strings.Join(can, ", "))
+	}
+	return nil
+}
+
+// nested is the line that the arguments from the verb on are.
+func (p *Play) nested(c *call, args []string) (func() error, error) {
+	v := verbNamed(args[0])
+	if v == nil {
+		return nil, unknownVerb(args[0])
+	}
+	do := func() error { return v.do(p, &call{TestScript: c.TestScript, args: args[1:], meanwhile: c.meanwhile}) }
+	if !c.meanwhile || v.name == "repeat" {
+		return do, nil
+	}
+	return func() error {
+		return await.Until(p.ctx, 20*time.Millisecond, p.Patience, "it is done meanwhile: "+spell(v.name, false, args[1:]), func(context.Context) error {
+			err := do()
+			if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+				if apierrors.IsAlreadyExists(err) {
+					return nil // the answer to the one before was lost
+				}
+				return await.Fatal(err)
+			}
+			return err
+		})
+	}, nil
+}
+
+func count(arg string) (int, error) {
+	n, err := strconv.Atoi(arg)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is not a number of at least 1", arg)
+	}
+	return n, nil
+}
+
+func interval(flag string) (time.Duration, error) {
+	every, err := time.ParseDuration(strings.TrimPrefix(flag, "--every="))
+	if err != nil {
+		return 0, fmt.Errorf("%s: write --every=DURATION, such as 100ms or 2s", flag)
+	}
+	return every, nil
+}
+
+func (p *Play) repeat(c *call) error {
+	args, every := c.args, time.Duration(0)
+	var err error
+	if strings.HasPrefix(args[0], "--every") {
+		if every, err = interval(args[0]); err != nil {
+			return err
+		}
+		args = args[1:]
+	}
+	times, err := count(args[0])
+	if err != nil {
+		return err
+	}
+	for n := 1; n <= times; n++ {
+		var numbered []string
+		for _, arg := range args[1:] {
+			numbered = append(numbered, strings.ReplaceAll(arg, "{n}", strconv.Itoa(n)))
+		}
+		do, err := p.nested(c, numbered)
+		if err != nil {
+			return err
+		}
+		if err := do(); err != nil {
+			return fmt.Errorf("time %d of %d: %w", n, times, err)
+		}
+		if n < times && wait.PollUntilContextTimeout(p.ctx, every, time.Hour, false, func(context.Context) (bool, error) { return true, nil }) != nil {
+			return errInterrupted
+		}
+	}
+	return nil
+}
+
+// meanwhile does what a script cannot go on without waiting for. While the API
+// server is away it tries again: whoever uses a cluster would.
+func (p *Play) meanwhile(c *call) error {
+	c.meanwhile = true
+	do, err := p.aside().nested(c, c.args)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	p.meanwhiles = append(p.meanwhiles, done)
+	go func() {
+		err := do()
+		if err != nil {
+			err = fmt.Errorf("%s: %w", spell("meanwhile", false, c.args), err)
+		}
+		done <- err
+	}()
+	return nil
+}
+
+// join waits for what was done meanwhile.
+func (p *Play) join() error {
+	var errs []error
+	for _, done := range p.meanwhiles {
+		errs = append(errs, <-done)
+	}
+	p.meanwhiles = nil
+	return errors.Join(errs...)
+}
