@@ -44,7 +44,7 @@ type Setting struct {
 	Keep bool
 	// Narrator is told what happens. It may be nil.
 	Narrator Narrator
-	// Patience is how long await and its like wait. 0 means a minute, and two on
+	// Patience is how long await and its like wait. 0 means a minute, and four on
 	// kind.
 	Patience time.Duration
 }
@@ -100,7 +100,7 @@ func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env
 	if own.Patience == 0 {
 		own.Patience = time.Minute
 		if cluster.OnKind() {
-			own.Patience *= 2 // real containers start and stop more slowly
+			own.Patience *= 4 // real containers start and stop more slowly
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
