@@ -21,8 +21,9 @@ func execute(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
+// These are not parallel: all commands of cobra share pflag.CommandLine.
+
 func TestTheHelpListsTheVerbs(t *testing.T) {
-	t.Parallel()
 	out, err := execute(t)
 	require.NoError(t, err)
 	for _, line := range []string{`(?m)^  fill +bring`, `(?m)^  stages +write`, `(?m)^  transcripts +run`} {
@@ -34,7 +35,6 @@ func TestTheHelpListsTheVerbs(t *testing.T) {
 }
 
 func TestWhatIsTypedWrongIsAnsweredWithWhatThereIs(t *testing.T) {
-	t.Parallel()
 	for want, args := range map[string][]string{
 		`book has no verb "fil": say one of check, fill, help, rename, stage, stages, transcripts`: {"fil"},
 		`book transcripts has no verb "03": say one of check, fill`:                                {"transcripts", "03"},
