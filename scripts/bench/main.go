@@ -62,7 +62,6 @@ func main() {
 	flag.StringVar(&b.out, "out", "build/bench", "`directory` for the results")
 	flag.IntVar(&b.rounds, "rounds", 3, "how many rounds are counted")
 	flag.BoolVar(&b.profile, "profile", true, "take profiles in a round of their own")
-	flag.BoolVar(&b.strict, "strict", false, "fail when a target is missed")
 	only := flag.String("only", "", "run only phases that match this `regexp`: limit, create, update, zero, many, clean, killed")
 	flag.Parse()
 	// A second Ctrl-C ends bench at once.

@@ -19,7 +19,6 @@ import (
 var (
 	kcmColour      = color.RGBA{R: 0, G: 114, B: 178, A: 255}
 	originalColour = color.RGBA{R: 230, G: 159, B: 0, A: 255}
-	targetColour   = color.RGBA{R: 190, G: 30, B: 45, A: 255}
 )
 
 const (
@@ -29,12 +28,11 @@ const (
 	margin    = 4 * vg.Millimeter
 )
 
-// draw makes a picture of the rows that have a target: bars relative to the
-// original's median, whiskers for the range of the rounds, a line for the
-// target.
+// draw makes a picture of the rows that have a unit: bars relative to the
+// original's median, and whiskers for the range of the rounds.
 func (r *report) draw(path string) error {
 	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(row reportRow) bool {
-		return row.Target == nil || row.Original.Median == 0
+		return row.Unit == "" || row.Original.Median == 0
 	})
 	if len(rows) == 0 {
 		return nil // -only has left nothing to compare
@@ -43,7 +41,7 @@ func (r *report) draw(path string) error {
 	p := newPlot()
 	p.Title.Text = fmt.Sprintf("kcm beside the original kube-controller-manager on %d cores, rounds: %d",
 		r.Machine.Cores, r.Rounds[len(r.Rounds)-1].Round)
-	p.X.Label.Text = "relative to the original's median; the whiskers span all rounds, the red line is the target"
+	p.X.Label.Text = "relative to the original's median; the whiskers span all rounds"
 	for _, bars := range []struct {
 		name   string
 		of     func(reportRow) summary
@@ -57,7 +55,6 @@ func (r *report) draw(path string) error {
 			return err
 		}
 	}
-	p.Add(targets(rows))
 	labelRows(p, rows)
 	p.X.Max *= 1.03 // room for the last line
 	return save(p, rowHeight*vg.Length(len(rows))+30*vg.Millimeter, path)
@@ -102,7 +99,7 @@ func labelRows(p *plot.Plot, rows []reportRow) {
 	names := make([]string, len(rows))
 	for i, row := range rows {
 		better := "less is better"
-		if row.Target.AtLeast {
+		if row.MoreIsBetter {
 			better = "more is better"
 		}
 		names[i] = fmt.Sprintf("%s\n%s against %s %s, %s", row.Name, short(row.KCM.Median), short(row.Original.Median), row.Unit, better)
@@ -159,25 +156,4 @@ func (w whiskers) DataRange() (xmin, xmax, ymin, ymax float64) {
 		xmax = max(xmax, r[1])
 	}
 	return 0, xmax, 0, float64(len(w.ranges) - 1)
-}
-
-// targets are short lines across the rows.
-type targets []reportRow
-
-// Plot implements [plot.Plotter].
-func (t targets) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	style := draw.LineStyle{Color: targetColour, Width: vg.Points(1.5)}
-	for i, row := range t {
-		at := y(float64(i))
-		c.StrokeLine2(style, x(row.Target.Ratio), at-1.3*barWidth, x(row.Target.Ratio), at+1.3*barWidth)
-	}
-}
-
-// DataRange implements [plot.DataRanger].
-func (t targets) DataRange() (xmin, xmax, ymin, ymax float64) {
-	for _, row := range t {
-		xmax = max(xmax, row.Target.Ratio)
-	}
-	return 0, xmax, 0, float64(len(t) - 1)
 }

@@ -12,7 +12,6 @@ type report struct {
 	Machine machine `json:"machine"`
 	// Flags are what both were started with, apart from the cluster's files.
 	Flags  []string    `json:"flags"`
-	Rule   string      `json:"rule"`
 	Rows   []reportRow `json:"rows"`
 	Limit  summary     `json:"limitPodsPerSecond"`
 	Rounds []*result   `json:"rounds"`
@@ -41,9 +40,12 @@ type reportRow struct {
 	KCM      summary `json:"kcm"`
 	Original summary `json:"original"`
 	// Ratio is kcm's median by the original's, or 0 if that is 0.
-	Ratio   float64 `json:"ratio"`
-	Target  *target `json:"target,omitempty"`
-	Verdict verdict `json:"verdict,omitempty"`
+	Ratio float64 `json:"ratio"`
+	// Alike tells that each median lies within the range of the other's rounds,
+	// so nothing can be said about which is better.
+	Alike bool `json:"alike,omitempty"`
+	// MoreIsBetter than less.
+	MoreIsBetter bool `json:"moreIsBetter,omitempty"`
 }
 
 // summarise makes the rows and the limit from the rounds. A row of which
@@ -56,11 +58,11 @@ func (r *report) summarise() {
 		if len(kcm)+len(original) == 0 {
 			continue
 		}
-		done := reportRow{Key: row.key, Name: row.name, Unit: row.unit, KCM: summarise(kcm), Original: summarise(original), Target: row.target}
+		done := reportRow{Key: row.key, Name: row.name, Unit: row.unit, KCM: summarise(kcm), Original: summarise(original), MoreIsBetter: row.more}
 		if done.Original.Median != 0 {
 			done.Ratio = done.KCM.Median / done.Original.Median
 		}
-		done.Verdict = row.target.judge(done.KCM, done.Original)
+		done.Alike = done.KCM.spans(done.Original.Median) && done.Original.spans(done.KCM.Median)
 		r.Rows = append(r.Rows, done)
 	}
 }
@@ -74,19 +76,6 @@ func (r *report) values(subject, key string) []float64 {
 		}
 	}
 	return values
-}
-
-// missed counts the rows whose target is missed.
-func (r *report) missed() int { return r.count(missed) }
-
-func (r *report) count(v verdict) int {
-	n := 0
-	for _, row := range r.Rows {
-		if row.Verdict == v {
-			n++
-		}
-	}
-	return n
 }
 
 // write puts bench.json and bench.svg into a directory.

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// measured is a report of three rounds in which kcm has met one target, tied
-// another and missed a third.
+// measured is a report of three rounds in which kcm was better in two rows, and
+// like the original in one.
 func measured() *report {
-	r := &report{Machine: machine{Cores: 2}, Rule: rule}
+	r := &report{Machine: machine{Cores: 2}}
 	for i, values := range []struct{ kcm, original, limit map[string]float64 }{
 		{map[string]float64{keyRate: 400, keyUpdate: 11, keyPeak: 90}, map[string]float64{keyRate: 150, keyUpdate: 10, keyPeak: 100}, map[string]float64{keyRate: 600}},
 		{map[string]float64{keyRate: 410, keyUpdate: 10, keyPeak: 91}, map[string]float64{keyRate: 160, keyUpdate: 12, keyPeak: 101}, map[string]float64{keyRate: 700}},
@@ -30,18 +30,17 @@ func measured() *report {
 	return r
 }
 
-func TestTheTableShowsWhatWasMeasuredAndHowItIsJudged(t *testing.T) {
+func TestTheTableShowsWhatWasMeasuredAndWhereTheTwoAreAlike(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	measured().print(&out, "build/bench")
 	lines := strings.Split(out.String(), "\n")
 	fields := func(line string) []string { return strings.Fields(line) }
-	assert.Equal(t, fields("1000-pod Deployment: pods created pods/s 400 [390–410] 150 [140–160] 2.67 ≥ 2.0 ✓"), fields(lines[2]))
-	assert.Equal(t, fields("1000-pod Deployment: rolling update s 11.0 [10.0–12.0] 10.0 [9.0–12.0] 1.10 ≤ 1.0 ≈"), fields(lines[3]))
-	assert.Equal(t, fields("RSS, peak MiB 91.0 [90.0–92.0] 101 [100–102] 0.90 ≤ 0.6 ✗"), fields(lines[4]))
+	assert.Equal(t, fields("1000-pod Deployment: pods created pods/s 400 [390–410] 150 [140–160] 2.67"), fields(lines[2]))
+	assert.Equal(t, fields("1000-pod Deployment: rolling update s 11.0 [10.0–12.0] 10.0 [9.0–12.0] 1.10 ≈"), fields(lines[3]))
+	assert.Equal(t, fields("RSS, peak MiB 91.0 [90.0–92.0] 101 [100–102] 0.90"), fields(lines[4]))
 	assert.Empty(t, lines[5], "what was not measured has no row")
 	assert.Contains(t, out.String(), "creates 600 [500–700] pods/s. kcm reaches 67 % of that, the original 25 %.")
-	assert.True(t, strings.HasSuffix(out.String(), "\n2 of 3 targets are met, 1 of them by a tie.\n"), out.String())
 }
 
 func TestABusyMachineIsToldOf(t *testing.T) {

@@ -7,32 +7,32 @@ import (
 	"text/tabwriter"
 )
 
-// print shows the table, what it is about, and how many targets are met.
+// print shows the table and what it is about.
 func (r *report) print(out io.Writer, dir string) {
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tunit\tkcm\toriginal\tkcm/original\ttarget\t")
+	fmt.Fprintln(table, "\tunit\tkcm\toriginal\tkcm/original\t")
 	for _, row := range r.Rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.2f\t%s\t%s\n",
-			row.Name, row.Unit, row.KCM.show(), row.Original.show(), row.Ratio, row.Target.show(), row.Verdict.sign())
+		alike := ""
+		if row.Alike {
+			alike = alikeSign
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.2f\t%s\n", row.Name, row.Unit, row.KCM.show(), row.Original.show(), row.Ratio, alike)
 	}
 	table.Flush()
 	fmt.Fprintf(out, "\n%s\n\nEverything is in %s, %s and %s.\n", r.caption(),
 		filepath.Join(dir, "bench.json"), filepath.Join(dir, "bench.svg"), filepath.Join(dir, "profiles"))
-	ties := ""
-	if n := r.count(tie); n > 0 {
-		ties = fmt.Sprintf(", %d of them by a tie", n)
-	}
-	reached := r.count(met) + r.count(tie)
-	fmt.Fprintf(out, "%d of %d targets are met%s.\n", reached, reached+r.missed(), ties)
 }
+
+const alikeSign = "≈"
 
 // busy is the load of a machine on which more runs than bench itself.
 const busy = 1
 
 // caption says what one has to know to read the table.
 func (r *report) caption() string {
-	text := fmt.Sprintf("Median [least–greatest] of the rounds, on %d cores. %s\n", r.Machine.Cores, r.Rule)
+	text := fmt.Sprintf("Median [least–greatest] of the rounds, on %d cores. Where each median lies within the range of the other's rounds, the two are alike (%s).\n",
+		r.Machine.Cores, alikeSign)
 	text += "The original runs only the loops that kcm has, except in the row that says so."
 	if before := r.Rounds[0].Load; before > busy {
 		text += fmt.Sprintf("\nThe machine was busy before the first round (load %.1f): measure again when it is quiet.", before)
@@ -58,15 +58,4 @@ func (s summary) show() string {
 		digits = 1
 	}
 	return fmt.Sprintf("%.*f [%.*f–%.*f]", digits, s.Median, digits, s.Min, digits, s.Max)
-}
-
-func (t *target) show() string {
-	switch {
-	case t == nil:
-		return ""
-	case t.AtLeast:
-		return fmt.Sprintf("≥ %.1f", t.Ratio)
-	default:
-		return fmt.Sprintf("≤ %.1f", t.Ratio)
-	}
 }
