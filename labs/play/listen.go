@@ -1,22 +1,15 @@
 package play
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"sync"
-	"time"
-
-	"github.com/kcm-book/kcm-book/labs/await"
 )
 
-// door is something that only counts who connects to it.
+// door is something that only counts who connects to it. The kernel lets them
+// in; nobody answers.
 type door struct {
 	net.Listener
-	mu       sync.Mutex
-	accepted []string // addresses
+	visits int
 }
 
 func (p *Play) listen(c *call) error {
@@ -27,55 +20,38 @@ func (p *Play) listen(c *call) error {
 	if err != nil {
 		return err
 	}
-	d := &door{Listener: listener}
-	p.doors[c.args[0]] = d
+	p.doors[c.args[0]] = &door{Listener: listener}
 	c.Setenv(c.args[0], listener.Addr().String())
-	go d.accept()
 	return nil
 }
 
-func (d *door) accept() {
-	for {
-		connection, err := d.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err == nil {
-			d.mu.Lock()
-			d.accepted = append(d.accepted, connection.RemoteAddr().String())
-			d.mu.Unlock()
-			connection.Close()
-		}
-	}
-}
-
-// visits tells how often somebody has connected to each door. They are accepted
-// in the order in which they came: when we are, so is everybody before us.
+// visits tells how often somebody has connected to each door, or -1 if that
+// cannot be told.
 func (p *Play) visits() map[string]int {
 	counts := map[string]int{}
 	for name, d := range p.doors {
-		before, err := d.before(p.ctx, p.Patience)
-		if err != nil {
-			before = -1
-		}
-		counts[name] = before
+		counts[name] = d.count()
 	}
 	return counts
 }
 
-func (d *door) before(ctx context.Context, patience time.Duration) (count int, err error) {
+// count lets in who waits at the door, in the order in which they have come,
+// until it is our turn.
+func (d *door) count() int {
 	us, err := net.Dial("tcp", d.Addr().String())
 	if err != nil {
-		return 0, err
+		return -1
 	}
 	defer us.Close()
-	err = await.Until(ctx, time.Millisecond, patience, "we are let in", func(context.Context) error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if count = slices.Index(d.accepted, us.LocalAddr().String()); count < 0 {
-			return fmt.Errorf("%d others are", len(d.accepted))
+	for {
+		visitor, err := d.Accept()
+		if err != nil {
+			return -1
 		}
-		return nil
-	})
-	return count, err
+		visitor.Close()
+		if visitor.RemoteAddr().String() == us.LocalAddr().String() {
+			return d.visits
+		}
+		d.visits++
+	}
 }
