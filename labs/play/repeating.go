@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kcm-book/kcm-book/labs/await"
 )
@@ -92,7 +91,12 @@ func (p *Play) repeat(c *call) error {
 		if err := do(); err != nil {
 			return fmt.Errorf("time %d of %d: %w", n, times, err)
 		}
-		if n < times && wait.PollUntilContextTimeout(p.ctx, every, time.Hour, false, func(context.Context) (bool, error) { return true, nil }) != nil {
+		if n == times {
+			break
+		}
+		select {
+		case <-time.After(every):
+		case <-p.ctx.Done():
 			return errInterrupted
 		}
 	}

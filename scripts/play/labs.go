@@ -37,11 +37,8 @@ func find(words []string) ([]lab, error) {
 		return nil, err
 	}
 	var names []string
-	all := map[string]lab{}
 	for _, path := range paths {
-		dir := filepath.Dir(path)
-		names = append(names, filepath.Base(dir))
-		all[filepath.Base(dir)] = lab{name: filepath.Base(dir), dir: dir}
+		names = append(names, filepath.Base(filepath.Dir(path)))
 	}
 	if len(words) == 0 {
 		words = names
@@ -52,7 +49,7 @@ func find(words []string) ([]lab, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("there is no lab %s: there are %s", word, strings.Join(names, ", "))
 		}
-		l := all[names[i]]
+		l := lab{name: names[i], dir: filepath.Join("labs", names[i])}
 		if l.script, err = play.ReadScript(filepath.Join(l.dir, "lab.txtar"), l.manifests()...); err != nil {
 			return nil, err
 		}
