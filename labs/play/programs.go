@@ -28,10 +28,20 @@ type Manager struct {
 	pod       func(context.Context) (*cluster.StaticPod, error)
 }
 
-// KCM is a program that is kcm, on a cluster, or on none if c is nil. Earlier
-// chapters' do not know all flags, so it is asked which it has, and for its
-// controllers. Variables are added to its environment.
-func KCM(ctx context.Context, c *cluster.Cluster, program string, variables ...string) (*Manager, error) {
+// NewManager returns kcm, which is a program, or the original kube-controller-manager
+// with that kcm's loops. It is to run on a cluster, or on none if c is nil.
+// Variables are added to kcm's environment.
+func NewManager(ctx context.Context, c *cluster.Cluster, reference bool, program string, variables ...string) (*Manager, error) {
+	m, err := newKCM(ctx, c, program, variables)
+	if err != nil || !reference {
+		return m, err
+	}
+	return newOriginal(ctx, c, m.Loops)
+}
+
+// newKCM asks the program which flags and which controllers it has: those of
+// earlier chapters do not know all.
+func newKCM(ctx context.Context, c *cluster.Cluster, program string, variables []string) (*Manager, error) {
 	m := &Manager{Name: "kcm"}
 	m.byItself = func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, program, args...)
@@ -64,9 +74,7 @@ func (m *Manager) InPod(c *cluster.Cluster, dir string) {
 	m.pod = func(ctx context.Context) (*cluster.StaticPod, error) { return cluster.RunStaticPod(ctx, c, dir) }
 }
 
-// Original is the original kube-controller-manager on a cluster, or on none if c
-// is nil.
-func Original(ctx context.Context, c *cluster.Cluster, loops []string) (*Manager, error) {
+func newOriginal(ctx context.Context, c *cluster.Cluster, loops []string) (*Manager, error) {
 	binary, err := cluster.Binary(ctx, os.Stderr)
 	if err != nil {
 		return nil, err

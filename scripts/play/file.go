@@ -52,11 +52,7 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *p
 		return nil, nil, err
 	}
 	s = &play.Setting{Cluster: c, Narrator: narrator}
-	s.Manager, err = play.KCM(ctx, c, program)
-	if err == nil && reference {
-		s.Manager, err = play.Original(ctx, c, s.Manager.Loops)
-	}
-	if err != nil {
+	if s.Manager, err = play.NewManager(ctx, c, reference, program); err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
 	_, stop, err := s.RunLoops()

@@ -148,17 +148,11 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 		}
 		defer func() { err = errors.Join(err, s.Cluster.Close()) }()
 	}
-	if s.Manager, err = play.KCM(ctx, s.Cluster, program); err != nil {
+	if s.Manager, err = play.NewManager(ctx, s.Cluster, place.reference, program); err != nil {
 		return err
 	}
-	switch {
-	case place.reference:
-		s.Manager, err = play.Original(ctx, s.Cluster, s.Manager.Loops)
-	case place.pod:
+	if place.pod {
 		s.Manager.InPod(s.Cluster, filepath.Dir(filepath.Dir(program)))
-	}
-	if err != nil {
-		return err
 	}
 	_, err = s.Perform(ctx, l.script)
 	return err

@@ -66,13 +66,8 @@ func run(m *testing.M, setting *play.Setting) (code int, err error) {
 		os.Exit(1)
 	})()
 	setting.Cluster = c
-	if setting.Manager, err = play.KCM(ctx, c, os.Args[0], asKCM+"=1"); err != nil {
+	if setting.Manager, err = play.NewManager(ctx, c, os.Getenv("REFERENCE") == "1", os.Args[0], asKCM+"=1"); err != nil {
 		return 1, err
-	}
-	if os.Getenv("REFERENCE") == "1" {
-		if setting.Manager, err = play.Original(ctx, c, setting.Manager.Loops); err != nil {
-			return 1, err
-		}
 	}
 	log, end, err := setting.RunLoops()
 	if err != nil {
