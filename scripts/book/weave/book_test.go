@@ -34,15 +34,11 @@ func TestBooks(t *testing.T) {
 			t.Parallel()
 			module, books := readArchive(t, path)
 			require.NotEmpty(t, books)
-			root := t.TempDir()
-			writeTree(t, root, module)
-			source, err := loadSource(root)
-			require.NoError(t, err)
 			for name, files := range books {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					maps.Copy(files, module)
-					testBook(t, source, files)
+					testBook(t, files)
 				})
 			}
 		})
@@ -51,14 +47,14 @@ func TestBooks(t *testing.T) {
 
 // testBook fills and checks a book, and compares what that gives with what the
 // archive wants.
-func testBook(t *testing.T, finished *Source, files map[string]string) {
+func testBook(t *testing.T, files map[string]string) {
 	t.Helper()
 	root := t.TempDir()
 	writeTree(t, root, files)
-	source := *finished
-	source.root = root
+	source, err := loadSource(root)
+	require.NoError(t, err)
 
-	w, err := fillBook(&source)
+	w, err := fillBook(source)
 	if err != nil {
 		assert.Equal(t, files["want/errors"], err.Error()+"\n")
 		return
