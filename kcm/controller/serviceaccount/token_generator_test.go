@@ -92,10 +92,10 @@ func TestATokenIsSignedForEveryKindOfKey(t *testing.T) {
 		key       crypto.Signer
 		algorithm string
 	}{
-		"RSA":         {key: rsaKey, algorithm: "RS256"},
-		"ECDSA P-256": {key: ecdsaKey(t, elliptic.P256()), algorithm: "ES256"},
-		"ECDSA P-384": {key: ecdsaKey(t, elliptic.P384()), algorithm: "ES384"},
-		"ECDSA P-521": {key: ecdsaKey(t, elliptic.P521()), algorithm: "ES512"},
+		"an RSA key signs":                  {key: rsaKey, algorithm: "RS256"},
+		"an ECDSA key on curve P-256 signs": {key: ecdsaKey(t, elliptic.P256()), algorithm: "ES256"},
+		"an ECDSA key on curve P-384 signs": {key: ecdsaKey(t, elliptic.P384()), algorithm: "ES384"},
+		"an ECDSA key on curve P-521 signs": {key: ecdsaKey(t, elliptic.P521()), algorithm: "ES512"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
