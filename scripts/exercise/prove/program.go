@@ -44,7 +44,10 @@ func (p *program) binary() string { return filepath.Join(p.temporary, "test") }
 
 // build builds the binary. Variants that do not compile are left out and say why.
 func (p *program) build(ctx context.Context) error {
-	replaced := map[string]string{} // paths of what is generated, by the path in the package
+	replaced, err := p.otherTests() // paths of what is generated, by the path in the package
+	if err != nil {
+		return err
+	}
 	if err := p.writeOriginals(replaced); err != nil {
 		return err
 	}
@@ -63,6 +66,28 @@ func (p *program) build(ctx context.Context) error {
 	usage, _ := exec.CommandContext(ctx, p.binary(), "-help").CombinedOutput()
 	p.rapid = bytes.Contains(usage, []byte("-rapid.seed"))
 	return ctx.Err()
+}
+
+// otherTests returns the test files that no exercise needs, with nothing in their
+// place: some of them want a cluster.
+func (p *program) otherTests() (map[string]string, error) {
+	needed := map[string]bool{}
+	for _, proof := range p.proofs {
+		for _, file := range proof.TestFiles {
+			needed[file] = true
+		}
+	}
+	paths, err := filepath.Glob(filepath.Join(p.root, p.dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	others := map[string]string{}
+	for _, path := range paths {
+		if !needed[filepath.Base(path)] {
+			others[path] = ""
+		}
+	}
+	return others, nil
 }
 
 // writeOriginals writes the package's files in which the exercises' functions have the
