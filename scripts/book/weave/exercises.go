@@ -208,12 +208,9 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 			}
 		}
 		uses[name] = map[string]bool{}
-		ast.Inspect(syntax, func(node ast.Node) bool {
-			if ident, ok := node.(*ast.Ident); ok {
-				uses[name][ident.Name] = true
-			}
-			return true
-		})
+		for _, ident := range syntax.Unresolved {
+			uses[name][ident.Name] = true // another file of the package, an import, or Go itself declares it
+		}
 	}
 	needed := map[string]bool{}
 	var need func(name string)

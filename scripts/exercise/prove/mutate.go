@@ -148,7 +148,7 @@ func (m *mutator) negateAtom(condition ast.Expr) {
 var (
 	logging = regexp.MustCompile(`^(klog|log|slog|logger|utilruntime)\.`)
 	// unordered are calls whose arguments can stand in any order, or are for a reader.
-	unordered = regexp.MustCompile(`^(min|max|fmt\..*|errors\.Join|.*\b(Equal|DeepEqual))$`)
+	unordered = regexp.MustCompile(`^(append|min|max|fmt\..*|errors\.Join|.*\b(Equal|DeepEqual))$`)
 )
 
 // call swaps arguments that stand side by side. The compiler says whether they are

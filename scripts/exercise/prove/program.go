@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ func (p *program) binary() string { return filepath.Join(p.temporary, "test") }
 // build builds the binary. Variants that do not compile are left out and say why.
 func (p *program) build(ctx context.Context) error {
 	replaced := map[string]string{} // paths of what is generated, by the path in the package
+	if err := p.leaveOut(replaced); err != nil {
+		return err
+	}
 	if err := p.writeOriginals(replaced); err != nil {
 		return err
 	}
@@ -63,6 +67,21 @@ func (p *program) build(ctx context.Context) error {
 	usage, _ := exec.CommandContext(ctx, p.binary(), "-help").CombinedOutput()
 	p.rapid = bytes.Contains(usage, []byte("-rapid.seed"))
 	return ctx.Err()
+}
+
+// leaveOut leaves out the package's other test files, as the reader's workspace does:
+// they may start a cluster before the first test.
+func (p *program) leaveOut(replaced map[string]string) error {
+	paths, err := filepath.Glob(filepath.Join(p.root, p.dir, "*_test.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if !slices.ContainsFunc(p.proofs, func(proof *proof) bool { return slices.Contains(proof.TestFiles, filepath.Base(path)) }) {
+			replaced[path] = ""
+		}
+	}
+	return nil
 }
 
 // writeOriginals writes the package's files in which the exercises' functions have the
