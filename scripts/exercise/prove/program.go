@@ -2,6 +2,7 @@ package prove
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -157,7 +158,7 @@ func (p *program) writeVariants(replaced map[string]string) error {
 			}
 			text, err := v.file(p.name, proof.Functions)
 			if err != nil {
-				v.failure = err
+				v.failure = fmt.Errorf("does not compile: %w", err)
 			} else if err := p.write(replaced, name, text); err != nil {
 				return err
 			}
@@ -181,7 +182,8 @@ func (p *program) write(replaced map[string]string, name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-var compileError = regexp.MustCompile(`(?m)exercise_variant_(\d+)\.go:\d+:\d+: (.*)$`)
+// compileError matches an error in a variant, or elsewhere because of one.
+var compileError = regexp.MustCompile(`(?m)exercise_variant_(\d+)\.go:\d+:\d+(?:: (.*))?$`)
 
 // compile builds the binary, or tells that some variants have failed.
 func (p *program) compile(ctx context.Context, replaced map[string]string) (failed bool, err error) {
@@ -205,7 +207,7 @@ func (p *program) compile(ctx context.Context, replaced map[string]string) (fail
 	for _, match := range compileError.FindAllStringSubmatch(string(output), -1) {
 		number, _ := strconv.Atoi(match[1])
 		if v := p.variants[number-1]; v.failure == nil {
-			v.failure, failed = errors.New(match[2]), true
+			v.failure, failed = fmt.Errorf("does not compile: %s", cmp.Or(match[2], "it declares what the package has already")), true
 		}
 	}
 	if !failed {
@@ -230,13 +232,13 @@ type outcome struct {
 
 var progress = regexp.MustCompile(`\x16(=== RUN  |--- PASS:|--- FAIL:|--- SKIP:) +(\S+)`)
 
-// run runs the tests that a pattern matches, with one variant.
-func (p *program) run(ctx context.Context, number int, pattern string, seed int, arguments ...string) (*outcome, error) {
-	arguments = append(arguments, "-test.run="+pattern, "-test.timeout="+limit.String(), "-test.count=1", "-test.v=test2json")
+// run runs the tests that a pattern matches, with one variant, for at most so long.
+func (p *program) run(ctx context.Context, number int, pattern string, seed int, within time.Duration, arguments ...string) (*outcome, error) {
+	arguments = append(arguments, "-test.run="+pattern, "-test.timeout="+within.String(), "-test.count=1", "-test.v=test2json")
 	if p.rapid {
 		arguments = append(arguments, fmt.Sprintf("-rapid.seed=%d", seed), "-rapid.nofailfile", "-rapid.shrinktime=0s")
 	}
-	stuck, cancel := context.WithTimeout(ctx, limit+5*time.Second) // should its own clock stand still
+	stuck, cancel := context.WithTimeout(ctx, within+5*time.Second) // should its own clock stand still
 	defer cancel()
 	command := exec.CommandContext(stuck, p.binary(), arguments...)
 	command.Dir = filepath.Join(p.root, p.dir)
@@ -272,4 +274,12 @@ func (p *program) prepare(ctx context.Context) error {
 		}
 	}
 	return p.build(ctx)
+}
+
+// withSeed says which seed a run had where tests can depend on it.
+func (p *program) withSeed(seed int) string {
+	if !p.rapid {
+		return ""
+	}
+	return fmt.Sprintf(" with -rapid.seed=%d", seed)
 }

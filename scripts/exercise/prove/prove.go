@@ -37,10 +37,14 @@ func Run(ctx context.Context, root string, numbers []string, out io.Writer) erro
 	defer os.RemoveAll(temporary)
 	programs := programsOf(root, temporary, exercises)
 	var proofs []*proof
+	var failures []error
 	for _, p := range programs {
 		begin := time.Now()
-		if err := p.prepare(ctx); err != nil {
-			return err
+		if err := p.prepare(ctx); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			failures = append(failures, err)
+			continue
 		}
 		fmt.Fprintf(out, "%s: %d bodies of %d exercises built, %.1f s\n", p.dir, len(p.variants), len(p.proofs), time.Since(begin).Seconds())
 		for _, proof := range p.proofs {
@@ -55,7 +59,7 @@ func Run(ctx context.Context, root string, numbers []string, out io.Writer) erro
 		}
 	}
 	slices.SortStableFunc(proofs, func(a, b *proof) int { return a.Chapter.Number - b.Chapter.Number })
-	return tell(proofs, out)
+	return errors.Join(append(failures, tell(proofs, out))...)
 }
 
 // choose returns the exercises in which the reader writes code.

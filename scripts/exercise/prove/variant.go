@@ -24,7 +24,7 @@ type variant struct {
 }
 
 // always are packages that a solution can use though the book's does not.
-var always = []string{"cmp", "errors", "fmt", "maps", "slices", "strings", "time"}
+var always = []string{"cmp", "context", "errors", "fmt", "maps", "math", "slices", "sort", "strconv", "strings", "sync", "time"}
 
 // file returns a Go file that declares the variant beside the book's functions, under
 // names that end with its number.
