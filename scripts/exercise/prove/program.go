@@ -275,11 +275,3 @@ func (p *program) prepare(ctx context.Context) error {
 	}
 	return p.build(ctx)
 }
-
-// withSeed says which seed a run had where tests can depend on it.
-func (p *program) withSeed(seed int) string {
-	if !p.rapid {
-		return ""
-	}
-	return fmt.Sprintf(" with -rapid.seed=%d", seed)
-}
