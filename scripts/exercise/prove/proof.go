@@ -33,7 +33,7 @@ type proof struct {
 	// prints them.
 	behaviours []string
 	rejected   int
-	// patience is how long a mutant may run that need not survive. Many hang.
+	// patience is how long a wrong body may run. Many hang.
 	patience time.Duration
 	// mutated is the number of mutants that compile.
 	killed, mutated int
@@ -234,7 +234,7 @@ func (p *proof) reject(ctx context.Context, wrong *solutions.Wrong, v *variant) 
 	}
 	behaviour := p.behaviours[at]
 	for seed := 1; seed == 1 || seed <= seeds && p.program.rapid; seed++ {
-		o, err := p.program.run(ctx, v.number, exactly(behaviour), seed, limit)
+		o, err := p.program.run(ctx, v.number, exactly(behaviour), seed, p.patience)
 		if err != nil {
 			return nil, err
 		}
@@ -333,7 +333,7 @@ func (m mutant) explained(s solutions.Survivor) bool {
 // each tries variants side by side, and then notes what was found, in their order.
 func (p *proof) each(ctx context.Context, all []*variant, try func(int, *variant) (note func(), err error)) error {
 	group, _ := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.NumCPU())
+	group.SetLimit(2 * runtime.NumCPU()) // many mutants only hang
 	notes := make([]func(), len(all))
 	for i, v := range all {
 		group.Go(func() (err error) {
