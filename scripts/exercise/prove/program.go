@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,8 +45,8 @@ func (p *program) binary() string { return filepath.Join(p.temporary, "test") }
 
 // build builds the binary. Variants that do not compile are left out and say why.
 func (p *program) build(ctx context.Context) error {
-	replaced := map[string]string{} // paths of what is generated, by the path in the package
-	if err := p.leaveOut(replaced); err != nil {
+	replaced, err := p.otherTests() // paths of what is generated, by the path in the package
+	if err != nil {
 		return err
 	}
 	if err := p.writeOriginals(replaced); err != nil {
@@ -70,19 +69,26 @@ func (p *program) build(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// leaveOut leaves out the package's other test files, as the reader's workspace does:
-// they may start a cluster before the first test.
-func (p *program) leaveOut(replaced map[string]string) error {
-	paths, err := filepath.Glob(filepath.Join(p.root, p.dir, "*_test.go"))
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		if !slices.ContainsFunc(p.proofs, func(proof *proof) bool { return slices.Contains(proof.TestFiles, filepath.Base(path)) }) {
-			replaced[path] = ""
+// otherTests returns the test files that no exercise needs, with nothing in their
+// place: some of them want a cluster.
+func (p *program) otherTests() (map[string]string, error) {
+	needed := map[string]bool{}
+	for _, proof := range p.proofs {
+		for _, file := range proof.TestFiles {
+			needed[file] = true
 		}
 	}
-	return nil
+	paths, err := filepath.Glob(filepath.Join(p.root, p.dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	others := map[string]string{}
+	for _, path := range paths {
+		if !needed[filepath.Base(path)] {
+			others[path] = ""
+		}
+	}
+	return others, nil
 }
 
 // writeOriginals writes the package's files in which the exercises' functions have the
