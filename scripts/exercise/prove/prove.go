@@ -39,14 +39,20 @@ func Run(ctx context.Context, root string, numbers []string, out io.Writer) erro
 	var proofs []*proof
 	var failures []error
 	for _, p := range programs {
+		if err := p.prepare(); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s: building %d bodies of %d exercises", p.dir, len(p.variants), len(p.proofs))
 		begin := time.Now()
-		if err := p.prepare(ctx); ctx.Err() != nil {
+		err := p.build(ctx)
+		fmt.Fprintf(out, ", %.1f s\n", time.Since(begin).Seconds())
+		if ctx.Err() != nil {
 			return ctx.Err()
-		} else if err != nil {
+		}
+		if err != nil {
 			failures = append(failures, err)
 			continue
 		}
-		fmt.Fprintf(out, "%s: %d bodies of %d exercises built, %.1f s\n", p.dir, len(p.variants), len(p.proofs), time.Since(begin).Seconds())
 		for _, proof := range p.proofs {
 			if err := proof.prove(ctx); err != nil {
 				return err

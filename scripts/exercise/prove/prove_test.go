@@ -28,10 +28,10 @@ func TestWhatIsWrongWithAnExerciseIsSaidInALineEach(t *testing.T) {
 	require.Error(t, err)
 
 	times := regexp.MustCompile(`\d+\.\d s`)
-	assert.Equal(t, `kcm/shop: 43 bodies of 2 exercises built, TIME
+	assert.Equal(t, `kcm/shop: building 43 bodies of 2 exercises, TIME
 1 of 3: ✓ 01 till, TIME
 2 of 3: ✗ 01 discount, TIME
-kcm/stock: 1 bodies of 1 exercises built, TIME
+kcm/stock: building 1 bodies of 1 exercises, TIME
 3 of 3: ✗ 01 stock, TIME
 
 chapter  exercise  minutes  behaviours  wrong rejected  mutants killed   time   
