@@ -12,6 +12,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,6 +58,12 @@ func TestATokenSaysWhoItsBearerIs(t *testing.T) {
 		assert.ElementsMatch(t, []string{
 			"iss", "sub", prefix + "namespace", prefix + "secret.name", prefix + "service-account.name", prefix + "service-account.uid",
 		}, slices.Collect(maps.Keys(said(t))), "the claims of a token")
+	})
+	t.Run("it is one text, in three parts with dots between", func(t *testing.T) {
+		t.Parallel()
+		token, err := generator.GenerateToken(builder("uid"), tokenSecret("", nil))
+		require.NoError(t, err)
+		assert.Len(t, strings.Split(token, "."), 3, "header, claims and signature of %s", token)
 	})
 	t.Run("what cannot be signed is an error", func(t *testing.T) {
 		t.Parallel()
