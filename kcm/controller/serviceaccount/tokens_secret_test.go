@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
@@ -94,7 +95,26 @@ func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 		_, err := c.observeSecret(t.Context(), keyOf(filled))
 		assert.Error(t, err, "the API server does not say whether the account is there, so nobody may conclude that it is gone")
 	})
+	t.Run("a cache that cannot be read is no answer", func(t *testing.T) {
+		t.Parallel()
+		cached := []runtime.Object{filled, builder("uid")}
+		c, _ := controllerOn(t, cached, nil)
+		c.secretLister = corelisters.NewSecretLister(brokenIndexer{})
+		_, err := c.observeSecret(t.Context(), keyOf(filled))
+		assert.ErrorIs(t, err, errBroken, "nobody may conclude that the Secret is gone")
+
+		c, _ = controllerOn(t, cached, nil)
+		c.accountLister = corelisters.NewServiceAccountLister(brokenIndexer{})
+		_, err = c.observeSecret(t.Context(), keyOf(filled))
+		assert.ErrorIs(t, err, errBroken, "nobody may conclude that the account is gone")
+	})
 }
+
+var errBroken = errors.New("the cache is broken")
+
+type brokenIndexer struct{ cache.Indexer }
+
+func (brokenIndexer) GetByKey(string) (any, bool, error) { return nil, false, errBroken }
 
 // refuse has the API server answer with an error.
 func refuse(client *fake.Clientset, verb, resource string, refusal error) {
@@ -158,6 +178,18 @@ func TestATokenIsThereAndStays(t *testing.T) {
 			assert.Equal(t, test.does, plan.inWords(), "the Secret holds %v, and the CA bundle is %q", test.has, test.rootCA)
 		})
 	}
+	t.Run("what is written says for whom, by name and UID", func(t *testing.T) {
+		t.Parallel()
+		secret := tokenSecret("", nil)
+		secret.Annotations = map[string]string{"mine": "m"}
+		plan := fill(secret, builder("uid"), rootCA)
+		require.NotNil(t, plan.update, "an empty Secret is written")
+		assert.Equal(t, map[string]string{
+			"mine":                               "m",
+			"kubernetes.io/service-account.name": "builder",
+			"kubernetes.io/service-account.uid":  "uid",
+		}, plan.update.Annotations, "annotations")
+	})
 	t.Run("the cache's own Secret is not changed", func(t *testing.T) {
 		t.Parallel()
 		for _, secret := range []*corev1.Secret{tokenSecret("", nil), tokenSecret("", data{"token": "t", "ca.crt": "old"})} {
