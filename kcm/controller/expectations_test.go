@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,23 +25,43 @@ func newTestExpectations() (*Expectations, *testingclock.FakePassiveClock) {
 	return NewExpectations(clock), clock
 }
 
+// waits says whether an owner may act, and else what it waits for.
+func waits(e *Expectations, owner metav1.Object) string {
+	if e.Satisfied(owner) {
+		return "may act"
+	}
+	var missing []string
+	for _, pending := range e.Pending() {
+		if pending.Owner != cache.MetaObjectToName(owner) {
+			continue
+		}
+		if pending.Creations != 0 {
+			missing = append(missing, fmt.Sprintf("creations: %d", pending.Creations))
+		}
+		for _, uid := range pending.Deletions {
+			missing = append(missing, "deletion of "+string(uid))
+		}
+	}
+	return "waits, " + strings.Join(missing, ", ")
+}
+
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	owner, recreated := expectingOwner("1"), expectingOwner("2")
 	tests := map[string]struct {
 		do   func(*Expectations)
-		want bool
+		want string
 	}{
 		"an owner that expects nothing may act": {
 			do:   func(*Expectations) {},
-			want: true,
+			want: "may act",
 		},
 		"every creation is waited for": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 2)
 				e.CreationObserved(owner)
 			},
-			want: false,
+			want: "waits, creations: 1",
 		},
 		"the last creation ends the wait": {
 			do: func(e *Expectations) {
@@ -47,72 +69,86 @@ func TestExpectations(t *testing.T) {
 				e.CreationObserved(owner)
 				e.CreationObserved(owner)
 			},
-			want: true,
+			want: "may act",
 		},
-		"a deletion notified twice is one deletion": {
+		"a deletion that is notified twice is taken off once": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 0, "a", "b")
 				e.DeletionObserved(owner, "a")
 				e.DeletionObserved(owner, "a")
 			},
-			want: false,
+			want: "waits, deletion of b",
 		},
-		"every deletion ends the wait": {
+		"the last deletion ends the wait": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 0, "a", "b")
 				e.DeletionObserved(owner, "b")
 				e.DeletionObserved(owner, "a")
 			},
-			want: true,
+			want: "may act",
 		},
-		"a deletion that nobody expected counts for nothing": {
+		"a deletion that nobody expected takes nothing off": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 0, "a")
 				e.DeletionObserved(owner, "other")
 			},
-			want: false,
+			want: "waits, deletion of a",
 		},
-		"a creation too many is not saved for later": {
+		"a creation that nobody expected takes nothing off": {
+			do: func(e *Expectations) {
+				e.Expect(owner, 0, "a")
+				e.CreationObserved(owner)
+			},
+			want: "waits, deletion of a",
+		},
+		"one creation more than was expected does no harm": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 1)
 				e.CreationObserved(owner)
 				e.CreationObserved(owner)
-				e.Expect(owner, 1)
 			},
-			want: false,
+			want: "may act",
+		},
+		"what was observed for an owner that expects nothing is not kept": {
+			do: func(e *Expectations) {
+				e.CreationObserved(owner)
+				e.DeletionObserved(owner, "a")
+				e.Expect(owner, 1, "a")
+			},
+			want: "waits, creations: 1, deletion of a",
 		},
 		"creations and deletions are both waited for": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 1, "a")
 				e.CreationObserved(owner)
 			},
-			want: false,
+			want: "waits, deletion of a",
 		},
-		"new expectations replace old ones": {
+		"what is expected now takes the place of what was expected before": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 5, "a")
 				e.Expect(owner, 0)
 			},
-			want: true,
+			want: "may act",
 		},
 		"what an earlier owner of the name expected is not waited for": {
 			do:   func(e *Expectations) { e.Expect(recreated, 1) },
-			want: true,
+			want: "may act",
 		},
-		"a late notification for an earlier owner of the name counts for nothing": {
+		"news of an earlier owner of the name takes nothing off": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 1, "a")
 				e.CreationObserved(recreated)
 				e.DeletionObserved(recreated, "a")
 			},
-			want: false,
+			want: "waits, creations: 1, deletion of a",
 		},
 		"an owner that is forgotten may act": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 1)
 				e.Forget(cache.ObjectName{Namespace: "default", Name: "web"})
 			},
-			want: true,
+			want: "may act",
 		},
 	}
 	for name, tt := range tests {
@@ -120,65 +156,99 @@ func TestExpectations(t *testing.T) {
 			t.Parallel()
 			e, _ := newTestExpectations()
 			tt.do(e)
-			assert.Equal(t, tt.want, e.Satisfied(owner))
+			assert.Equal(t, tt.want, waits(e, owner))
 		})
 	}
 }
 
-func TestExpectationsGiveUpAfterFiveMinutes(t *testing.T) {
+func TestExpectationsRunOut(t *testing.T) {
 	t.Parallel()
-	e, clock := newTestExpectations()
 	owner := expectingOwner("1")
-	e.Expect(owner, 1)
-
-	clock.SetTime(clock.Now().Add(5 * time.Minute))
-	assert.False(t, e.Satisfied(owner))
-	clock.SetTime(clock.Now().Add(time.Second))
-	assert.True(t, e.Satisfied(owner))
+	const waiting = "waits, creations: 1"
+	t.Run("for five minutes the owner waits", func(t *testing.T) {
+		t.Parallel()
+		e, clock := newTestExpectations()
+		e.Expect(owner, 1)
+		clock.SetTime(clock.Now().Add(5 * time.Minute))
+		assert.Equal(t, waiting, waits(e, owner))
+	})
+	t.Run("after five minutes the owner may act on what it sees", func(t *testing.T) {
+		t.Parallel()
+		e, clock := newTestExpectations()
+		e.Expect(owner, 1)
+		clock.SetTime(clock.Now().Add(5*time.Minute + time.Second))
+		assert.Equal(t, "may act", waits(e, owner))
+	})
+	t.Run("the five minutes begin with what was expected last", func(t *testing.T) {
+		t.Parallel()
+		e, clock := newTestExpectations()
+		e.Expect(owner, 3)
+		clock.SetTime(clock.Now().Add(4 * time.Minute))
+		e.Expect(owner, 1)
+		clock.SetTime(clock.Now().Add(4 * time.Minute))
+		assert.Equal(t, waiting, waits(e, owner))
+	})
 }
 
-func TestExpectationsCountNotificationsThatComeTogether(t *testing.T) {
+func TestExpectationsOfSeveral(t *testing.T) {
 	t.Parallel()
-	e, _ := newTestExpectations()
-	owner := expectingOwner("1")
-	e.Expect(owner, 100, "last")
-	var notifications sync.WaitGroup
-	for range 100 {
-		notifications.Go(func() { e.CreationObserved(owner) })
-	}
-	notifications.Wait()
-	assert.False(t, e.Satisfied(owner))
-	e.DeletionObserved(owner, "last")
-	assert.True(t, e.Satisfied(owner))
+	t.Run("notifications that come at the same time are all counted", func(t *testing.T) {
+		t.Parallel()
+		e, _ := newTestExpectations()
+		owner := expectingOwner("1")
+		e.Expect(owner, 100, "last")
+		var notifications sync.WaitGroup
+		for range 100 {
+			notifications.Go(func() { e.CreationObserved(owner) })
+		}
+		notifications.Wait()
+		assert.Equal(t, "waits, deletion of last", waits(e, owner))
+	})
+	t.Run("one owner does not wait for what another expects", func(t *testing.T) {
+		t.Parallel()
+		e, _ := newTestExpectations()
+		web, shop := expectingOwner("1"), expectingOwner("9")
+		shop.SetName("shop")
+		e.Expect(web, 1)
+		e.CreationObserved(shop)
+		assert.Equal(t, "may act", waits(e, shop))
+		assert.Equal(t, "waits, creations: 1", waits(e, web))
+	})
 }
 
 // Whatever comes in whatever order and however often: an owner may act exactly
 // when each of its creations and deletions was observed.
-func TestExpectationsAreMetByExactlyWhatWasExpected(t *testing.T) {
+func TestExpectationsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	uids := []types.UID{"a", "b", "c", "d"}
-	rapid.Check(t, func(t *rapid.T) {
-		e, _ := newTestExpectations()
-		owner := expectingOwner("1")
-		creations := rapid.IntRange(0, 3).Draw(t, "creations")
-		deletions := rapid.SliceOfDistinct(rapid.SampledFrom(uids), rapid.ID).Draw(t, "deletions")
-		e.Expect(owner, creations, deletions...)
+	t.Run("in whatever order and however often they are told, the owner acts when all that it expected was told", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			e, _ := newTestExpectations()
+			owner := expectingOwner("1")
+			creations := rapid.IntRange(0, 3).Draw(t, "creations")
+			deletions := rapid.SliceOfDistinct(rapid.SampledFrom(uids), rapid.ID).Draw(t, "deletions")
+			e.Expect(owner, creations, deletions...)
 
-		created, gone := 0, map[types.UID]bool{}
-		for range rapid.IntRange(0, 12).Draw(t, "notifications") {
-			if rapid.Bool().Draw(t, "creation") {
-				e.CreationObserved(owner)
-				created++
-			} else {
-				uid := rapid.SampledFrom(uids).Draw(t, "deleted")
-				e.DeletionObserved(owner, uid)
-				gone[uid] = true
+			history := fmt.Sprintf("expected: %d creations and the deletions of %v; observed:", creations, deletions)
+			created, gone := 0, map[types.UID]bool{}
+			for range rapid.IntRange(0, 12).Draw(t, "notifications") {
+				if rapid.Bool().Draw(t, "creation") {
+					e.CreationObserved(owner)
+					created++
+					history += " a creation"
+				} else {
+					uid := rapid.SampledFrom(uids).Draw(t, "deleted")
+					e.DeletionObserved(owner, uid)
+					gone[uid] = true
+					history += " " + string(uid) + " gone"
+				}
 			}
-		}
-		want := created >= creations
-		for _, uid := range deletions {
-			want = want && gone[uid]
-		}
-		assert.Equal(t, want, e.Satisfied(owner))
+			want := created >= creations
+			for _, uid := range deletions {
+				want = want && gone[uid]
+			}
+			assert.Equal(t, map[bool]string{true: "may act", false: "waits"}[want], strings.SplitN(waits(e, owner), ",", 2)[0], history)
+		})
 	})
 }
