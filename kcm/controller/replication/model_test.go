@@ -259,7 +259,7 @@ func (m *model) terminate(pod *corev1.Pod) {
 func (m *model) checkCreated(pod *corev1.Pod) {
 	wanted := int(*m.cachedSet().Spec.Replicas)
 	if have := len(m.active()); have > wanted+m.unanswered.created {
-		m.broke("a pod was created that was not missing", "made pod number %d, %s, for %d replicas", have, pod.Name, wanted)
+		m.broke("a pod was created that was not missing", "made pod number %d, %s, where %d are asked for", have, pod.Name, wanted)
 	}
 }
 
@@ -274,7 +274,7 @@ func (m *model) checkDeleted(pod *corev1.Pod) {
 	}
 	wanted := int(*m.cachedSet().Spec.Replicas)
 	if have+m.unanswered.deleted < wanted && !m.ranOut {
-		m.broke("a pod was deleted that was needed", "deleted %s, which leaves %d pods for %d replicas", pod.Name, have, wanted)
+		m.broke("a pod was deleted that was needed", "deleted %s, which leaves %d pods where %d are asked for", pod.Name, have, wanted)
 	}
 }
 
