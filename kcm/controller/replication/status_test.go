@@ -85,7 +85,8 @@ func TestDecideConditions(t *testing.T) {
 
 func TestNextAvailable(t *testing.T) {
 	t.Parallel()
-	notReady := runningPod("c", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
+	notReady := readyPod("c", time.Second)
+	notReady.Status.Conditions[0].Status = corev1.ConditionFalse
 	unknown := runningPod("d", func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Time{} })
 	readyForSecond, readyForSeven := readyPod("a", time.Second), readyPod("b", 7*time.Second)
 	const never = "nothing to wait for"
