@@ -12,7 +12,7 @@
 // What surrounds the three is here. [Loop] takes keys from a queue, calls a
 // loop's sync function and tries again when it fails. [Handle] turns informer
 // notifications into typed calls. [Waker] tells the owners of an object of its
-// changes, and [Claimer] finds out which objects belong to an owner.
+// changes, and [Claimer] settles which objects belong to an owner.
 // [Expectations] keep a loop from acting on a cache that has not caught up with
 // its own writes. [PodControl] creates and deletes pods on behalf of an owner
 // and records an event for each.
