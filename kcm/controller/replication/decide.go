@@ -19,9 +19,9 @@ func decide(seen observed, burst int) plan {
 	if !seen.mayAct || seen.set.DeletionTimestamp != nil {
 		return plan{}
 	}
-	surplus := len(seen.active) - int(*seen.set.Spec.Replicas)
-	if surplus < 0 {
-		return plan{create: min(-surplus, burst)}
+	missing := int(*seen.set.Spec.Replicas) - len(seen.active)
+	return plan{
+		create: min(max(missing, 0), burst),
+		delete: leastMissed(seen, min(max(-missing, 0), burst)),
 	}
-	return plan{delete: leastMissed(seen, min(surplus, burst))}
 }
