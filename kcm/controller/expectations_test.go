@@ -2,12 +2,14 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +25,20 @@ func expectingOwner(uid types.UID) metav1.Object {
 func newTestExpectations() (*Expectations, *testingclock.FakePassiveClock) {
 	clock := testingclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	return NewExpectations(clock), clock
+}
+
+// promptly fails the test where do does not return.
+func promptly(t require.TestingT, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(3 * time.Second):
+		require.Fail(t, "a method does not return: one has kept the lock, or takes it twice")
+	}
 }
 
 // waits says whether an owner may act, and else what it waits for.
@@ -155,8 +171,12 @@ func TestExpectations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e, _ := newTestExpectations()
-			tt.do(e)
-			assert.Equal(t, tt.want, waits(e, owner))
+			var seen string
+			promptly(t, func() {
+				tt.do(e)
+				seen = waits(e, owner)
+			})
+			assert.Equal(t, tt.want, seen)
 		})
 	}
 }
@@ -164,30 +184,46 @@ func TestExpectations(t *testing.T) {
 func TestExpectationsRunOut(t *testing.T) {
 	t.Parallel()
 	owner := expectingOwner("1")
-	const waiting = "waits, creations: 1"
-	t.Run("for five minutes the owner waits", func(t *testing.T) {
-		t.Parallel()
-		e, clock := newTestExpectations()
-		e.Expect(owner, 1)
-		clock.SetTime(clock.Now().Add(5 * time.Minute))
-		assert.Equal(t, waiting, waits(e, owner))
-	})
-	t.Run("after five minutes the owner may act on what it sees", func(t *testing.T) {
-		t.Parallel()
-		e, clock := newTestExpectations()
-		e.Expect(owner, 1)
-		clock.SetTime(clock.Now().Add(5*time.Minute + time.Second))
-		assert.Equal(t, "may act", waits(e, owner))
-	})
-	t.Run("the five minutes begin with what was expected last", func(t *testing.T) {
-		t.Parallel()
-		e, clock := newTestExpectations()
-		e.Expect(owner, 3)
-		clock.SetTime(clock.Now().Add(4 * time.Minute))
-		e.Expect(owner, 1)
-		clock.SetTime(clock.Now().Add(4 * time.Minute))
-		assert.Equal(t, waiting, waits(e, owner))
-	})
+	tests := map[string]struct {
+		do   func(e *Expectations, pass func(time.Duration))
+		want string
+	}{
+		"for five minutes the owner waits": {
+			do: func(e *Expectations, pass func(time.Duration)) {
+				e.Expect(owner, 1)
+				pass(5 * time.Minute)
+			},
+			want: "waits, creations: 1",
+		},
+		"after five minutes the owner may act on what it sees": {
+			do: func(e *Expectations, pass func(time.Duration)) {
+				e.Expect(owner, 1)
+				pass(5*time.Minute + time.Second)
+			},
+			want: "may act",
+		},
+		"the five minutes begin with what was expected last": {
+			do: func(e *Expectations, pass func(time.Duration)) {
+				e.Expect(owner, 3)
+				pass(4 * time.Minute)
+				e.Expect(owner, 1)
+				pass(4 * time.Minute)
+			},
+			want: "waits, creations: 1",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, clock := newTestExpectations()
+			var seen string
+			promptly(t, func() {
+				tt.do(e, func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) })
+				seen = waits(e, owner)
+			})
+			assert.Equal(t, tt.want, seen)
+		})
+	}
 }
 
 func TestExpectationsOfSeveral(t *testing.T) {
@@ -196,23 +232,27 @@ func TestExpectationsOfSeveral(t *testing.T) {
 		t.Parallel()
 		e, _ := newTestExpectations()
 		owner := expectingOwner("1")
-		e.Expect(owner, 100, "last")
-		var notifications sync.WaitGroup
-		for range 100 {
-			notifications.Go(func() { e.CreationObserved(owner) })
-		}
-		notifications.Wait()
-		assert.Equal(t, "waits, deletion of last", waits(e, owner))
+		promptly(t, func() {
+			e.Expect(owner, 100, "last")
+			var notifications sync.WaitGroup
+			for range 100 {
+				notifications.Go(func() { e.CreationObserved(owner) })
+			}
+			notifications.Wait()
+			assert.Equal(t, "waits, deletion of last", waits(e, owner))
+		})
 	})
 	t.Run("one owner does not wait for what another expects", func(t *testing.T) {
 		t.Parallel()
 		e, _ := newTestExpectations()
 		web, shop := expectingOwner("1"), expectingOwner("9")
 		shop.SetName("shop")
-		e.Expect(web, 1)
-		e.CreationObserved(shop)
-		assert.Equal(t, "may act", waits(e, shop))
-		assert.Equal(t, "waits, creations: 1", waits(e, web))
+		promptly(t, func() {
+			e.Expect(web, 1)
+			e.CreationObserved(shop)
+			assert.Equal(t, "may act", waits(e, shop))
+			assert.Equal(t, "waits, creations: 1", waits(e, web))
+		})
 	})
 }
 
@@ -220,35 +260,37 @@ func TestExpectationsOfSeveral(t *testing.T) {
 // when each of its creations and deletions was observed.
 func TestExpectationsInAnyOrder(t *testing.T) {
 	t.Parallel()
-	uids := []types.UID{"a", "b", "c", "d"}
+	const creation = "a creation"
 	t.Run("in whatever order and however often they are told, the owner acts when all that it expected was told", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			e, _ := newTestExpectations()
 			owner := expectingOwner("1")
 			creations := rapid.IntRange(0, 3).Draw(t, "creations")
-			deletions := rapid.SliceOfDistinct(rapid.SampledFrom(uids), rapid.ID).Draw(t, "deletions")
-			e.Expect(owner, creations, deletions...)
+			deletions := rapid.SliceOfDistinct(rapid.SampledFrom([]types.UID{"a", "b", "c", "d"}), rapid.ID).Draw(t, "deletions")
+			told := rapid.SliceOfN(rapid.SampledFrom([]types.UID{creation, creation, "a", "b", "c", "d"}), 0, 12).Draw(t, "told")
 
-			history := fmt.Sprintf("expected: %d creations and the deletions of %v; observed:", creations, deletions)
-			created, gone := 0, map[types.UID]bool{}
-			for range rapid.IntRange(0, 12).Draw(t, "notifications") {
-				if rapid.Bool().Draw(t, "creation") {
-					e.CreationObserved(owner)
+			want, created := "may act", 0
+			for _, notification := range told {
+				if notification == creation {
 					created++
-					history += " a creation"
-				} else {
-					uid := rapid.SampledFrom(uids).Draw(t, "deleted")
-					e.DeletionObserved(owner, uid)
-					gone[uid] = true
-					history += " " + string(uid) + " gone"
 				}
 			}
-			want := created >= creations
-			for _, uid := range deletions {
-				want = want && gone[uid]
+			if created < creations || slices.ContainsFunc(deletions, func(uid types.UID) bool { return !slices.Contains(told, uid) }) {
+				want = "waits"
 			}
-			assert.Equal(t, map[bool]string{true: "may act", false: "waits"}[want], strings.SplitN(waits(e, owner), ",", 2)[0], history)
+			promptly(t, func() {
+				e, _ := newTestExpectations()
+				e.Expect(owner, creations, deletions...)
+				for _, notification := range told {
+					if notification == creation {
+						e.CreationObserved(owner)
+					} else {
+						e.DeletionObserved(owner, notification)
+					}
+				}
+				seen, _, _ := strings.Cut(waits(e, owner), ",")
+				assert.Equal(t, want, seen, "expected: %d creations and the deletions of %v; told of: %v", creations, deletions, told)
+			})
 		})
 	})
 }
