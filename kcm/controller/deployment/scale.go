@@ -144,14 +144,10 @@ func bySize(missing int32) func(a, b *appsv1.ReplicaSet) int {
 // all but the largest, also below the minimum of available pods.)
 func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, left int32) int32 {
 	grow := growth(d, rs)
-	switch {
-	case left > 0:
+	if left > 0 {
 		return min(max(grow, 0), left)
-	case left < 0:
-		return max(min(grow, 0), left)
-	default:
-		return 0
 	}
+	return max(min(grow, 0), left)
 }
 
 // growth is by how much a ReplicaSet's size would change if it grew as the

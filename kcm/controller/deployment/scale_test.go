@@ -69,10 +69,12 @@ func TestShare(t *testing.T) {
 			}},
 		{behaviour: "with nothing to go by a ReplicaSet stays", before: 10, after: 20, surge: "0", size: 5, left: 10, want: 0,
 			prepare: func(_ *appsv1.Deployment, rs *appsv1.ReplicaSet) { delete(rs.Annotations, maxReplicasAnnotation) }},
+		{behaviour: "with nothing to go by a ReplicaSet keeps its pods", before: 10, after: 5, surge: "0", size: 5, left: -5, want: 0,
+			prepare: func(_ *appsv1.Deployment, rs *appsv1.ReplicaSet) { delete(rs.Annotations, maxReplicasAnnotation) }},
 		{behaviour: "no more is added than is left", before: 10, after: 20, surge: "0", size: 6, left: 1, want: 1},
 		{behaviour: "no more is taken than is left", before: 10, after: 5, surge: "0", size: 6, left: -1, want: -1},
 		{behaviour: "when nothing is left nothing changes", before: 10, after: 20, surge: "0", size: 6, left: 0, want: 0},
-		{behaviour: "none shrinks where pods are to be added", before: 10, after: 5, surge: "0", size: 6, left: 2, want: 0},
+		{behaviour: "none shrinks where pods are to be added", before: 10, after: 5, surge: "0", size: 6, left: 1, want: 0},
 		{behaviour: "none grows where pods are to be taken", before: 10, after: 20, surge: "0", size: 6, left: -2, want: 0},
 	} {
 		t.Run(tt.behaviour, func(t *testing.T) {
