@@ -127,6 +127,16 @@ func TestScaleInProportion(t *testing.T) {
 		}
 		assert.Equal(t, "v1 from 3 to 0; v2 stays at 3, noted anew", told(scaleInProportion(d, replicaSets)), "%s; scaled to 1 replica", notes(replicaSets))
 	})
+	t.Run("what a manager that was killed has left is done by the next one", func(t *testing.T) {
+		t.Parallel()
+		d, replicaSets := scaledFrom(10, 15, "3", 8, 5)
+		for _, c := range scaleInProportion(d, replicaSets) {
+			if versionOf(c.from) == "v1" {
+				replicaSets = apply(replicaSets, []change{c})
+			}
+		}
+		assert.Equal(t, "v2 from 5 to 7", told(scaleInProportion(d, replicaSets)), "%s; scaled from 10 to 15 replicas, and killed after the first write", notes(replicaSets))
+	})
 	t.Run("where all is right nothing changes", func(t *testing.T) {
 		t.Parallel()
 		d, replicaSets := scaledFrom(10, 10, "0", 6, 4)
