@@ -111,10 +111,10 @@ func (r *onPaper) step(t *rapid.T) bool {
 		changes = shrinkOld(r.observed)
 	}
 	there, kept, sizes := r.sum(sure), r.sum(r.countedOn), r.sum(size)
+	r.tell("the loop: %s", told(changes))
 	for _, c := range changes {
 		c.from.Spec.Replicas = c.to.Spec.Replicas
 	}
-	r.tell("the loop: %s", told(changes))
 	switch {
 	case r.sum(size) > max(sizes, most):
 		r.fail(t, fmt.Sprintf("%d pods are asked for, and there may be %d", r.sum(size), most))
