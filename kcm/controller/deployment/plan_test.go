@@ -102,12 +102,15 @@ func TestAPlanOfRecreate(t *testing.T) {
 			d := recreating(rapid.Int32Range(0, 4).Draw(t, "replicas"))
 			seen := drawSeen(t, d)
 			if rapid.Bool().Draw(t, "an old pod still ends") {
-				seen.oldPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon}}}}
+				seen = besides(seen, corev1.PodRunning, true)
+			}
+			if rapid.Bool().Draw(t, "a rollback is asked for") {
+				metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedRollbackTo, "0")
 			}
 			p := decide(seen)
 			logPlan(t, seen, p)
 			oldOnes := sum(seen.oldRSs, func(rs *appsv1.ReplicaSet) int32 { return size(rs) + rs.Status.Replicas }) + int32(len(seen.oldPods))
-			starts := p.create != nil
+			starts := p.create != nil && size(p.create) > 0
 			for _, change := range p.change {
 				starts = starts || change.from == seen.newRS && size(change.from) == 0
 			}
