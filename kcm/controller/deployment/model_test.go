@@ -217,11 +217,15 @@ func (m *model) updateReplicaSet(rs *appsv1.ReplicaSet) (*appsv1.ReplicaSet, err
 
 // checkWrite wants no ReplicaSet to grow beyond what the deployment that the
 // loop was shown allows them together, whatever their sizes were before, and
-// no two of them to have one template.
+// no two of them to have one template. Nobody else takes names here, so there
+// are no collisions.
 func (m *model) checkWrite(before int32) {
 	_, most := promised(m.deploymentCache.Cached()[0])
 	if now := m.size(); now > before && now > most {
 		m.wrong, m.how = "more pods are asked for than may be", fmt.Sprintf("%d, and before that %d; at most %d may be", now, before, most)
+	}
+	if collisions := m.deployment().Status.CollisionCount; collisions != nil {
+		m.wrong, m.how = "a collision is counted where there was none", fmt.Sprintf("%d", *collisions)
 	}
 	all := m.replicaSets.List()
 	for i, rs := range all {
@@ -303,8 +307,6 @@ func (m *model) checkDone(t *rapid.T) {
 		m.fail(t, "the loop rests before it is done", "pods")
 	case !complete(d, d.Status) || condition == nil || condition.Reason != reasonRolledOut:
 		m.fail(t, "the status does not say that it is done", "%+v", d.Status)
-	case d.Status.CollisionCount != nil:
-		m.fail(t, "a collision is counted where there was none", "%d", *d.Status.CollisionCount)
 	case d.Annotations[revisionAnnotation] != newRS.Annotations[revisionAnnotation]:
 		m.fail(t, "the deployment has another revision than its ReplicaSet", "%s, %s", d.Annotations[revisionAnnotation], newRS.Annotations[revisionAnnotation])
 	}
