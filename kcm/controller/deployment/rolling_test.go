@@ -25,7 +25,7 @@ func TestSizeOfNew(t *testing.T) {
 		{"one that is too large goes back to what is wanted", rollout(10, "3", "2", set{1, 1, 1}, set{2, 12, 12}), 10},
 		{"above the upper bound it does not shrink to make up for it", rollout(10, "3", "2", set{1, 12, 12}, set{2, 3, 0}), 3},
 		{"without a surge it waits for an old pod to go", rollout(4, "0", "1", set{1, 4, 4}), 0},
-		{"all old versions count", rollout(10, "3", "2", set{0, 4, 4}, set{1, 6, 6}, set{2, 1, 0}), 3 + 1 - 1},
+		{"all old versions count", rollout(10, "3", "2", set{0, 4, 4}, set{1, 6, 6}, set{2, 1, 0}), 3},
 		{"old pods that are not available take up room, too", rollout(10, "3", "2", set{1, 8, 0}, set{2, 3, 0}), 5},
 		{"pods that still end take up no room", ending(rollout(10, "3", "2", set{1, 8, 8}, set{2, 3, 0}), 0, 10), 5},
 		{"pods that have still to come take up room", ending(rollout(10, "3", "2", set{1, 10, 10}, set{2, 3, 0}), 1, 0), 3},
