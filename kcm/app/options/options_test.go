@@ -26,8 +26,7 @@ var known = Controllers{
 
 func parse(t *testing.T, args ...string) (*KubeControllerManagerOptions, *pflag.FlagSet, error) {
 	t.Helper()
-	o, err := NewKubeControllerManagerOptions()
-	require.NoError(t, err)
+	o := defaults(t)
 	fs := pflag.NewFlagSet("kcm", pflag.ContinueOnError)
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	for _, group := range o.Flags(known).FlagSets {
