@@ -87,8 +87,9 @@ func (o *KubeControllerManagerOptions) tune(kubeconfig *rest.Config) *rest.Confi
 	return kubeconfig
 }
 
-// listen opens the port and prepares the certificate. With --secure-port=0
-// nothing is served.
+// listen opens the port and prepares the certificate: the one that was given, or
+// one that is made in memory. With --secure-port=0 there is neither. A port that
+// cannot be had is reported by its flag.
 func (o *KubeControllerManagerOptions) listen(c *config.Config) error {
 	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
 	if err := o.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, loopback); err != nil {
