@@ -153,9 +153,3 @@ func TestConfigReplacesAliases(t *testing.T) {
 	assert.EqualValues(t, 7, c.Kubeconfig.QPS)
 	assert.Equal(t, 10*time.Second, c.ControllerShutdownTimeout)
 }
-
-func TestAKubeconfigIsNeededOutsideOfAPod(t *testing.T) {
-	t.Parallel()
-	_, err := mustParse(t).Config(known)
-	assert.ErrorContains(t, err, "--kubeconfig is needed outside of a pod")
-}
