@@ -183,6 +183,13 @@ func TestServe(t *testing.T) {
 		assert.Equal(t, "200 OK", <-answer, "the answer that was under way")
 		<-done
 	})
+	t.Run("what keeps the port from being served is told with its address", func(t *testing.T) {
+		t.Parallel()
+		c := servingConfig(t)
+		c.SecureServing.CipherSuites = []uint16{tls.TLS_RSA_WITH_AES_256_CBC_SHA}
+		_, err := serve(t.Context(), c, page)
+		assert.ErrorContains(t, err, c.SecureServing.Listener.Addr().String(), "HTTP/2 cannot be served with --tls-cipher-suites=TLS_RSA_WITH_AES_256_CBC_SHA")
+	})
 	t.Run("with port 0 nothing is served and there is nothing to stop", func(t *testing.T) {
 		t.Parallel()
 		c := servingConfig(t)
