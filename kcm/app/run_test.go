@@ -105,22 +105,25 @@ func upAfter(d time.Duration) func(context.Context, time.Duration) error {
 func TestWaitForAPIServer(t *testing.T) {
 	t.Parallel()
 	const forever = 4 * time.Hour
-	for name, check := range map[string]func(t *testing.T){
-		"an API server that is up is not waited for": func(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		check func(t *testing.T)
+	}{
+		{"an API server that is up is not waited for", func(t *testing.T) {
 			w := waitFor(t, forever, upAfter(0))
 			assert.True(t, w.up, "it is healthy")
 			assert.Equal(t, "0s", w.took.String(), "how long it was waited for")
-		},
-		"an API server that comes after an hour is waited for": func(t *testing.T) {
+		}},
+		{"an API server that comes after an hour is waited for", func(t *testing.T) {
 			w := waitFor(t, forever, upAfter(time.Hour))
 			assert.True(t, w.up, "it is healthy, after an hour")
 			assert.Equal(t, time.Hour, w.took.Truncate(2*time.Second), "how long it was waited for")
-		},
-		"it is asked every second": func(t *testing.T) {
+		}},
+		{"it is asked every second", func(t *testing.T) {
 			w := waitFor(t, forever, upAfter(10*time.Second))
 			assert.InDelta(t, 11, len(w.asked), 1, "how often it was asked in ten seconds; it was asked at %s", w.asked)
-		},
-		"an API server that answers and is not healthy is waited for": func(t *testing.T) {
+		}},
+		{"an API server that answers and is not healthy is waited for", func(t *testing.T) {
 			w := waitFor(t, forever, func(_ context.Context, after time.Duration) error {
 				if after < 5*time.Second {
 					return errUnhealthy
@@ -129,8 +132,8 @@ func TestWaitForAPIServer(t *testing.T) {
 			})
 			assert.True(t, w.up, "it is healthy, after 5 s")
 			assert.Equal(t, 5*time.Second, w.took.Round(time.Second), "how long it was waited for")
-		},
-		"an answer that does not come is given up after ten seconds": func(t *testing.T) {
+		}},
+		{"an answer that does not come is given up after ten seconds", func(t *testing.T) {
 			w := waitFor(t, forever, func(ctx context.Context, after time.Duration) error {
 				if after < time.Second {
 					<-ctx.Done() // it takes the connection, and nothing comes
@@ -140,22 +143,22 @@ func TestWaitForAPIServer(t *testing.T) {
 			})
 			assert.True(t, w.up, "the first request hangs, the second is answered")
 			assert.InDelta(t, 10, w.took.Seconds(), 1.5, "how many seconds it was waited for")
-		},
-		"told to stop while it waits, it does": func(t *testing.T) {
+		}},
+		{"told to stop while it waits, it does", func(t *testing.T) {
 			w := waitFor(t, 5500*time.Millisecond, upAfter(time.Hour))
 			assert.False(t, w.up, "kcm is told to stop after 5.5 s; the API server comes after an hour")
 			assert.Equal(t, "5.5s", w.took.String(), "how long it was waited for")
-		},
-		"told to stop while a request hangs, it does at once": func(t *testing.T) {
+		}},
+		{"told to stop while a request hangs, it does at once", func(t *testing.T) {
 			w := waitFor(t, 3*time.Second, func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() })
 			assert.False(t, w.up, "kcm is told to stop after 3 s; no answer comes")
 			assert.Equal(t, "3s", w.took.String(), "how long it was waited for")
-		},
-		"the same reason is logged once": func(t *testing.T) {
+		}},
+		{"the same reason is logged once", func(t *testing.T) {
 			w := waitFor(t, forever, upAfter(time.Minute))
 			assert.Equal(t, "refused", w.logged, "what was logged in a minute in which connections were refused")
-		},
-		"another reason is logged as well": func(t *testing.T) {
+		}},
+		{"another reason is logged as well", func(t *testing.T) {
 			w := waitFor(t, forever, func(ctx context.Context, after time.Duration) error {
 				if after >= 5*time.Second && after < 10*time.Second {
 					return errUnhealthy
@@ -163,18 +166,18 @@ func TestWaitForAPIServer(t *testing.T) {
 				return upAfter(15*time.Second)(ctx, after)
 			})
 			assert.Equal(t, "refused; unhealthy; refused", w.logged, "what was logged while connections were refused for 5 s, then the answer was 500 for 5 s, then they were refused again")
-		},
-		"an API server that is up leaves nothing to log": func(t *testing.T) {
+		}},
+		{"an API server that is up leaves nothing to log", func(t *testing.T) {
 			assert.Empty(t, waitFor(t, forever, upAfter(0)).logged, "what was logged")
-		},
-		"being told to stop is no reason to log": func(t *testing.T) {
+		}},
+		{"being told to stop is no reason to log", func(t *testing.T) {
 			w := waitFor(t, 3*time.Second, func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() })
 			assert.Empty(t, w.logged, "what was logged while the first request was still under way")
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, check)
+			synctest.Test(t, test.check)
 		})
 	}
 }

@@ -130,16 +130,16 @@ func stopped(t *testing.T, stop func()) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "a page") })
-	for name, test := range map[string]struct{ token, path, want string }{
-		"health is for everyone":                             {"", "/healthz", "200 OK"},
-		"metrics are not for everyone":                       {"", "/metrics", "403 Forbidden"},
-		"who may not look does not learn what there is not":  {"", "/no/such/page", "403 Forbidden"},
-		"whom the API server allows to see metrics does":     {"toms", "/metrics", "200 OK"},
-		"a right is for one path":                            {"toms", "/configz", "403 Forbidden"},
-		"a wrong token is an error":                          {"forged", "/metrics", "401 Unauthorized"},
-		"a wrong token is an error where none would do, too": {"forged", "/healthz", "401 Unauthorized"},
+	for _, test := range []struct{ name, token, path, want string }{
+		{"health is for everyone", "", "/healthz", "200 OK"},
+		{"metrics are not for everyone", "", "/metrics", "403 Forbidden"},
+		{"who may not look does not learn what there is not", "", "/no/such/page", "403 Forbidden"},
+		{"whom the API server allows to see metrics does", "toms", "/metrics", "200 OK"},
+		{"a right is for one path", "toms", "/configz", "403 Forbidden"},
+		{"a wrong token is an error", "forged", "/metrics", "401 Unauthorized"},
+		{"a wrong token is an error where none would do, too", "forged", "/healthz", "401 Unauthorized"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := servingConfig(t)
 			stop, err := serve(t.Context(), c, page)
@@ -199,16 +199,19 @@ func TestServe(t *testing.T) {
 		require.NotNil(t, stop, "the function that stops")
 		stopped(t, stop)
 	})
-	for flag, file := range map[string]func(config.CompletedConfig) *string{
-		"authentication-kubeconfig": func(c config.CompletedConfig) *string { return &c.Authentication.RemoteKubeConfigFile },
-		"authorization-kubeconfig":  func(c config.CompletedConfig) *string { return &c.Authorization.RemoteKubeConfigFile },
+	for _, test := range []struct {
+		flag string
+		file func(config.CompletedConfig) *string
+	}{
+		{"authentication-kubeconfig", func(c config.CompletedConfig) *string { return &c.Authentication.RemoteKubeConfigFile }},
+		{"authorization-kubeconfig", func(c config.CompletedConfig) *string { return &c.Authorization.RemoteKubeConfigFile }},
 	} {
-		t.Run("a file that cannot be used is told by "+flag, func(t *testing.T) {
+		t.Run("a file that cannot be used is told by "+test.flag, func(t *testing.T) {
 			t.Parallel()
 			c := servingConfig(t)
-			*file(c) = filepath.Join(t.TempDir(), "nothing")
+			*test.file(c) = filepath.Join(t.TempDir(), "nothing")
 			_, err := serve(t.Context(), c, page)
-			assert.ErrorContains(t, err, "--"+flag, "the file has gone since it was checked")
+			assert.ErrorContains(t, err, "--"+test.flag, "the file has gone since it was checked")
 		})
 	}
 }

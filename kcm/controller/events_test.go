@@ -86,29 +86,32 @@ func (r *recording) sent() string {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	const aboutWeb = "Normal Started: web is up, about Pod web, from kcm, in the namespace shop"
-	for name, check := range map[string]func(t *testing.T){
-		"an event says what happened, to whom, and who saw it": func(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		check func(t *testing.T)
+	}{
+		{"an event says what happened, to whom, and who saw it", func(t *testing.T) {
 			r := newRecording(t, 0)
 			defer r.Start()()
 			r.up("Pod", "shop", "web")
 			assert.Equal(t, aboutWeb, r.sent(), "what the API server has got; an event about the pod shop/web was recorded")
-		},
-		"an event about what is in no namespace is in default": func(t *testing.T) {
+		}},
+		{"an event about what is in no namespace is in default", func(t *testing.T) {
 			r := newRecording(t, 0)
 			defer r.Start()()
 			r.up("Node", "", "one")
 			assert.Equal(t, "Normal Started: one is up, about Node one, from kcm, in the namespace default", r.sent(),
 				"what the API server has got; an event about a node was recorded")
-		},
-		"the same event again is counted": func(t *testing.T) {
+		}},
+		{"the same event again is counted", func(t *testing.T) {
 			r := newRecording(t, 0)
 			defer r.Start()()
 			r.up("Pod", "shop", "web")
 			_ = r.sent()
 			r.up("Pod", "shop", "web")
 			assert.Equal(t, aboutWeb+"\nthe same, 2 times by now", r.sent(), "what the API server has got; the same was recorded twice")
-		},
-		"recording does not wait for the API server": func(t *testing.T) {
+		}},
+		{"recording does not wait for the API server", func(t *testing.T) {
 			r := newRecording(t, 0)
 			r.server.awayUntil = time.Now().Add(time.Minute)
 			defer r.Start()()
@@ -117,43 +120,43 @@ func TestEvents(t *testing.T) {
 				r.up("Pod", "shop", "web")
 			}
 			assert.Equal(t, "0s", time.Since(before).String(), "how long it took to record ten events; the API server is away")
-		},
-		"an API server that is away gets its events when it is back": func(t *testing.T) {
+		}},
+		{"an API server that is away gets its events when it is back", func(t *testing.T) {
 			r := newRecording(t, 0)
 			r.server.awayUntil = time.Now().Add(30 * time.Second)
 			defer r.Start()()
 			r.up("Pod", "shop", "web")
 			<-time.After(time.Minute)
 			assert.Equal(t, aboutWeb, r.sent(), "what the API server has got, a minute after an event was recorded; it was away for 30 s")
-		},
-		"events of the time in which the loops stop are sent": func(t *testing.T) {
+		}},
+		{"events of the time in which the loops stop are sent", func(t *testing.T) {
 			r := newRecording(t, 0)
 			defer r.Start()()
 			r.end()
 			synctest.Wait()
 			r.up("Pod", "shop", "web")
 			assert.Equal(t, aboutWeb, r.sent(), "what the API server has got; an event was recorded when the context had ended, and stop was not called yet")
-		},
-		"nothing is sent before Start": func(t *testing.T) {
+		}},
+		{"nothing is sent before Start", func(t *testing.T) {
 			r := newRecording(t, 0)
 			r.up("Pod", "shop", "web")
 			assert.Empty(t, r.sent(), "what the API server has got; Start was not called")
-		},
-		"nothing is sent after stop": func(t *testing.T) {
+		}},
+		{"nothing is sent after stop", func(t *testing.T) {
 			r := newRecording(t, 0)
 			r.Start()()
 			r.up("Pod", "shop", "web")
 			assert.Empty(t, r.sent(), "what the API server has got; stop was called before an event was recorded")
-		},
-		"what was sent before stop was sent": func(t *testing.T) {
+		}},
+		{"what was sent before stop was sent", func(t *testing.T) {
 			r := newRecording(t, 0)
 			stop := r.Start()
 			r.up("Pod", "shop", "web")
 			seen := r.sent()
 			stop()
 			assert.Equal(t, aboutWeb, seen, "what the API server has got; an event was recorded, and then stop was called")
-		},
-		"events are in the log from verbosity 3": func(t *testing.T) {
+		}},
+		{"events are in the log from verbosity 3", func(t *testing.T) {
 			for verbosity, want := range map[int]bool{2: false, 3: true} {
 				r := newRecording(t, verbosity)
 				stop := r.Start()
@@ -163,11 +166,11 @@ func TestEvents(t *testing.T) {
 				log := r.logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 				assert.Equal(t, want, strings.Contains(log, "web is up"), "whether the event is in the log with --v=%d", verbosity)
 			}
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, check)
+			synctest.Test(t, test.check)
 		})
 	}
 }

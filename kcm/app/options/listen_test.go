@@ -69,13 +69,16 @@ func served(t *testing.T, c *config.Config) *x509.Certificate {
 func TestListen(t *testing.T) {
 	t.Parallel()
 	loopback := net.IPv4(127, 0, 0, 1)
-	for name, check := range map[string]func(t *testing.T){
-		"with port 0 nothing is opened": func(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		check func(t *testing.T)
+	}{
+		{"with port 0 nothing is opened", func(t *testing.T) {
 			c, err := listening(t, defaults(t), loopback, 0)
 			require.NoError(t, err)
 			assert.Nil(t, c.SecureServing, "what is served, with --secure-port=0")
-		},
-		"the port is open at once": func(t *testing.T) {
+		}},
+		{"the port is open at once", func(t *testing.T) {
 			o := defaults(t)
 			given(t, o)
 			free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,8 +91,8 @@ func TestListen(t *testing.T) {
 			connection, err := net.DialTimeout("tcp", free.Addr().String(), 10*time.Second)
 			require.NoError(t, err, "nobody answers before Serve is called, but connections are taken")
 			connection.Close()
-		},
-		"a port that is taken is reported by its flag": func(t *testing.T) {
+		}},
+		{"a port that is taken is reported by its flag", func(t *testing.T) {
 			o := defaults(t)
 			given(t, o)
 			taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,24 +104,24 @@ func TestListen(t *testing.T) {
 			want := fmt.Sprintf("--secure-port=%d, --bind-address=127.0.0.1: ", port)
 			assert.Equal(t, want, err.Error()[:min(len(want), len(err.Error()))], "the beginning of the error")
 			assert.ErrorContains(t, err, "address already in use")
-		},
-		"without files a certificate is made for localhost": func(t *testing.T) {
+		}},
+		{"without files a certificate is made for localhost", func(t *testing.T) {
 			c := opened(t, defaults(t), loopback)
 			assert.NoError(t, served(t, c).VerifyHostname("localhost"))
-		},
-		"a certificate that is made is good for 127.0.0.1 whatever the address": func(t *testing.T) {
+		}},
+		{"a certificate that is made is good for 127.0.0.1 whatever the address", func(t *testing.T) {
 			c := opened(t, defaults(t), net.IPv4zero)
 			assert.NoError(t, served(t, c).VerifyHostname("127.0.0.1"), "who probes from the same machine connects to 127.0.0.1")
-		},
-		"a certificate that was given is used": func(t *testing.T) {
+		}},
+		{"a certificate that was given is used", func(t *testing.T) {
 			o := defaults(t)
 			given(t, o)
 			assert.NoError(t, served(t, opened(t, o, loopback)).VerifyHostname("kcm.example"), "--tls-cert-file has a certificate for kcm.example")
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			check(t)
+			test.check(t)
 		})
 	}
 }
