@@ -106,7 +106,7 @@ func newMux(c config.CompletedConfig, h *health) *mux.PathRecorderMux {
 // serve has handler answer HTTPS requests until stop is called, if the API server
 // says who asks and that they may. stop returns when the last answer is out, or
 // after closeTimeout. With --secure-port=0 nothing is served. An error names the
-// flag that it is about.
+// flag or the address that it is about.
 func serve(ctx context.Context, c config.CompletedConfig, handler http.Handler) (stop func(), err error) {
 	if c.SecureServing == nil {
 		return func() {}, nil
