@@ -102,6 +102,17 @@ func upAfter(d time.Duration) func(context.Context, time.Duration) error {
 	}
 }
 
+// hang is a server that takes the connection and does not answer. After an hour the
+// connection breaks.
+func hang(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Hour):
+		return errors.New("connection reset")
+	}
+}
+
 func TestWaitForAPIServer(t *testing.T) {
 	t.Parallel()
 	const forever = 4 * time.Hour
@@ -136,8 +147,7 @@ func TestWaitForAPIServer(t *testing.T) {
 		{"an answer that does not come is given up after ten seconds", func(t *testing.T) {
 			w := waitFor(t, forever, func(ctx context.Context, after time.Duration) error {
 				if after < time.Second {
-					<-ctx.Done() // it takes the connection, and nothing comes
-					return ctx.Err()
+					return hang(ctx)
 				}
 				return nil
 			})
@@ -150,7 +160,7 @@ func TestWaitForAPIServer(t *testing.T) {
 			assert.Equal(t, "5.5s", w.took.String(), "how long it was waited for")
 		}},
 		{"told to stop while a request hangs, it does at once", func(t *testing.T) {
-			w := waitFor(t, 3*time.Second, func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() })
+			w := waitFor(t, 3*time.Second, func(ctx context.Context, _ time.Duration) error { return hang(ctx) })
 			assert.False(t, w.up, "kcm is told to stop after 3 s; no answer comes")
 			assert.Equal(t, "3s", w.took.String(), "how long it was waited for")
 		}},
@@ -171,7 +181,7 @@ func TestWaitForAPIServer(t *testing.T) {
 			assert.Empty(t, waitFor(t, forever, upAfter(0)).logged, "what was logged")
 		}},
 		{"being told to stop is no reason to log", func(t *testing.T) {
-			w := waitFor(t, 3*time.Second, func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() })
+			w := waitFor(t, 3*time.Second, func(ctx context.Context, _ time.Duration) error { return hang(ctx) })
 			assert.Empty(t, w.logged, "what was logged while the first request was still under way")
 		}},
 	} {
