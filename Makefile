@@ -103,6 +103,14 @@ solution-%: bin/exercise ## show the book's solution and how yours differs (ONLY
 progress: bin/exercise ## sum up all exercises
 	@bin/exercise progress
 
+.PHONY: exercises-check
+exercises-check: bin/exercise ## prove of all exercises that right solutions pass and wrong ones do not (ARGS="05 06")
+	@bin/exercise prove $(ARGS)
+
+.PHONY: judge
+judge: bin/exercise bin/play bin/labcluster ## prove that the exercises' scenarios reject the broken managers and that the original passes (ARGS="05 06")
+	@bin/exercise judge $(ARGS)
+
 .PHONY: labs
 labs: $(lab_needs) bin/kcm ## play all labs and the demo side by side, and sum them up in a table (REFERENCE=1, CLUSTER=kind)
 	@bin/play labs
