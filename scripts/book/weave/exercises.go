@@ -224,12 +224,9 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 			}
 		}
 		uses[name] = map[string]bool{}
-		ast.Inspect(syntax, func(node ast.Node) bool {
-			if ident, ok := node.(*ast.Ident); ok {
-				uses[name][ident.Name] = true
-			}
-			return true
-		})
+		for _, ident := range syntax.Unresolved {
+			uses[name][ident.Name] = true
+		}
 	}
 	needed := map[string]bool{}
 	var need func(name string)
