@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
@@ -116,21 +118,50 @@ func TestEveryGateIsAsSettledAndAsSetAsInTheOriginal(t *testing.T) {
 	}
 }
 
-// gates waits until the manager serves metrics, and returns what they say of
-// feature gates: name, stage and whether it is on.
-func (r *replica) gates(t *testing.T) (gates []string) {
+// gates returns what the metrics say of feature gates: name, stage and whether
+// it is on.
+func (r *replica) gates(t *testing.T) []string {
 	t.Helper()
-	clustertest.Eventually(t, "there are metrics of feature gates", func(context.Context) error {
-		_, body, err := r.ask(t, "/metrics")
-		if err != nil {
-			return err
+	return matches(`kubernetes_feature_enabled\{.*`, r.served(t, "/metrics"))
+}
+
+// served waits until the manager serves path to the admin, and returns what.
+func (r *replica) served(t *testing.T, path string) (body string) {
+	t.Helper()
+	clustertest.Eventually(t, path+" is served", func(context.Context) (err error) {
+		var code int
+		if code, body, err = r.ask(t, path); err == nil && code != http.StatusOK {
+			err = errors.New(body)
 		}
-		if gates = matches(`kubernetes_feature_enabled\{.*`, body); len(gates) == 0 {
-			return errors.New(body)
-		}
-		return nil
+		return err
 	})
-	return gates
+	return body
+}
+
+// Both get the same flags. All that they do not name is at its default.
+func TestConfigzShowsAllThatTheOriginalShows(t *testing.T) {
+	t.Parallel()
+	flags := []string{"--controllers=serviceaccount-controller", "--leader-elect=false"}
+	want := startOriginal(t, flags...).configurations(t)
+	require.Contains(t, want, kcmconfig.GroupName)
+
+	port := freePort(t)
+	flags = slices.Concat(cluster.ManagerFlags(clustertest.Cluster(), cluster.Reference), flags,
+		[]string{"--use-service-account-credentials", "--bind-address=127.0.0.1", "--secure-port=" + port})
+	assert.Equal(t, want, run(t, port, flags...).configurations(t))
+}
+
+// configurations returns what /configz shows, but for an order that the
+// original leaves to chance.
+func (r *replica) configurations(t *testing.T) (shown map[string]*kcmconfig.KubeControllerManagerConfiguration) {
+	t.Helper()
+	require.NoError(t, yaml.UnmarshalStrict([]byte(r.served(t, "/configz")), &shown))
+	for _, c := range shown {
+		slices.SortFunc(c.GarbageCollectorController.GCIgnoredResources, func(a, b kcmconfig.GroupResource) int {
+			return strings.Compare(a.Group, b.Group)
+		})
+	}
+	return shown
 }
 
 func startOriginal(t *testing.T, flags ...string) *replica {

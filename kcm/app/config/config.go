@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
 	cmconfig "k8s.io/controller-manager/config"
-	cmconfigv1alpha1 "k8s.io/controller-manager/config/v1alpha1"
 	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
 )
 
@@ -35,23 +34,6 @@ type ComponentConfig struct {
 	ReplicaSet     kcmconfig.ReplicaSetControllerConfiguration
 	Replication    kcmconfig.ReplicationControllerConfiguration
 	ServiceAccount kcmconfig.SAControllerConfiguration
-}
-
-// External returns the configuration in the form in which /configz shows it.
-func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfiguration, error) {
-	out := &kcmconfig.KubeControllerManagerConfiguration{
-		DeploymentController:  c.Deployment,
-		ReplicaSetController:  c.ReplicaSet,
-		ReplicationController: c.Replication,
-		SAController:          c.ServiceAccount,
-	}
-	out.KubeCloudShared.UseServiceAccountCredentials = c.UseServiceAccountCredentials
-	out.SetGroupVersionKind(kcmconfig.SchemeGroupVersion.WithKind("KubeControllerManagerConfiguration"))
-	err := cmconfigv1alpha1.Convert_config_GenericControllerManagerConfiguration_To_v1alpha1_GenericControllerManagerConfiguration(&c.Generic, &out.Generic, nil)
-	if err != nil {
-		return nil, fmt.Errorf("show the configuration as %s: %w", kcmconfig.SchemeGroupVersion, err)
-	}
-	return out, nil
 }
 
 // Config is what the manager runs with.

@@ -10,6 +10,8 @@
 //	lab A pod that is deleted is replaced
 //	                                a step of the chapter's lab
 //	console                         commands and what they print
+//	go kcm/app release exercise     declarations that the reader writes
+//	diff release/too-early          a wrong solution of an exercise of the chapter
 //
 // A block with another info string is nobody's business but the reader's.
 package chapters
@@ -46,6 +48,10 @@ type Chapter struct {
 	Retired []Retirement
 	// Spans are the code spans in the prose.
 	Spans []Span
+	// Exercises are what the reader writes.
+	Exercises []*Exercise
+	// marks are where exercises begin and end, in the order of the text.
+	marks []mark
 }
 
 // Span is code in a line of prose.
@@ -154,14 +160,21 @@ func Parse(number int, slug string, source []byte) (*Chapter, error) {
 			c.addSpan(node)
 		case *ast.HTMLBlock:
 			lines := node.Lines()
-			return ast.WalkContinue, c.addRetirements(lines.At(0).Start, max(lines.At(lines.Len()-1).Stop, node.ClosureLine.Stop))
+			return ast.WalkContinue, c.addRemarks(lines.At(0).Start, max(lines.At(lines.Len()-1).Stop, node.ClosureLine.Stop))
 		case *ast.RawHTML:
 			segments := node.Segments
-			return ast.WalkContinue, c.addRetirements(segments.At(0).Start, segments.At(segments.Len()-1).Stop)
+			return ast.WalkContinue, c.addRemarks(segments.At(0).Start, segments.At(segments.Len()-1).Stop)
+		case *ast.Heading:
+			c.addHeading(node)
+		case *ast.List:
+			c.addList(node)
 		}
 		return ast.WalkContinue, nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := c.findExercises(); err != nil {
 		return nil, err
 	}
 	c.Spans = slices.DeleteFunc(c.Spans, func(s Span) bool {
@@ -215,7 +228,7 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 	}
 	b.closed = min(b.bodyEnd+len(closing)+1, len(c.Source))
 	b.begin, b.end = b.opening, b.closed
-	if b.Declares() || b.File() != "" {
+	if b.Declares() || b.File() != "" || b.Wrong() != "" {
 		b.addSurroundings()
 	}
 	c.Blocks = append(c.Blocks, b)
@@ -243,8 +256,9 @@ func (b *Block) addSurroundings() {
 
 var retirement = regexp.MustCompile(`(?s)<!--\s*retire:(.*?)-->`)
 
-// addRetirements finds the retirements in a part of the text that is HTML.
-func (c *Chapter) addRetirements(begin, end int) error {
+// addRemarks finds what comments say to the tools in a part of the text that is HTML.
+func (c *Chapter) addRemarks(begin, end int) error {
+	c.addComments(begin, end)
 	for _, match := range retirement.FindAllSubmatchIndex(c.Source[begin:end], -1) {
 		line := c.LineAt(begin + match[0])
 		words := strings.Fields(string(c.Source[begin+match[2] : begin+match[3]]))
@@ -278,6 +292,25 @@ func (b *Block) Language() string {
 // Declares tells whether the block shows declarations.
 func (b *Block) Declares() bool { return b.Language() == "go" && len(b.Info) > 1 }
 
+// Names returns the names of the declarations that the block shows.
+func (b *Block) Names() []string {
+	return slices.DeleteFunc(slices.Clone(b.Info[2:]), func(word string) bool { return word == "roster" || word == "exercise" })
+}
+
+// Roster tells whether what the block shows grows from chapter to chapter.
+func (b *Block) Roster() bool { return b.Declares() && slices.Contains(b.Info[2:], "roster") }
+
+// Exercise tells whether the reader writes what the block shows.
+func (b *Block) Exercise() bool { return b.Declares() && slices.Contains(b.Info[2:], "exercise") }
+
+// Wrong returns the wrong solution that the block shows, as EXERCISE/WRONG, or "".
+func (b *Block) Wrong() string {
+	if b.Language() == "diff" && len(b.Info) == 2 {
+		return b.Info[1]
+	}
+	return ""
+}
+
 // Step returns the sentence of the step that the block shows of the chapter's lab,
 // or "".
 func (b *Block) Step() string {
@@ -292,7 +325,7 @@ func (b *Block) File() string {
 	if b.Step() != "" {
 		return "labs/" + b.Chapter.Slug + "/lab.txtar"
 	}
-	if len(b.Info) == 2 && b.Language() != "go" && strings.Contains(b.Info[1], "/") {
+	if len(b.Info) == 2 && b.Language() != "go" && b.Language() != "diff" && strings.Contains(b.Info[1], "/") {
 		return b.Info[1]
 	}
 	return ""
@@ -305,7 +338,7 @@ func (b *Block) Console() bool { return b.Language() == "console" }
 func (b *Block) Shell() bool { return b.Language() == "sh" }
 
 // Filled tells whether a tool fills the block or compiles it.
-func (b *Block) Filled() bool { return b.Declares() || b.Console() || b.File() != "" }
+func (b *Block) Filled() bool { return b.Declares() || b.Console() || b.File() != "" || b.Wrong() != "" }
 
 // Position returns path and line of a line of the body, counted from 0.
 func (b *Block) Position(line int) string {

@@ -109,11 +109,7 @@ func (w *Book) retire(r chapters.Retirement) error {
 }
 
 func (w *Book) addBlock(block *chapters.Block) error {
-	dir, names := block.Info[1], block.Info[2:]
-	roster := len(names) > 0 && names[len(names)-1] == "roster"
-	if roster {
-		names = names[:len(names)-1]
-	}
+	dir, names, roster := block.Info[1], block.Names(), block.Roster()
 	if len(names) == 0 {
 		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", dir)
 	}
@@ -351,7 +347,7 @@ func (w *Book) filled() (map[*chapters.Chapter][]byte, error) {
 // content returns what a block is to hold and what stands about it.
 func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
 	body, err := w.body(block)
-	if err != nil || block.File() == "" && w.shown[block] == nil {
+	if err != nil || block.File() == "" && block.Wrong() == "" && w.shown[block] == nil {
 		return block.Text, err
 	}
 	return w.captioned(block, body)
@@ -369,6 +365,12 @@ func (w *Book) body(block *chapters.Block) (string, error) {
 			return stepOf(block, txtar.Parse(text))
 		}
 		return strings.TrimSuffix(string(text), "\n") + "\n", nil
+	case block.Wrong() != "":
+		wrong, err := w.wrong(block)
+		if err != nil {
+			return "", block.Errorf("%w", err)
+		}
+		return wrong.Diff(), nil
 	case w.shown[block] == nil || !w.final(w.shown[block][0]):
 		return block.Body, nil
 	default:

@@ -23,6 +23,14 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		text.Caption = caption(linkTo(file))
 		return text, nil
 	}
+	if block.Wrong() != "" {
+		wrong, err := w.wrong(block)
+		if err != nil {
+			return text, block.Errorf("%w", err)
+		}
+		text.Caption = caption(fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy))
+		return text, nil
+	}
 	var remarks, since, changes []string
 	about := map[string][]string{}
 	for _, s := range w.shown[block] {

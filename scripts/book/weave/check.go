@@ -20,6 +20,9 @@ func (w *Book) mistakes() []error {
 		mistakes = append(mistakes, w.checkStages()...)
 		mistakes = append(mistakes, w.checkRosters()...)
 	}
+	if _, err := w.Exercises(never); err != nil {
+		mistakes = append(mistakes, err)
+	}
 	mistakes = append(mistakes, w.checkNames()...)
 	mistakes = append(mistakes, checkLinks(w.source.root)...)
 	return append(mistakes, checkDiagrams(w.source.root)...)
@@ -91,7 +94,7 @@ func firstDifference(a, b string) (line int, inA, inB string) {
 
 // compiling returns a stage that compiles.
 func (w *Book) compiling(number int) (*Stage, error) {
-	s, err := w.stage(number)
+	s, err := w.stage(number, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,8 @@ func fieldNames(field *ast.Field) []*ast.Ident {
 	}
 }
 
-// loadSource loads and type-checks the packages under kcm/.
+// loadSource loads and type-checks the packages under kcm/, and the programs that
+// labs have.
 func loadSource(root string) (*Source, error) {
 	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{}, external: map[string]*types.Package{}}
 	loaded, err := packages.Load(&packages.Config{
@@ -129,7 +130,7 @@ func loadSource(root string) (*Source, error) {
 			packages.NeedImports | packages.NeedModule,
 		Dir:  root,
 		Fset: s.fset,
-	}, "./kcm/...")
+	}, append(programs(root), "./kcm/...")...)
 	if err != nil {
 		return nil, fmt.Errorf("load kcm: %w", err)
 	}
@@ -157,6 +158,16 @@ func loadSource(root string) (*Source, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// programs returns the directories of labs that have Go code.
+func programs(root string) []string {
+	files, _ := filepath.Glob(filepath.Join(root, "labs/[0-9][0-9]-*/*/*.go")) // the pattern is well-formed
+	var dirs []string
+	for _, file := range files {
+		dirs = append(dirs, "."+strings.TrimPrefix(filepath.Dir(file), root))
+	}
+	return slices.Compact(dirs)
 }
 
 func (s *Source) addExternal(p *types.Package) {

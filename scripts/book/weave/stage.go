@@ -57,8 +57,9 @@ type Part struct {
 	line int
 }
 
-// stage puts together what the reader of a chapter has.
-func (w *Book) stage(number int) (*Stage, error) {
+// stage puts together what the reader of a chapter has, with other texts for some
+// declarations.
+func (w *Book) stage(number int, others map[key]string) (*Stage, error) {
 	s := &Stage{weave: w, number: number, fset: token.NewFileSet(), packages: map[string]*StagePackage{}}
 	byFile := map[string]map[string][]*Part{}
 	var mistakes []error
@@ -82,7 +83,7 @@ func (w *Book) stage(number int) (*Stage, error) {
 			mistakes = append(mistakes, showing.block.Errorf("stage %02d: %w", number, err))
 			continue
 		}
-		parts[name] = append(parts[name], &Part{showing: showing, text: text})
+		parts[name] = append(parts[name], &Part{showing: showing, text: cmp.Or(others[showing.key], text)})
 	}
 	for _, dir := range slices.Sorted(maps.Keys(byFile)) {
 		mistakes = append(mistakes, s.addPackage(dir, byFile[dir]))

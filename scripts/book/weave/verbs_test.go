@@ -345,7 +345,7 @@ func TestTheBookOfThisRepositoryIsAsItShouldBe(t *testing.T) {
 	assert.Positive(t, total)
 
 	last := w.chapters[len(w.chapters)-1].Number
-	s, err := w.stage(last)
+	s, err := w.stage(last, nil)
 	require.NoError(t, err)
 	for _, dir := range w.source.dirs() {
 		require.Contains(t, s.packages, dir)

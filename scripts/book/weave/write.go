@@ -14,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -139,12 +140,16 @@ func (s *Stage) contents() (map[string][]byte, error) {
 			}
 		}
 		if p.finished {
-			if err := s.addTests(dir, files); err != nil {
+			paths, err := filepath.Glob(filepath.Join(s.weave.source.root, dir, "*_test.go"))
+			if err != nil {
+				return nil, err
+			}
+			if err := s.addTests(dir, paths, files); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return files, nil
+	return files, s.addExercises(files)
 }
 
 // addEmbedded adds the files that a file has go:embed put into the program.
@@ -163,15 +168,29 @@ func (s *Stage) addEmbedded(dir string, file *StageFile, files map[string][]byte
 	return nil
 }
 
-// addTests adds the unit tests of a package, their data, and what they import
-// from elsewhere in the repository. Tests that need a cluster are those of the
-// labs, not of a stage.
-func (s *Stage) addTests(dir string, files map[string][]byte) error {
-	root := s.weave.source.root
-	paths, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+// addExercises adds the tests of the exercises, also those of packages that go on.
+func (s *Stage) addExercises(files map[string][]byte) error {
+	exercises, err := s.weave.Exercises(s.number)
 	if err != nil {
 		return err
 	}
+	for _, e := range exercises {
+		var paths []string
+		for _, name := range e.TestFiles {
+			paths = append(paths, filepath.Join(s.weave.source.root, e.Dir, name))
+		}
+		if err := s.addTests(e.Dir, paths, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTests adds unit tests of a package, their data, and what they import from
+// elsewhere in the repository. Tests that need a cluster are those of the labs, not
+// of a stage.
+func (s *Stage) addTests(dir string, paths []string, files map[string][]byte) error {
+	root := s.weave.source.root
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -273,9 +292,9 @@ func addTree(root, dir string, files map[string][]byte) error {
 // tested is the number of packages whose tests have joined.
 func (s *Stage) tested() int {
 	count := 0
-	for dir, p := range s.packages {
+	for dir := range s.packages {
 		tests, _ := filepath.Glob(filepath.Join(s.weave.source.root, s.directory(), dir, "*_test.go")) // the pattern is well-formed
-		if p.finished && len(tests) > 0 {
+		if len(tests) > 0 {
 			count++
 		}
 	}
@@ -296,10 +315,26 @@ func (s *Stage) test(ctx context.Context) error {
 		return err
 	}
 	defer os.Remove(overlay)
-	if err := s.run(ctx, ".", "vet", "-overlay", overlay, "./kcm/..."); err != nil {
+	var patterns []string
+	for _, dir := range s.roots() {
+		patterns = append(patterns, "./"+dir+"/...")
+	}
+	if err := s.run(ctx, ".", append([]string{"vet", "-overlay", overlay}, patterns...)...); err != nil {
 		return err
 	}
-	return s.run(ctx, ".", "test", "-vet=off", "-overlay", overlay, "./kcm/...")
+	return s.run(ctx, ".", append([]string{"test", "-vet=off", "-overlay", overlay}, patterns...)...)
+}
+
+// roots returns the directories in which the stage's packages lie: kcm, and those of
+// the programs that labs have.
+func (s *Stage) roots() []string {
+	roots := []string{"kcm"}
+	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
+		if !strings.HasPrefix(dir, "kcm/") {
+			roots = append(roots, dir)
+		}
+	}
+	return roots
 }
 
 // overlay writes, in the form that go wants, which files of the finished code give
@@ -310,8 +345,10 @@ func (s *Stage) overlay() (path string, err error) {
 		return "", err
 	}
 	finished := map[string][]byte{}
-	if err := addTree(s.weave.source.root, "kcm", finished); err != nil {
-		return "", err
+	for _, dir := range s.roots() {
+		if err := addTree(s.weave.source.root, dir, finished); err != nil {
+			return "", err
+		}
 	}
 	replace := map[string]string{}
 	for name := range finished {
@@ -320,7 +357,7 @@ func (s *Stage) overlay() (path string, err error) {
 		}
 	}
 	for name, text := range files {
-		if strings.HasPrefix(name, "kcm/") && !bytes.Equal(text, finished[name]) {
+		if s.has(name) && !bytes.Equal(text, finished[name]) {
 			replace[filepath.Join(s.weave.source.root, name)] = filepath.Join(s.weave.source.root, s.directory(), name)
 		}
 	}
@@ -336,6 +373,9 @@ func (s *Stage) overlay() (path string, err error) {
 	_, err = file.Write(text)
 	return file.Name(), err
 }
+
+// has tells whether a file is one of the stage's packages.
+func (s *Stage) has(name string) bool { return s.packages[path.Dir(name)] != nil }
 
 // run runs a command of go in a directory. What it prints is shown when it fails.
 func (s *Stage) run(ctx context.Context, dir string, args ...string) error {

@@ -1,0 +1,32 @@
+package config
+
+import (
+	_ "embed"
+	"fmt"
+
+	cmconfigv1alpha1 "k8s.io/controller-manager/config/v1alpha1"
+	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed configz.yaml
+var configzYAML []byte
+
+// External returns the configuration in the form in which /configz shows it.
+// What is for loops that kcm does not have is at the original's defaults.
+func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfiguration, error) {
+	out := &kcmconfig.KubeControllerManagerConfiguration{}
+	if err := yaml.UnmarshalStrict(configzYAML, out); err != nil {
+		return nil, fmt.Errorf("configz.yaml: %w", err)
+	}
+	err := cmconfigv1alpha1.Convert_config_GenericControllerManagerConfiguration_To_v1alpha1_GenericControllerManagerConfiguration(&c.Generic, &out.Generic, nil)
+	if err != nil {
+		return nil, fmt.Errorf("show the configuration as %s: %w", kcmconfig.SchemeGroupVersion, err)
+	}
+	out.KubeCloudShared.UseServiceAccountCredentials = c.UseServiceAccountCredentials
+	out.DeploymentController = c.Deployment
+	out.ReplicaSetController = c.ReplicaSet
+	out.ReplicationController = c.Replication
+	out.SAController = c.ServiceAccount
+	return out, nil
+}

@@ -1,0 +1,197 @@
+// Package solutions reads solutions of exercises other than the book's: wrong ones,
+// each a likely misconception, and right ones that are written differently.
+//
+// Those of an exercise are in labs/NN-slug/wrong/EXERCISE.txtar:
+//
+//	survives: if surge > 0 { => if surge >= 0 {: adding 0 changes nothing
+//	-- rounds-both-up.diff --
+//	# Both bounds are percentages, so both are rounded the same way.
+//	# caught by: maxUnavailable is rounded down
+//	 	surge := ...
+//	-	unavailable := ...
+//	+	unavailable := ...
+//	-- another-way.go --
+//	func bounds(...) ...
+//
+// A diff says which lines of the book's solution give way to which. The lines that
+// it begins with, without numbers, stand in one place of it only; a line with @@
+// separates two places.
+package solutions
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+)
+
+// Solutions are those of one exercise.
+type Solutions struct {
+	// Path is that of the file, relative to the root.
+	Path  string
+	Wrong []*Wrong
+	Right []Right
+	// Survivors are changes of the book's solution that nothing can tell from it.
+	Survivors []Survivor
+}
+
+// Wrong is a wrong solution.
+type Wrong struct {
+	// Name is that of the section without .diff.
+	Name string
+	// Misconception is what somebody thinks who writes this, in one line.
+	Misconception string
+	// CaughtBy is the behaviour that it does not show.
+	CaughtBy string
+	hunks    []hunk
+	path     string
+}
+
+// Right is a right solution: declarations that take the place of the book's.
+type Right struct{ Name, Text string }
+
+// Survivor is a line of the book's solution, another in its place, and why that
+// makes no difference.
+type Survivor struct{ Before, After, Why string }
+
+type hunk struct{ lines []string }
+
+// Read returns the solutions of an exercise of a chapter. There may be none yet.
+func Read(root, slug, exercise string) (*Solutions, error) {
+	s := &Solutions{Path: "labs/" + slug + "/wrong/" + exercise + ".txtar"}
+	text, err := os.ReadFile(filepath.Join(root, s.Path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	archive := txtar.Parse(text)
+	if err := s.addSurvivors(string(archive.Comment)); err != nil {
+		return nil, err
+	}
+	for _, file := range archive.Files {
+		switch name, kind, _ := strings.Cut(file.Name, "."); kind {
+		case "diff":
+			wrong, err := parseWrong(s.Path, name, string(file.Data))
+			if err != nil {
+				return nil, err
+			}
+			s.Wrong = append(s.Wrong, wrong)
+		case "go":
+			s.Right = append(s.Right, Right{name, string(file.Data)})
+		default:
+			return nil, fmt.Errorf("%s: %s is neither a wrong solution, NAME.diff, nor a right one, NAME.go", s.Path, file.Name)
+		}
+	}
+	return s, nil
+}
+
+// Find returns the wrong solution of that name.
+func (s *Solutions) Find(name string) (*Wrong, error) {
+	var known []string
+	for _, wrong := range s.Wrong {
+		if wrong.Name == name {
+			return wrong, nil
+		}
+		known = append(known, wrong.Name)
+	}
+	return nil, fmt.Errorf("%s has no %s.diff: there is %s", s.Path, name, cmp.Or(strings.Join(known, ", "), "none"))
+}
+
+var survivor = regexp.MustCompile(`^survives: (.+) => (.*): (\S.*)$`)
+
+func (s *Solutions) addSurvivors(comment string) error {
+	for line := range strings.Lines(comment) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "survives:") {
+			continue
+		}
+		match := survivor.FindStringSubmatch(line)
+		if match == nil {
+			return fmt.Errorf("%s: %q: write survives: BEFORE => AFTER: why that makes no difference", s.Path, line)
+		}
+		s.Survivors = append(s.Survivors, Survivor{match[1], match[2], match[3]})
+	}
+	return nil
+}
+
+func parseWrong(path, name, text string) (*Wrong, error) {
+	w := &Wrong{Name: name, path: path, hunks: []hunk{{}}}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		last := &w.hunks[len(w.hunks)-1]
+		switch {
+		case strings.HasPrefix(line, "# caught by: "):
+			w.CaughtBy = strings.TrimPrefix(line, "# caught by: ")
+		case strings.HasPrefix(line, "# ") && w.Misconception == "":
+			w.Misconception = strings.TrimPrefix(line, "# ")
+		case strings.HasPrefix(line, "@@"):
+			w.hunks = append(w.hunks, hunk{})
+		case line == "":
+			last.lines = append(last.lines, " ")
+		case strings.ContainsRune(" -+", rune(line[0])):
+			last.lines = append(last.lines, line)
+		default:
+			return nil, fmt.Errorf("%s, %s.diff: %q begins neither with a space nor with - or +", path, name, line)
+		}
+	}
+	if w.Misconception == "" || w.CaughtBy == "" {
+		return nil, fmt.Errorf("%s, %s.diff: begin with two lines: # what somebody thinks who writes this, and # caught by: the behaviour that it does not show", path, name)
+	}
+	return w, nil
+}
+
+// Diff returns the lines that differ, with what stands around them.
+func (w *Wrong) Diff() string {
+	var parts []string
+	for _, h := range w.hunks {
+		parts = append(parts, strings.Join(h.lines, "\n")+"\n")
+	}
+	return strings.Join(parts, "@@\n")
+}
+
+// Apply returns texts, those of the exercise's declarations, with the wrong lines in
+// place of the right ones.
+func (w *Wrong) Apply(texts map[string]string) (map[string]string, error) {
+	changed := map[string]string{}
+	for name, text := range texts {
+		changed[name] = text
+	}
+	for _, h := range w.hunks {
+		before, after := h.without('+'), h.without('-')
+		if before == after {
+			return nil, fmt.Errorf("%s, %s.diff changes nothing", w.path, w.Name)
+		}
+		var in []string
+		places := 0
+		for name, text := range changed {
+			if n := strings.Count("\n"+text, "\n"+before); n > 0 {
+				in, places = append(in, name), places+n
+			}
+		}
+		if places != 1 {
+			return nil, fmt.Errorf("%s, %s.diff: these lines stand in %d places of the book's solution and have to stand in one:\n%s", w.path, w.Name, places, before)
+		}
+		text := strings.Replace("\n"+changed[in[0]], "\n"+before, "\n"+after, 1)
+		changed[in[0]] = text[1:]
+	}
+	return changed, nil
+}
+
+// without returns the lines of a hunk but for those that begin with a sign.
+func (h hunk) without(sign byte) string {
+	kept := slices.DeleteFunc(slices.Clone(h.lines), func(line string) bool { return line[0] == sign })
+	var out strings.Builder
+	for _, line := range kept {
+		out.WriteString(line[1:] + "\n")
+	}
+	return out.String()
+}

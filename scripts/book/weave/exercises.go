@@ -1,0 +1,257 @@
+package weave
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+	"github.com/kcm-book/kcm-book/scripts/book/solutions"
+)
+
+// Exercise is one of the book's with what the code has of it.
+type Exercise struct {
+	*chapters.Exercise
+	// Dir is that of the package, for example kcm/controller/deployment, or "" where
+	// the reader writes a scenario.
+	Dir       string
+	Solutions *solutions.Solutions
+	// Functions are what the reader writes, in the order of the chapter.
+	Functions []Function
+	// TestFiles are those that the exercise's tests need, without directories.
+	TestFiles []string
+}
+
+// Function is a function or a method that the reader writes.
+type Function struct {
+	Name string
+	// File is the one in which it stands, without its directory.
+	File string
+	// Text is what the book has, comment included. Cut is without the body.
+	Text, Cut string
+}
+
+// Exercises returns those of the chapters up to the one of that number, in the order
+// of the book.
+func (w *Book) Exercises(number int) ([]*Exercise, error) {
+	var all []*Exercise
+	var mistakes []error
+	for _, chapter := range w.chapters {
+		if chapter.Number > number {
+			break
+		}
+		for _, found := range chapter.Exercises {
+			e, err := w.exercise(found)
+			mistakes = append(mistakes, err)
+			all = append(all, e)
+		}
+	}
+	return all, errors.Join(mistakes...)
+}
+
+// Chapter returns the chapter of that number, as somebody types it.
+func (w *Book) Chapter(number string) (*chapters.Chapter, error) {
+	chosen, err := chapters.Choose(w.chapters, number)
+	if err != nil {
+		return nil, err
+	}
+	return chosen[0], nil
+}
+
+// Workspace returns the files of the module that the reader of a chapter has, without
+// the bodies of some exercises.
+func (w *Book) Workspace(number int, cut func(*Exercise) bool) (map[string][]byte, error) {
+	exercises, err := w.Exercises(number)
+	if err != nil {
+		return nil, err
+	}
+	texts := map[key]string{}
+	for _, e := range exercises {
+		for _, f := range e.Functions {
+			if cut(e) {
+				texts[key{e.Dir, f.Name}] = f.Cut
+			}
+		}
+	}
+	s, err := w.stage(number, texts)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return s.contents()
+}
+
+func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
+	e := &Exercise{Exercise: found}
+	var err error
+	if e.Solutions, err = solutions.Read(w.source.root, found.Chapter.Slug, found.Name); err != nil {
+		return nil, err
+	}
+	for _, block := range found.Blocks {
+		for _, s := range w.shown[block] {
+			if err := w.addFunction(e, s); err != nil {
+				return nil, block.Errorf("%w", err)
+			}
+		}
+	}
+	if e.Dir != "" {
+		e.TestFiles, err = w.source.testFiles(e.Dir, e.Tests)
+	}
+	if err != nil {
+		return nil, e.Errorf("%w", err)
+	}
+	return e, nil
+}
+
+func (w *Book) addFunction(e *Exercise, s *Showing) error {
+	if s.declaration == nil || !w.final(s) {
+		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: its tests are about the finished code", s.name)
+	}
+	function, ok := s.declaration.node.(*ast.FuncDecl)
+	switch {
+	case !ok || s.roster:
+		return fmt.Errorf("%s is no function with a body that the reader could write", s.name)
+	case e.Dir != "" && e.Dir != s.dir:
+		return fmt.Errorf("%s is of another package than the rest of the exercise: its tests are in %s", s.name, e.Dir)
+	}
+	e.Dir = s.dir
+	d := s.declaration
+	text := d.text + "\n"
+	opening := w.source.fset.Position(function.Body.Lbrace).Offset - d.offset
+	e.Functions = append(e.Functions, Function{
+		Name: d.names[0], File: d.file.name, Text: text,
+		Cut: text[:opening] + e.cutBody(len(e.Functions) == 0),
+	})
+	return nil
+}
+
+// Unwritten begins what a body panics with that nobody has written yet.
+const Unwritten = "yours: "
+
+// cutBody returns a body that says what is to be done. The first function of an
+// exercise has the list.
+func (e *Exercise) cutBody(first bool) string {
+	var body strings.Builder
+	body.WriteString("{\n")
+	for i, step := range e.Steps {
+		if !first {
+			break
+		}
+		for j, line := range wrapped(fmt.Sprintf("%d. %s", i+1, step), 100) {
+			if j > 0 {
+				line = "   " + line
+			}
+			body.WriteString("\t// " + line + "\n")
+		}
+	}
+	fmt.Fprintf(&body, "\tpanic(%q)\n}\n", Unwritten+e.Name)
+	return body.String()
+}
+
+// wrapped breaks a text into lines of at most so many characters.
+func wrapped(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) > width:
+			lines = append(lines, word)
+		default:
+			*last += " " + word
+		}
+	}
+	return lines
+}
+
+// testFiles returns the test files of a package that declare some tests, and those
+// that declare what they use.
+func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(s.root, dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	declaredIn := map[string][]string{} // files by what they declare; methods count as their types
+	uses := map[string]map[string]bool{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		name := filepath.Base(path)
+		syntax, err := parser.ParseFile(token.NewFileSet(), path, text, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, declaration := range syntax.Decls {
+			for _, declared := range declaredBy(declaration) {
+				declaredIn[declared] = append(declaredIn[declared], name)
+			}
+		}
+		uses[name] = map[string]bool{}
+		ast.Inspect(syntax, func(node ast.Node) bool {
+			if ident, ok := node.(*ast.Ident); ok {
+				uses[name][ident.Name] = true
+			}
+			return true
+		})
+	}
+	needed := map[string]bool{}
+	var need func(name string)
+	need = func(name string) {
+		for _, file := range declaredIn[name] {
+			if !needed[file] {
+				needed[file] = true
+				for used := range uses[file] {
+					need(used)
+				}
+			}
+		}
+	}
+	for _, test := range tests {
+		if declaredIn[test] == nil {
+			return nil, fmt.Errorf("%s has no test %s", dir, test)
+		}
+		need(test)
+	}
+	return slices.Sorted(maps.Keys(needed)), nil
+}
+
+// declaredBy returns the names that a declaration gives to its package, or the type
+// that it gives a method.
+func declaredBy(declaration ast.Decl) []string {
+	if function, ok := declaration.(*ast.FuncDecl); ok {
+		if function.Recv == nil {
+			return []string{function.Name.Name}
+		}
+		return []string{strings.Trim(strings.Split(receiverOf(function), ")")[0], "(*")}
+	}
+	var names []string
+	for _, ident := range identsOf(declaration.(*ast.GenDecl)) {
+		names = append(names, ident.Name)
+	}
+	return names
+}
+
+// wrong returns the wrong solution that a block shows.
+func (w *Book) wrong(block *chapters.Block) (*solutions.Wrong, error) {
+	exercise, name, ok := strings.Cut(block.Wrong(), "/")
+	if !ok {
+		return nil, fmt.Errorf("say which wrong solution of which exercise the block shows, for example: diff bounds/rounds-both-up")
+	}
+	all, err := solutions.Read(w.source.root, block.Chapter.Slug, exercise)
+	if err != nil {
+		return nil, err
+	}
+	return all.Find(name)
+}
