@@ -65,19 +65,17 @@ func (w *Book) Chapter(number string) (*chapters.Chapter, error) {
 	return chosen[0], nil
 }
 
-// Workspace returns the files of the module that the reader of a chapter has, without
-// the bodies of some exercises.
-func (w *Book) Workspace(number int, cut func(*Exercise) bool) (map[string][]byte, error) {
+// Module returns the files of the module that the reader of a chapter has, with other
+// texts for some functions of exercises, by their names.
+func (w *Book) Module(number int, others func(*Exercise) map[string]string) (map[string][]byte, error) {
 	exercises, err := w.Exercises(number)
 	if err != nil {
 		return nil, err
 	}
 	texts := map[key]string{}
 	for _, e := range exercises {
-		for _, f := range e.Functions {
-			if cut(e) {
-				texts[key{e.Dir, f.Name}] = f.Cut
-			}
+		for name, text := range others(e) {
+			texts[key{e.Dir, name}] = text
 		}
 	}
 	s, err := w.stage(number, texts)
@@ -88,6 +86,24 @@ func (w *Book) Workspace(number int, cut func(*Exercise) bool) (map[string][]byt
 		return nil, err
 	}
 	return s.contents()
+}
+
+// Texts returns the book's functions by their names.
+func (e *Exercise) Texts() map[string]string {
+	texts := map[string]string{}
+	for _, f := range e.Functions {
+		texts[f.Name] = f.Text
+	}
+	return texts
+}
+
+// Cut returns the functions without their bodies, by their names.
+func (e *Exercise) Cut() map[string]string {
+	texts := map[string]string{}
+	for _, f := range e.Functions {
+		texts[f.Name] = f.Cut
+	}
+	return texts
 }
 
 func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
