@@ -112,9 +112,6 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 		delete(c.w.Progress.Passed, e.Name)
 		return nil
 	}
-	if c.w.Progress.Passed == nil {
-		c.w.Progress.Passed = map[string]string{}
-	}
 	c.w.Progress.Passed[e.Name] = workspace.Sum(texts)
 	return nil
 }

@@ -72,6 +72,10 @@ type Progress struct {
 	Held map[string][2]int `json:"held"`
 }
 
+func newProgress() Progress {
+	return Progress{Passed: map[string]string{}, Hints: map[string]int{}, Held: map[string][2]int{}}
+}
+
 const (
 	bookDir      = ".book"
 	stateFile    = ".book/exercises.json"
@@ -87,7 +91,7 @@ func Open(dir string) (*Workspace, error) {
 	if err := readJSON(filepath.Join(dir, stateFile), w); err != nil {
 		return nil, err
 	}
-	w.Progress = Progress{Passed: map[string]string{}, Hints: map[string]int{}, Held: map[string][2]int{}}
+	w.Progress = newProgress()
 	if err := readJSON(filepath.Join(dir, progressFile), &w.Progress); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -244,7 +248,7 @@ func Write(o Options) (*Written, error) {
 	if o.Dir == "" {
 		o.Dir = filepath.Join(o.Root, Default(chapter.Number))
 	}
-	w := &Workspace{Dir: o.Dir, Root: o.Root, Chapter: chapter.Number, Slug: chapter.Slug}
+	w := &Workspace{Dir: o.Dir, Root: o.Root, Chapter: chapter.Number, Slug: chapter.Slug, Progress: newProgress()}
 	for _, e := range exercises {
 		if e.Chapter == chapter {
 			w.Exercises = append(w.Exercises, describe(e))
@@ -327,18 +331,10 @@ func (w *Workspace) carry(files map[string][]byte, from string) ([]string, error
 		if err := earlier.graftInto(files, e, texts); err != nil {
 			return nil, fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
 		}
-		w.Progress.Passed = merged(w.Progress.Passed, e.Name, Sum(texts))
+		w.Progress.Passed[e.Name] = Sum(texts)
 		carried = append(carried, e.Name)
 	}
 	return carried, nil
-}
-
-func merged(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[key] = value
-	return m
 }
 
 // earlier returns the workspace that earlier exercises are carried over from, if
