@@ -97,7 +97,7 @@ func (p *Play) startProgram(c *call) error {
 	}
 	binary := filepath.Join(p.Logs, filepath.Base(folder))
 	build := exec.CommandContext(p.ctx, "go", "build", "-o", binary, "./"+folder)
-	build.Dir = p.Dir
+	build.Dir = filepath.Join(p.Module, p.Dir)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", folder, err, out)
 	}
