@@ -78,7 +78,7 @@ lab-%: $(lab_needs) ## play the lab of a chapter: make lab-06 (KEEP=1, STEP=1, J
 	@bin/play lab $*
 
 # What the reader writes. DEST, ONLY, FROM, FORCE, YES and CLUSTER go to the tool through the environment.
-export DEST ONLY FROM FORCE YES FORMAT
+export DEST ONLY FROM FORCE YES FORMAT NN
 
 .PHONY: bin/exercise
 bin/exercise:
@@ -102,6 +102,18 @@ solution-%: bin/exercise ## show the book's solution and how yours differs (ONLY
 .PHONY: progress
 progress: bin/exercise ## sum up all exercises
 	@bin/exercise progress
+
+.PHONY: grade
+grade: bin/exercise ## grade a workspace, or each folder in a directory (DIR=, NN=06, FORMAT=json, junit, gradescope or classroom50)
+	@$(if $(DIR),,echo 'say what is to be graded: make grade DIR=submissions'; exit 2;) bin/exercise grade $(DIR)
+
+.PHONY: exercises-check
+exercises-check: bin/exercise ## prove of all exercises that right solutions pass and wrong ones do not (ARGS="05 06")
+	@bin/exercise prove $(ARGS)
+
+.PHONY: judge
+judge: bin/exercise bin/play bin/labcluster ## prove that the exercises' scenarios reject the broken managers and that the original passes (ARGS="05 06")
+	@bin/exercise judge $(ARGS)
 
 .PHONY: labs
 labs: $(lab_needs) bin/kcm ## play all labs and the demo side by side, and sum them up in a table (REFERENCE=1, CLUSTER=kind)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kcm-book/kcm-book/scripts/exercise/prove"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
 
@@ -75,6 +76,12 @@ func command(root string) *cobra.Command {
 	exercise.AddCommand(
 		&cobra.Command{Use: "progress", Short: "Sum up all workspaces", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return progress(root) }},
+		&cobra.Command{Use: "grade DIR", Short: "Grade a workspace, or each folder in a directory", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return grade(cmd.Context(), root, args[0]) }},
+		&cobra.Command{Use: "prove [NN]...", Short: "Prove that right solutions pass, and that wrong ones do not",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return prove.Run(cmd.Context(), root, args, cmd.OutOrStdout())
+			}},
 		&cobra.Command{Use: "judge [NN]...", Short: "Prove on a cluster that the scenarios of exercises reject the broken managers",
 			RunE: func(cmd *cobra.Command, args []string) error { return judgeAll(cmd.Context(), root, args) }},
 	)

@@ -36,7 +36,12 @@ type Function struct {
 	File string
 	// Text is what the book has, comment included. Cut is without the body.
 	Text, Cut string
+	// Imports are the paths of what the file imports, by the names that it uses.
+	Imports map[string]string
 }
+
+// NameOf returns the name of a function or a method as blocks write it.
+func NameOf(f *ast.FuncDecl) string { return receiverOf(f) + f.Name.Name }
 
 // Exercises returns those of the chapters up to the one of that number, in the order
 // of the book.
@@ -145,8 +150,12 @@ func (w *Book) addFunction(e *Exercise, s *Showing) error {
 	opening := w.source.fset.Position(function.Body.Lbrace).Offset - d.offset
 	e.Functions = append(e.Functions, Function{
 		Name: d.names[0], File: d.file.name, Text: text,
-		Cut: text[:opening] + e.cutBody(len(e.Functions) == 0),
+		Cut:     text[:opening] + e.cutBody(len(e.Functions) == 0),
+		Imports: map[string]string{},
 	})
+	for name, imported := range d.file.imports {
+		e.Functions[len(e.Functions)-1].Imports[name] = imported.path
+	}
 	return nil
 }
 
@@ -215,12 +224,9 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 			}
 		}
 		uses[name] = map[string]bool{}
-		ast.Inspect(syntax, func(node ast.Node) bool {
-			if ident, ok := node.(*ast.Ident); ok {
-				uses[name][ident.Name] = true
-			}
-			return true
-		})
+		for _, ident := range syntax.Unresolved {
+			uses[name][ident.Name] = true
+		}
 	}
 	needed := map[string]bool{}
 	var need func(name string)
