@@ -39,6 +39,8 @@ func TestClaim(t *testing.T) {
 			"owner Website/bakery; labels page=index website=shop"},
 		{"a website that is being deleted, which the cache does not show yet, adopts nothing", orphan(), shop(beingDeleted), false,
 			"owner nobody; labels page=index website=shop"},
+		{"a website that is gone, which the cache does not show yet, adopts nothing", orphan(), nil, false,
+			"owner nobody; labels page=index website=shop"},
 		{"a website whose name another has by now adopts nothing", orphan(), shop(func(site *Website) { site.UID = "shop-2" }), false,
 			"owner nobody; labels page=index website=shop"},
 	}
@@ -85,14 +87,19 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// controllerOf returns a controller at a fake API server that has these objects.
+// controllerOf returns a controller at a fake API server that has the ConfigMap,
+// and the website unless it is nil.
 func controllerOf(site *Website, page *corev1.ConfigMap) (*Controller, *fake.Clientset) {
-	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(site)
-	if err != nil {
-		panic(err)
+	var live []runtime.Object
+	if site != nil {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(site)
+		if err != nil {
+			panic(err)
+		}
+		live = append(live, &unstructured.Unstructured{Object: object})
 	}
 	dynamic := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{websites: "WebsiteList"}, &unstructured.Unstructured{Object: live})
+		map[schema.GroupVersionResource]string{websites: "WebsiteList"}, live...)
 	client := fake.NewClientset(page.DeepCopy())
 	return &Controller{siteClient: dynamic.Resource(websites), client: client}, client
 }

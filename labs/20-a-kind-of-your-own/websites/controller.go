@@ -127,14 +127,10 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 // website afterwards: the ones with its label, unless another has them. Before
 // it adopts, it reads the website from the API server.
 func (c *Controller) claim(ctx context.Context, site *Website, all []*corev1.ConfigMap) ([]*corev1.ConfigMap, error) {
-	wanted, err := metav1.LabelSelectorAsSelector(selector(site))
-	if err != nil {
-		return nil, err
-	}
 	claimer := controller.Claimer[*corev1.ConfigMap]{
 		Owner:    site,
 		Kind:     websiteKind,
-		Selector: wanted,
+		Selector: labels.SelectorFromSet(selector(site).MatchLabels),
 		CanAdopt: controller.CanAdopt(site, func(ctx context.Context) (*Website, error) {
 			fresh, err := c.siteClient.Namespace(site.Namespace).Get(ctx, site.Name, metav1.GetOptions{})
 			if err != nil {
