@@ -148,7 +148,7 @@ func judge(ctx context.Context, root string, book *weave.Book, chapter int, name
 	return "", ctx.Err()
 }
 
-// buildBroken builds the manager of a chapter with a wrong solution in it.
+// buildBroken builds the finished manager with a wrong solution of a chapter in it.
 func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int, name string) (string, error) {
 	exercises, err := book.Exercises(chapter)
 	if err != nil {
@@ -177,7 +177,7 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 	if err != nil {
 		return "", err
 	}
-	files, err := book.Module(chapter, func(e *weave.Exercise) map[string]string {
+	files, err := book.Module(book.Last(), func(e *weave.Exercise) map[string]string {
 		if e.Chapter == broken.Chapter && e.Name == broken.Name {
 			return texts
 		}
@@ -186,7 +186,7 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 	if err != nil {
 		return "", err
 	}
-	module := filepath.Join(root, "build", fmt.Sprintf("broken-%02d-%s", chapter, name))
+	module := filepath.Join(root, "build", "broken")
 	if err := workspace.WriteFiles(module, files); err != nil {
 		return "", err
 	}

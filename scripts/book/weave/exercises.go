@@ -70,6 +70,9 @@ func (w *Book) Chapter(number string) (*chapters.Chapter, error) {
 	return chosen[0], nil
 }
 
+// Last returns the number of the last chapter.
+func (w *Book) Last() int { return w.chapters[len(w.chapters)-1].Number }
+
 // Module returns the files of the module that the reader of a chapter has, with other
 // texts for some functions of exercises, by their names.
 func (w *Book) Module(number int, others func(*Exercise) map[string]string) (map[string][]byte, error) {

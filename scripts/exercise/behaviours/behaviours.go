@@ -85,11 +85,15 @@ func Build(ctx context.Context, module, dir, binary string, args ...string) erro
 	return errors.New(cmp.Or(strings.Join(said, "\n"), err.Error()))
 }
 
-// maxRuns is how often a program is started anew that does not run to its end.
-const maxRuns = 40
+// maxRuns is how often a program is started anew that does not run to its end, and
+// maxLate how often if it hangs.
+const (
+	maxRuns = 40
+	maxLate = 2
+)
 
-// Run runs tests in the order of their names here and calls tell with each behaviour
-// as soon as it is known.
+// Run runs test functions one after the other, and calls tell with the behaviours of
+// each in the order in which the test has them.
 func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour)) error {
 	for _, test := range tests {
 		if err := p.run(ctx, test, tell); err != nil {
@@ -101,21 +105,47 @@ func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour))
 
 // run runs one test function, again without those that are known if it broke off.
 func (p *Program) run(ctx context.Context, test string, tell func(Behaviour)) error {
-	known := map[string]bool{}
+	found := map[string]Behaviour{}
+	parents, known := map[string]bool{}, map[string]bool{}
+	var order []string
+	late := 0
 	for range maxRuns {
-		r := &run{known: known, tell: tell, output: map[string]*strings.Builder{}, parents: map[string]bool{}}
+		r := newRun(func(b Behaviour) { found[b.Test] = b })
+		r.known, r.parents = known, parents
 		if err := p.start(ctx, "^"+test+"$", r); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		for _, started := range r.started {
+			if !slices.Contains(order, started) {
+				order = append(order, started)
+			}
+		}
+		if r.late {
+			late++
+		}
 		if r.complete {
-			return nil
+			break
 		}
 		if !r.breakOff() {
-			tell(Behaviour{Test: test, Said: cmp.Or(r.loose.String(), "the tests ended before they said anything")})
-			return nil
+			found[test] = Behaviour{Test: test, Said: cmp.Or(r.loose.String(), "the tests ended before they said anything")}
+			order = append(order, test)
+			delete(parents, test)
+			break
+		}
+		if late == maxLate {
+			for _, open := range r.open() {
+				found[open] = Behaviour{Test: open, Said: "not tried: others before it did not end in time\n"}
+			}
+			break
+		}
+	}
+	for _, test := range order {
+		if b, ok := found[test]; ok && !parents[test] {
+			tell(b)
+			delete(found, test)
 		}
 	}
 	return nil
@@ -126,7 +156,7 @@ func (p *Program) run(ctx context.Context, test string, tell func(Behaviour)) er
 // prints what a test would print, gains nothing.
 func (p *Program) One(ctx context.Context, test string) (Behaviour, error) {
 	var all []Behaviour
-	r := &run{known: map[string]bool{}, tell: func(b Behaviour) { all = append(all, b) }, output: map[string]*strings.Builder{}, parents: map[string]bool{}}
+	r := newRun(func(b Behaviour) { all = append(all, b) })
 	if err := p.start(ctx, pattern(map[string]bool{test: true}), r); err != nil {
 		return Behaviour{}, err
 	}
@@ -152,6 +182,10 @@ type run struct {
 	loose    strings.Builder
 	late     bool
 	complete bool
+}
+
+func newRun(tell func(Behaviour)) *run {
+	return &run{known: map[string]bool{}, tell: tell, output: map[string]*strings.Builder{}, parents: map[string]bool{}}
 }
 
 // event is one of test2json's.
@@ -246,7 +280,7 @@ func (r *run) see(e event) {
 		case "output":
 			limitedWriter{&r.loose}.Write([]byte(e.Output))
 		case "pass", "fail", "skip":
-			r.complete = !crashed.MatchString(r.loose.String()) && !slices.ContainsFunc(r.started, func(test string) bool { return !r.known[test] && !r.parents[test] })
+			r.complete = !crashed.MatchString(r.loose.String()) && len(r.open()) == 0
 		}
 		return
 	}
@@ -282,12 +316,7 @@ var crashed = regexp.MustCompile(`(?m)^(panic: |fatal error: )`)
 // breakOff gives an answer to the behaviours that a run has left open, or to one of
 // them, so that the next run gets further. It is false where there is none.
 func (r *run) breakOff() bool {
-	var open []string
-	for _, test := range r.started {
-		if !r.parents[test] && !r.known[test] {
-			open = append(open, test)
-		}
-	}
+	open := r.open()
 	if len(open) == 0 {
 		return false
 	}
@@ -305,6 +334,17 @@ func (r *run) breakOff() bool {
 	r.known[culprit] = true
 	r.tell(Behaviour{Test: culprit, Said: why + r.said(culprit) + r.loose.String()})
 	return true
+}
+
+// open returns the behaviours that have begun and of which nothing is known.
+func (r *run) open() []string {
+	var open []string
+	for _, test := range r.started {
+		if !r.parents[test] && !r.known[test] {
+			open = append(open, test)
+		}
+	}
+	return open
 }
 
 // pattern matches tests by their whole names.
@@ -342,6 +382,7 @@ type Told struct {
 }
 
 var (
+	frame    = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|\[rapid\])`)
 	place    = regexp.MustCompile(`^\s*\w+\.go:\d+: ?`)
 	expected = regexp.MustCompile(`expected: (.*)$`)
 	actual   = regexp.MustCompile(`actual  ?: (.*)$`)
@@ -359,7 +400,7 @@ func Tell(said string) Told {
 			field, bare = name, rest
 		}
 		switch {
-		case strings.HasPrefix(bare, "=== ") || strings.HasPrefix(bare, "--- ") || strings.HasPrefix(bare, "[rapid]"):
+		case frame.MatchString(bare):
 			field = ""
 		case field == "Error Trace" || field == "Test" || field == "Error" && told.Seen != "":
 		case field == "Error" && expected.MatchString(bare):
@@ -370,6 +411,8 @@ func Tell(said string) Told {
 		case field == "Messages":
 			told.Situation = strings.TrimSpace(told.Situation + "\n" + bare)
 		case bare == "" && field != "":
+		case field == "Error":
+			text.WriteString(bare + "\n")
 		default:
 			text.WriteString(strings.TrimPrefix(line, "    ") + "\n")
 		}
