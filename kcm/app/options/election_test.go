@@ -56,6 +56,7 @@ func TestDurationsOfAnElection(t *testing.T) {
 		"a pause that, at its longest, is as long as the deadline is refused":  {15 * time.Second, 6 * time.Second, 5 * time.Second, "refused: retry-period=5s"},
 		"a pause that, at its longest, is shorter than the deadline will do":   {15 * time.Second, 6001 * ms, 5 * time.Second, "accepted"},
 		"no pause at all is refused":                                           {15 * time.Second, 10 * time.Second, 0, "refused: retry-period=0s"},
+		"the shortest pause there is will do":                                  {15 * time.Second, 10 * time.Second, 1, "accepted"},
 		"a pause below zero is refused":                                        {15 * time.Second, 10 * time.Second, -time.Second, "refused: retry-period=-1s"},
 		"all that is wrong is told at once":                                    {500 * ms, 10 * time.Second, 30 * time.Second, "refused: lease-duration=500ms, renew-deadline=10s, retry-period=30s"},
 	} {
