@@ -52,7 +52,7 @@ func newKCM(ctx context.Context, c *cluster.Cluster, program string, variables [
 	if err != nil {
 		return nil, fmt.Errorf("run %s --help: %w", program, err)
 	}
-	if found := regexp.MustCompile(`All controllers: (.*)`).FindSubmatch(help); found != nil {
+	if found := regexp.MustCompile(`All controllers: (.+)`).FindSubmatch(help); found != nil {
 		m.Loops = strings.Split(string(found[1]), ", ")
 	}
 	m.onCluster = func(flags ...string) *exec.Cmd {

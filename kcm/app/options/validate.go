@@ -108,7 +108,8 @@ func (o *KubeControllerManagerOptions) validateGeneric() []error {
 }
 
 // validateLeaderElection checks what the election relies on: a leader that
-// cannot renew must give up before its Lease runs out for the others.
+// cannot renew must give up before its Lease runs out for the others. It returns
+// all that is wrong, each error beginning with the flag that is to blame.
 func validateLeaderElection(l *componentbaseconfig.LeaderElectionConfiguration) []error {
 	if !l.LeaderElect {
 		return nil
