@@ -46,7 +46,7 @@ bin/book bin/play:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
-stage-% stages lab-% labs image: export KCM_LDFLAGS = $(kcm_ldflags)
+stage-% stages lab-% labs image check-% judge: export KCM_LDFLAGS = $(kcm_ldflags)
 
 .PHONY: weave
 weave: bin/book ## bring what the chapters show up to date: code, files, steps of labs
@@ -76,6 +76,44 @@ lab_needs := bin/play bin/book bin/labcluster
 
 lab-%: $(lab_needs) ## play the lab of a chapter: make lab-06 (KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
 	@bin/play lab $*
+
+# What the reader writes. DEST, ONLY, FROM, FORCE, YES and CLUSTER go to the tool through the environment.
+export DEST ONLY FROM FORCE YES FORMAT NN
+
+.PHONY: bin/exercise
+bin/exercise:
+	@go build -o $@ ./scripts/exercise
+
+exercise-%: bin/exercise ## write the workspace of a chapter's exercises to exercises/NN; what you have changed stays (DEST=, FROM=, FORCE=1)
+	@bin/exercise write $*
+
+check-%: bin/exercise ## check what you have written, behaviour by behaviour (ONLY=name, DEST=, CLUSTER=embedded or kind)
+	@$(if $(CLUSTER),$(MAKE) --no-print-directory bin/play bin/labcluster &&) bin/exercise check $*
+
+watch-%: bin/exercise ## check what you write at each save (ONLY=name, DEST=)
+	@bin/exercise watch $*
+
+hint-%: bin/exercise ## show one more hint for the first exercise that is open (ONLY=name, DEST=)
+	@bin/exercise hint $*
+
+solution-%: bin/exercise ## show the book's solution and how yours differs (ONLY=name, DEST=, YES=1)
+	@bin/exercise solution $*
+
+.PHONY: progress
+progress: bin/exercise ## sum up all exercises
+	@bin/exercise progress
+
+.PHONY: grade
+grade: bin/exercise ## grade a workspace, or each folder in a directory (DIR=, NN=06, FORMAT=json, junit, gradescope or classroom50)
+	@$(if $(DIR),,echo 'say what is to be graded: make grade DIR=submissions'; exit 2;) bin/exercise grade $(DIR)
+
+.PHONY: exercises-check
+exercises-check: bin/exercise ## prove of all exercises that right solutions pass and wrong ones do not (ARGS="05 06")
+	@bin/exercise prove $(ARGS)
+
+.PHONY: judge
+judge: bin/exercise bin/play bin/labcluster ## prove that the exercises' scenarios reject the broken managers and that the original passes (ARGS="05 06")
+	@bin/exercise judge $(ARGS)
 
 .PHONY: labs
 labs: $(lab_needs) bin/kcm ## play all labs and the demo side by side, and sum them up in a table (REFERENCE=1, CLUSTER=kind)

@@ -35,21 +35,24 @@ type result struct {
 	failure string
 }
 
-// compare plays the scenarios with both managers: one that the original fails
-// does not tell the truth about Kubernetes, and one that kcm fails is a defect
-// of kcm.
-func compare(ctx context.Context, pattern string) error {
+// playScenarios plays the scenarios with kcm, or with both managers: one that the
+// original fails does not tell the truth about Kubernetes, and one that kcm fails is
+// a defect of kcm.
+func playScenarios(ctx context.Context, pattern string, managers ...string) error {
 	chosen, err := choose(pattern)
 	if err != nil {
 		return err
 	}
-	columns := []*column{{name: "kcm"}, {name: "original"}}
+	var columns []*column
+	for _, name := range managers {
+		columns = append(columns, &column{name: name})
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	if cluster.OnKind() {
 		group.SetLimit(1) // a node of kind wants the machine for itself
 	}
-	for i, c := range columns {
-		group.Go(func() error { return c.play(groupCtx, chosen, i == 1) })
+	for _, c := range columns {
+		group.Go(func() error { return c.play(groupCtx, chosen, c.name == "original") })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -147,7 +150,11 @@ func table(chosen []scenarios.Scenario, columns []*column) string {
 		width = max(width, len(sentence(s.Name)))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-*s  %-9s %-9s\n", width, "scenario", columns[0].name, columns[1].name)
+	fmt.Fprintf(&b, "\n%-*s", width, "scenario")
+	for _, c := range columns {
+		fmt.Fprintf(&b, "  %-9s", c.name)
+	}
+	fmt.Fprintln(&b)
 	for i, s := range chosen {
 		fmt.Fprintf(&b, "%-*s", width, sentence(s.Name))
 		why := ""

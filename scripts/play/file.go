@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,9 @@ func playFile(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// finished is the program of the finished kcm.
+// finished is the program of the finished kcm, or the one that KCM names.
 func finished() (program string, err error) {
-	if program, err = filepath.Abs(filepath.Join("bin", "kcm")); err != nil {
+	if program, err = filepath.Abs(cmp.Or(os.Getenv("KCM"), filepath.Join("bin", "kcm"))); err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(program); err != nil {

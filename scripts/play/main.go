@@ -4,7 +4,8 @@
 // In the environment, CLUSTER=kind plays on a kind cluster, REFERENCE=1 with the
 // original kube-controller-manager, PLACE=static-pod with kcm as a static pod of
 // a kind cluster, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter
-// before each step, and JSON=1 prints what go test -json would.
+// before each step, JSON=1 prints what go test -json would, and KCM names another program
+// in place of the book's kcm.
 package main
 
 import (
@@ -84,11 +85,19 @@ func command() *cobra.Command {
 			RunE:  func(cmd *cobra.Command, args []string) error { return playAll(cmd.Context(), args) },
 		},
 		&cobra.Command{
+			Use:   "scenarios [REGEXP]",
+			Short: "Play the scenarios that match with kcm",
+			Args:  cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return playScenarios(cmd.Context(), append(args, "")[0], "kcm")
+			},
+		},
+		&cobra.Command{
 			Use:   "compare [REGEXP]",
 			Short: "Play the scenarios that match with kcm and with the original, side by side",
 			Args:  cobra.MaximumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return compare(cmd.Context(), append(args, "")[0])
+				return playScenarios(cmd.Context(), append(args, "")[0], "kcm", "original")
 			},
 		},
 	)

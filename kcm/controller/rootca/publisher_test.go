@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,69 +23,97 @@ import (
 
 func configMap(data, annotations map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "kube-root-ca.crt", ResourceVersion: "7", Annotations: annotations},
-		Data:       data,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "kube-root-ca.crt", ResourceVersion: "7",
+			Labels: map[string]string{"team": "blue"}, Annotations: annotations,
+		},
+		Data: data,
 	}
 }
 
-func TestTheConfigMapIsBroughtBackToTheBundle(t *testing.T) {
+// inWords says what a plan is to do.
+func (p plan) inWords() string {
+	var steps []string
+	if p.create != nil {
+		steps = append(steps, "create "+contents(p.create))
+	}
+	if p.update != nil {
+		steps = append(steps, "update "+contents(p.update))
+	}
+	if steps == nil {
+		return "nothing is written"
+	}
+	return strings.Join(steps, "; ")
+}
+
+// contents says what a ConfigMap holds. The usual description is "ours".
+func contents(cm *corev1.ConfigMap) string {
+	annotations := maps.Clone(cm.Annotations)
+	if annotations[DescriptionAnnotation] == Description {
+		annotations[DescriptionAnnotation] = "ours"
+	}
+	return fmt.Sprintf("%s/%s of version %q: data %v, annotations %v, labels %v",
+		cm.Namespace, cm.Name, cm.ResourceVersion, cm.Data, annotations, cm.Labels)
+}
+
+func TestEveryNamespaceHasTheBundleAndNothingElse(t *testing.T) {
 	t.Parallel()
 	type text = map[string]string
-	described := text{"kubernetes.io/description": Description}
-	bundle := text{"ca.crt": "root CA"}
+	bundle, described := text{"ca.crt": "root CA"}, text{"kubernetes.io/description": Description}
+	const mended = `update shop/kube-root-ca.crt of version "7": data map[ca.crt:root CA], annotations map[kubernetes.io/description:ours], labels map[team:blue]`
 	for name, test := range map[string]struct {
-		seen, becomes *corev1.ConfigMap // becomes nil: no update
+		seen *corev1.ConfigMap
+		does string
 	}{
-		"it is as it should be":                 {seen: configMap(bundle, described)},
-		"its bundle is another":                 {seen: configMap(text{"ca.crt": "old"}, described), becomes: configMap(bundle, described)},
-		"it is empty":                           {seen: configMap(nil, nil), becomes: configMap(bundle, described)},
-		"it holds more":                         {seen: configMap(text{"ca.crt": "root CA", "extra": "e"}, described), becomes: configMap(bundle, described)},
-		"it is not described":                   {seen: configMap(bundle, nil), becomes: configMap(bundle, described)},
-		"its description is empty":              {seen: configMap(bundle, text{"kubernetes.io/description": ""}), becomes: configMap(bundle, described)},
-		"another description may do":            {seen: configMap(bundle, text{"kubernetes.io/description": "mine"})},
-		"other annotations are kept":            {seen: configMap(nil, text{"mine": "m"}), becomes: configMap(bundle, text{"mine": "m", "kubernetes.io/description": Description})},
-		"a description goes with an old bundle": {seen: configMap(nil, text{"kubernetes.io/description": "mine"}), becomes: configMap(bundle, described)},
+		"a namespace without the ConfigMap gets it": {
+			does: `create shop/kube-root-ca.crt of version "": data map[ca.crt:root CA], annotations map[kubernetes.io/description:ours], labels map[]`,
+		},
+		"nothing is written to one that is as it should be": {seen: configMap(bundle, described), does: "nothing is written"},
+		"another bundle is replaced":                        {seen: configMap(text{"ca.crt": "old"}, described), does: mended},
+		"a bundle that was taken out is put back":           {seen: configMap(nil, described), does: mended},
+		"what somebody has added to the data is removed":    {seen: configMap(text{"ca.crt": "root CA", "extra": "e"}, described), does: mended},
+		"a description that is missing is written":          {seen: configMap(bundle, nil), does: mended},
+		"a description that is empty is written":            {seen: configMap(bundle, text{"kubernetes.io/description": ""}), does: mended},
+		"a description in other words may stay":             {seen: configMap(bundle, text{"kubernetes.io/description": "mine"}), does: "nothing is written"},
+		"a description in other words goes with wrong data": {seen: configMap(nil, text{"kubernetes.io/description": "mine"}), does: mended},
+		"labels and other annotations are kept": {
+			seen: configMap(nil, text{"mine": "m"}),
+			does: `update shop/kube-root-ca.crt of version "7": data map[ca.crt:root CA], annotations map[kubernetes.io/description:ours mine:m], labels map[team:blue]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before := test.seen.DeepCopy()
-			assert.Equal(t, plan{update: test.becomes}, decide("ns", test.seen, []byte("root CA")))
-			assert.Equal(t, before, test.seen, "the cached config map is not changed")
+			situation := "the namespace has no such ConfigMap"
+			if test.seen != nil {
+				situation = "the namespace has " + contents(test.seen)
+			}
+			assert.Equal(t, test.does, decide("shop", test.seen, []byte("root CA")).inWords(), situation)
 		})
 	}
-}
-
-func TestANamespaceWithoutTheConfigMapGetsIt(t *testing.T) {
-	t.Parallel()
-	todo := decide("ns", nil, []byte("root CA"))
-	assert.Nil(t, todo.update)
-	assert.Equal(t, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "kube-root-ca.crt",
-			Annotations: map[string]string{"kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
-				"No other usage is guaranteed across distributions of Kubernetes clusters."},
-		},
-		Data: map[string]string{"ca.crt": "root CA"},
-	}, todo.create)
-}
-
-func TestAConfigMapThatWasWrittenNeedsNothingMore(t *testing.T) {
-	t.Parallel()
-	text := rapid.MapOf(rapid.SampledFrom([]string{"ca.crt", DescriptionAnnotation, "x"}), rapid.SampledFrom([]string{"", "root CA", "y"}))
-	rapid.Check(t, func(t *rapid.T) {
-		var seen *corev1.ConfigMap
-		if rapid.Bool().Draw(t, "exists") {
-			seen = configMap(text.Draw(t, "data"), text.Draw(t, "annotations"))
-		}
-		todo := decide("ns", seen, []byte("root CA"))
-		written := todo.create
-		if written == nil {
-			written = todo.update
-		}
-		if written != nil {
-			assert.Equal(t, plan{}, decide("ns", written, []byte("root CA")))
-		}
+	t.Run("the cache's own ConfigMap is not changed", func(t *testing.T) {
+		t.Parallel()
+		seen := configMap(text{"ca.crt": "old"}, text{"mine": "m"})
+		before := contents(seen)
+		decide("shop", seen, []byte("root CA"))
+		assert.Equal(t, before, contents(seen), "the ConfigMap that the lister returned, afterwards")
 	})
+	t.Run("a ConfigMap that was written needs nothing more", func(t *testing.T) {
+		t.Parallel()
+		texts := rapid.MapOf(rapid.SampledFrom([]string{"ca.crt", DescriptionAnnotation, "x"}), rapid.SampledFrom([]string{"", "root CA", "y"}))
+		rapid.Check(t, func(t *rapid.T) {
+			todo := decide("shop", configMap(texts.Draw(t, "data"), texts.Draw(t, "annotations")), []byte("root CA"))
+			if todo.update != nil {
+				assert.Equal(t, "nothing is written", decide("shop", todo.update, []byte("root CA")).inWords(),
+					"the second look, after an update to %s", contents(todo.update))
+			}
+		})
+	})
+}
+
+func TestTheDescriptionIsThatOfEveryOtherCluster(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. "+
+		"No other usage is guaranteed across distributions of Kubernetes clusters.", Description)
 }
 
 func TestARefusedCreationIsAnErrorUnlessTheNamespaceIsGoing(t *testing.T) {
@@ -96,7 +126,7 @@ func TestARefusedCreationIsAnErrorUnlessTheNamespaceIsGoing(t *testing.T) {
 		fails   bool
 	}{
 		"the namespace is being deleted":  {refusal: terminating},
-		"the namespace is gone":           {refusal: apierrors.NewNotFound(corev1.Resource("namespaces"), "ns")},
+		"the namespace is gone":           {refusal: apierrors.NewNotFound(corev1.Resource("namespaces"), "shop")},
 		"it is not allowed":               {refusal: apierrors.NewForbidden(configMaps, ConfigMapName, errors.New("no")), fails: true},
 		"the cache missed the config map": {refusal: apierrors.NewAlreadyExists(configMaps, ConfigMapName), fails: true},
 	} {
@@ -106,11 +136,11 @@ func TestARefusedCreationIsAnErrorUnlessTheNamespaceIsGoing(t *testing.T) {
 			client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, test.refusal
 			})
-			err := (&Publisher{client: client}).act(t.Context(), decide("ns", nil, []byte("root CA")))
+			err := (&Publisher{client: client}).act(t.Context(), plan{create: configMap(nil, nil)})
 			assert.Len(t, client.Actions(), 1)
 			if test.fails {
 				require.ErrorIs(t, err, test.refusal)
-				assert.ErrorContains(t, err, "create config map ns/kube-root-ca.crt")
+				assert.ErrorContains(t, err, "create config map shop/kube-root-ca.crt")
 			} else {
 				assert.NoError(t, err)
 			}

@@ -13,7 +13,7 @@ import (
 	jose "gopkg.in/go-jose/go-jose.v2"
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/klog/v2"
 )
 
@@ -100,7 +100,7 @@ func keyID(publicKey crypto.PublicKey) (string, error) {
 func (g TokenGenerator) GenerateToken(account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
 	token, err := jwt.Signed(g.signer).Claims(claims{
 		Issuer:      LegacyIssuer,
-		Subject:     serviceaccount.MakeUsername(account.Namespace, account.Name),
+		Subject:     apiserverserviceaccount.MakeUsername(account.Namespace, account.Name),
 		Namespace:   account.Namespace,
 		SecretName:  secret.Name,
 		AccountName: account.Name,

@@ -9,10 +9,14 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	jose "gopkg.in/go-jose/go-jose.v2"
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 )
 
@@ -23,7 +27,64 @@ func ecdsaKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-func TestATokenSaysWhoItsBearerIsAndIsSignedForEveryKindOfKey(t *testing.T) {
+func TestATokenSaysWhoItsBearerIs(t *testing.T) {
+	t.Parallel()
+	generator, err := NewTokenGenerator(ecdsaKey(t, elliptic.P256()))
+	require.NoError(t, err)
+	const prefix = "kubernetes.io/serviceaccount/"
+	said := func(t *testing.T) map[string]any {
+		t.Helper()
+		token, err := generator.GenerateToken(builder("uid"), tokenSecret("", nil))
+		require.NoError(t, err)
+		return saidBy(t, token)
+	}
+	for name, claims := range map[string]map[string]string{
+		"the issuer is the one of tokens that are kept in Secrets":        {"iss": "kubernetes/serviceaccount"},
+		"the subject is the user as whom the bearer appears":              {"sub": "system:serviceaccount:shop:builder"},
+		"the account is named, with the UID that no later one will have":  {prefix + "service-account.name": "builder", prefix + "service-account.uid": "uid"},
+		"the Secret is named in which the API server looks for the token": {prefix + "namespace": "shop", prefix + "secret.name": "builder-token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := said(t)
+			for claim, want := range claims {
+				assert.Equal(t, want, said[claim], "the claim %s", claim)
+			}
+		})
+	}
+	t.Run("an end and an audience are not among what is said", func(t *testing.T) {
+		t.Parallel()
+		assert.ElementsMatch(t, []string{
+			"iss", "sub", prefix + "namespace", prefix + "secret.name", prefix + "service-account.name", prefix + "service-account.uid",
+		}, slices.Collect(maps.Keys(said(t))), "the claims of a token")
+	})
+	t.Run("what cannot be signed is an error", func(t *testing.T) {
+		t.Parallel()
+		token, err := TokenGenerator{signer: brokenSigner{}}.GenerateToken(builder("uid"), tokenSecret("", nil))
+		assert.ErrorIs(t, err, errNoSignature)
+		assert.ErrorContains(t, err, "shop/builder", "the error says for whom")
+		assert.Empty(t, token)
+	})
+}
+
+// saidBy returns the claims of a token, whoever has signed it.
+func saidBy(t *testing.T, text string) map[string]any {
+	t.Helper()
+	token, err := jwt.ParseSigned(text)
+	require.NoError(t, err, "%q is to be a header, claims and a signature, with dots between", text)
+	var said map[string]any
+	require.NoError(t, token.UnsafeClaimsWithoutVerification(&said))
+	return said
+}
+
+var errNoSignature = errors.New("no signature")
+
+type brokenSigner struct{ jose.Signer }
+
+func (brokenSigner) Sign([]byte) (*jose.JSONWebSignature, error) { return nil, errNoSignature }
+func (brokenSigner) Options() jose.SignerOptions                 { return jose.SignerOptions{} }
+
+func TestATokenIsSignedForEveryKindOfKey(t *testing.T) {
 	t.Parallel()
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
@@ -31,10 +92,10 @@ func TestATokenSaysWhoItsBearerIsAndIsSignedForEveryKindOfKey(t *testing.T) {
 		key       crypto.Signer
 		algorithm string
 	}{
-		"RSA":         {key: rsaKey, algorithm: "RS256"},
-		"ECDSA P-256": {key: ecdsaKey(t, elliptic.P256()), algorithm: "ES256"},
-		"ECDSA P-384": {key: ecdsaKey(t, elliptic.P384()), algorithm: "ES384"},
-		"ECDSA P-521": {key: ecdsaKey(t, elliptic.P521()), algorithm: "ES512"},
+		"an RSA key signs":                  {key: rsaKey, algorithm: "RS256"},
+		"an ECDSA key on curve P-256 signs": {key: ecdsaKey(t, elliptic.P256()), algorithm: "ES256"},
+		"an ECDSA key on curve P-384 signs": {key: ecdsaKey(t, elliptic.P384()), algorithm: "ES384"},
+		"an ECDSA key on curve P-521 signs": {key: ecdsaKey(t, elliptic.P521()), algorithm: "ES512"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,14 +110,6 @@ func TestATokenSaysWhoItsBearerIsAndIsSignedForEveryKindOfKey(t *testing.T) {
 			assert.Equal(t, test.algorithm, token.Headers[0].Algorithm)
 			var said map[string]any
 			require.NoError(t, token.Claims(test.key.Public(), &said), "the signature is good")
-			assert.Equal(t, map[string]any{
-				"iss":                                    "kubernetes/serviceaccount",
-				"sub":                                    "system:serviceaccount:ns:builder",
-				"kubernetes.io/serviceaccount/namespace": "ns",
-				"kubernetes.io/serviceaccount/secret.name":          "token",
-				"kubernetes.io/serviceaccount/service-account.name": "builder",
-				"kubernetes.io/serviceaccount/service-account.uid":  "uid",
-			}, said)
 			assert.Error(t, token.Claims(ecdsaKey(t, elliptic.P256()).Public(), &said), "another key did not sign it")
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // syncAccount cleans up after a ServiceAccount that was deleted.
@@ -44,8 +44,8 @@ func decideAccount(gone accountKey, seen observedAccount) []*corev1.Secret {
 	former := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: gone.Name, UID: gone.uid}}
 	var orphans []*corev1.Secret
 	for _, secret := range seen.secrets {
-		inUse := seen.current != nil && serviceaccount.IsServiceAccountToken(secret, seen.current)
-		if serviceaccount.IsServiceAccountToken(secret, former) && !inUse {
+		inUse := seen.current != nil && apiserverserviceaccount.IsServiceAccountToken(secret, seen.current)
+		if apiserverserviceaccount.IsServiceAccountToken(secret, former) && !inUse {
 			orphans = append(orphans, secret)
 		}
 	}

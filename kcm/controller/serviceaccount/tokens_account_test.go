@@ -2,6 +2,9 @@ package serviceaccount
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,38 +20,56 @@ func called(name string, secret *corev1.Secret) *corev1.Secret {
 	return secret
 }
 
-func TestTheTokensOfADeletedAccountAreOrphans(t *testing.T) {
+func TestTheTokensOfADeletedAccountGoWithIt(t *testing.T) {
 	t.Parallel()
 	opaque := called("opaque", tokenSecret("gone", nil))
 	opaque.Type = corev1.SecretTypeOpaque
-	other := called("other", tokenSecret("gone", nil))
-	other.Annotations[corev1.ServiceAccountNameKey] = "tester"
-	secrets := []*corev1.Secret{
-		called("its", tokenSecret("gone", nil)),
-		called("its-too", tokenSecret("gone", nil)),
-		called("without-uid", tokenSecret("", nil)),
-		called("of-another-uid", tokenSecret("other", nil)),
-		opaque,
-		other,
-	}
+	testers := called("testers", tokenSecret("gone", nil))
+	testers.Annotations[corev1.ServiceAccountNameKey] = "tester"
+	first, second := called("first", tokenSecret("gone", nil)), called("second", tokenSecret("gone", nil))
+	unfilled := called("unfilled", tokenSecret("", nil))
+	another := called("another", tokenSecret("another", nil))
+	nobody, next := (*corev1.ServiceAccount)(nil), builder("next")
 	for name, test := range map[string]struct {
 		current *corev1.ServiceAccount
+		secrets []*corev1.Secret
 		orphans []string
 	}{
-		"nobody has its name now":             {orphans: []string{"its", "its-too", "without-uid"}},
-		"another account has its name now":    {current: builder("new"), orphans: []string{"its", "its-too"}},
-		"it is there after all: none of them": {current: builder("gone")},
+		"all Secrets that were filled for it are deleted":               {nobody, []*corev1.Secret{first, second}, []string{"first", "second"}},
+		"another account of its name inherits none":                     {next, []*corev1.Secret{first, second}, []string{"first", "second"}},
+		"one that nobody has filled goes when nobody has the name":      {nobody, []*corev1.Secret{unfilled}, []string{"unfilled"}},
+		"one that nobody has filled is left for who has the name now":   {next, []*corev1.Secret{unfilled, first}, []string{"first"}},
+		"one that was filled for another account of the name stays":     {nobody, []*corev1.Secret{another, first}, []string{"first"}},
+		"one of an account with another name stays":                     {nobody, []*corev1.Secret{testers, first}, []string{"first"}},
+		"a Secret of another type stays":                                {nobody, []*corev1.Secret{opaque, first}, []string{"first"}},
+		"an account that is there after all keeps what was made for it": {builder("gone"), []*corev1.Secret{first, unfilled}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			gone := accountKey{cache.NewObjectName("ns", "builder"), "gone"}
+			gone := accountKey{cache.NewObjectName("shop", "builder"), "gone"}
 			var orphans []string
-			for _, secret := range decideAccount(gone, observedAccount{current: test.current, secrets: secrets}) {
+			for _, secret := range decideAccount(gone, observedAccount{current: test.current, secrets: test.secrets}) {
 				orphans = append(orphans, secret.Name)
 			}
-			assert.Equal(t, test.orphans, orphans)
+			slices.Sort(orphans)
+			has := "nobody has the name now"
+			if test.current != nil {
+				has = "the name belongs to the account with UID " + string(test.current.UID) + " now"
+			}
+			assert.Equal(t, fmt.Sprintf("delete %v", test.orphans), fmt.Sprintf("delete %v", orphans),
+				"the account builder with UID gone was deleted, %s, and there are: %s", has, inWords(test.secrets))
 		})
 	}
+}
+
+// inWords says whose Secrets they are.
+func inWords(secrets []*corev1.Secret) string {
+	var all []string
+	for _, secret := range secrets {
+		all = append(all, fmt.Sprintf("%s (%s, for %s with UID %q)", secret.Name, secret.Type,
+			secret.Annotations[corev1.ServiceAccountNameKey], secret.Annotations[corev1.ServiceAccountUIDKey]))
+	}
+	return strings.Join(all, ", ")
 }
 
 func TestOneTokenThatCannotBeDeletedDoesNotKeepTheOthers(t *testing.T) {
@@ -60,9 +81,9 @@ func TestOneTokenThatCannotBeDeletedDoesNotKeepTheOthers(t *testing.T) {
 	client.PrependReactor("delete", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		return action.(clienttesting.DeleteAction).GetName() == "first", nil, boom
 	})
-	err := c.syncAccount(t.Context(), accountKey{cache.NewObjectName("ns", "builder"), "gone"})
+	err := c.syncAccount(t.Context(), accountKey{cache.NewObjectName("shop", "builder"), "gone"})
 	assert.ErrorIs(t, err, boom)
-	assert.ErrorContains(t, err, "delete token secret ns/first")
-	_, err = client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), "ns", "second")
+	assert.ErrorContains(t, err, "delete token secret shop/first")
+	_, err = client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), "shop", "second")
 	assert.True(t, apierrors.IsNotFound(err), "second is deleted, got: %v", err)
 }

@@ -2,381 +2,345 @@ package serviceaccount
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 )
 
-var rootCA = []byte("root CA")
-
-func builder(uid types.UID, secrets ...string) *corev1.ServiceAccount {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "builder", UID: uid}}
-	for _, name := range secrets {
-		account.Secrets = append(account.Secrets, corev1.ObjectReference{Name: name})
-	}
-	return account
-}
-
-// tokenSecret is a Secret for the account called builder. An empty uid leaves
-// the annotation out.
-func tokenSecret(uid string, data map[string]string) *corev1.Secret {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "token", UID: "secret-uid",
-			Annotations: map[string]string{corev1.ServiceAccountNameKey: "builder"},
-		},
-		Type: corev1.SecretTypeServiceAccountToken,
-	}
-	if uid != "" {
-		secret.Annotations[corev1.ServiceAccountUIDKey] = uid
-	}
-	for key, value := range data {
-		if secret.Data == nil {
-			secret.Data = map[string][]byte{}
-		}
-		secret.Data[key] = []byte(value)
-	}
-	return secret
-}
-
-func textData(secret *corev1.Secret) map[string]string {
-	data := map[string]string{}
-	for key, value := range secret.Data {
-		data[key] = string(value)
-	}
-	return data
-}
-
-func TestATokenSecretIsFilledWithWhatItLacks(t *testing.T) {
+func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 	t.Parallel()
-	type data = map[string]string
-	for name, test := range map[string]struct {
-		has     data
-		rootCA  []byte
-		becomes data // nil: no update
-		signed  bool
-	}{
-		"an empty one gets all three": {
-			rootCA: rootCA, becomes: data{"ca.crt": "root CA", "namespace": "ns"}, signed: true,
-		},
-		"a full one is left alone": {
-			has: data{"ca.crt": "root CA", "namespace": "ns", "token": "t"}, rootCA: rootCA,
-		},
-		"another root CA replaces the old one and leaves the token": {
-			has: data{"ca.crt": "old", "namespace": "ns", "token": "t"}, rootCA: rootCA,
-			becomes: data{"ca.crt": "root CA", "namespace": "ns", "token": "t"},
-		},
-		"without a root CA, none is written": {
-			becomes: data{"namespace": "ns"}, signed: true,
-		},
-		"without a root CA, the one that is there stays": {
-			has: data{"ca.crt": "old", "namespace": "ns", "token": "t"},
-		},
-		"a namespace that is missing is written": {
-			has: data{"ca.crt": "root CA", "token": "t"}, rootCA: rootCA,
-			becomes: data{"ca.crt": "root CA", "namespace": "ns", "token": "t"},
-		},
-		"a namespace that somebody wrote stays": {
-			has: data{"ca.crt": "root CA", "namespace": "other", "token": "t"}, rootCA: rootCA,
-		},
-		"an emptied token is signed anew": {
-			has: data{"ca.crt": "root CA", "namespace": "ns", "token": ""}, rootCA: rootCA,
-			becomes: data{"ca.crt": "root CA", "namespace": "ns", "token": ""}, signed: true,
-		},
-		"what else is in the secret stays": {
-			has: data{"extra": "e"}, rootCA: rootCA,
-			becomes: data{"extra": "e", "ca.crt": "root CA", "namespace": "ns"}, signed: true,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			secret, account := tokenSecret("", test.has), builder("uid")
-			before := secret.DeepCopy()
-			plan := decideSecret(observedSecret{name: "token", secret: secret, account: account}, test.rootCA)
-			assert.Equal(t, before, secret, "the cached secret is not changed")
-			assert.Nil(t, plan.delete)
-			assert.Nil(t, plan.unlink)
-			if test.becomes == nil {
-				assert.Nil(t, plan.update)
-				assert.Nil(t, plan.sign)
-				return
-			}
-			require.NotNil(t, plan.update)
-			assert.Equal(t, test.becomes, textData(plan.update))
-			assert.Equal(t, "builder", plan.update.Annotations[corev1.ServiceAccountNameKey])
-			assert.Equal(t, "uid", plan.update.Annotations[corev1.ServiceAccountUIDKey])
-			assert.Equal(t, test.signed, plan.sign == account)
-		})
-	}
-}
-
-func TestATokenSecretWithoutItsAccountIsDeleted(t *testing.T) {
-	t.Parallel()
-	secret := tokenSecret("uid", map[string]string{"token": "t"})
-	plan := decideSecret(observedSecret{name: "token", secret: secret}, rootCA)
-	assert.Equal(t, secretPlan{delete: secret}, plan)
-}
-
-func TestADeletedSecretIsTakenOutOfItsAccount(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		listed, left []string // left nil: no update
-	}{
-		"the only one":            {listed: []string{"token"}, left: []string{}},
-		"one of several":          {listed: []string{"a", "token", "b"}, left: []string{"a", "b"}},
-		"listed twice":            {listed: []string{"token", "a", "token"}, left: []string{"a"}},
-		"not listed":              {listed: []string{"a"}},
-		"the account has no list": {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			account := builder("uid", test.listed...)
-			before := account.DeepCopy()
-			plan := decideSecret(observedSecret{name: "token", account: account}, rootCA)
-			assert.Equal(t, before, account, "the account that was read is not changed")
-			if test.left == nil {
-				assert.Equal(t, secretPlan{}, plan)
-				return
-			}
-			require.NotNil(t, plan.unlink)
-			left := []string{}
-			for _, ref := range plan.unlink.Secrets {
-				left = append(left, ref.Name)
-			}
-			assert.Equal(t, test.left, left)
-		})
-	}
-}
-
-func TestNothingIsDoneWhenSecretAndAccountAreGone(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, secretPlan{}, decideSecret(observedSecret{name: "token"}, rootCA))
-}
-
-func TestAFilledSecretNeedsNothingMore(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		key := rapid.SampledFrom([]string{"ca.crt", "namespace", "token", "extra"})
-		secret := tokenSecret("", rapid.MapOf(key, rapid.SampledFrom([]string{"", "x", "root CA"})).Draw(t, "data"))
-		ca := rapid.SampledFrom([][]byte{nil, rootCA}).Draw(t, "root CA")
-		had := string(secret.Data["token"])
-
-		plan := decideSecret(observedSecret{name: "token", secret: secret, account: builder("uid")}, ca)
-		if plan.update == nil {
-			return
-		}
-		if plan.sign != nil {
-			plan.update.Data["token"] = []byte("signed")
-		}
-		again := decideSecret(observedSecret{name: "token", secret: plan.update, account: builder("uid")}, ca)
-		assert.Equal(t, secretPlan{}, again)
-		if had != "" {
-			assert.Equal(t, had, string(plan.update.Data["token"]), "a token is never replaced")
-		}
-	})
-}
-
-// controllerOn returns a controller whose caches hold the cached objects and
-// whose API server holds the live ones. It does not run, but when the test ends
-// it is run and stopped at once, to end the goroutines of its queues.
-func controllerOn(t *testing.T, cached, live []runtime.Object) (*TokensController, *fake.Clientset) {
-	t.Helper()
-	client := fake.NewClientset(live...)
-	factory := informers.NewSharedInformerFactory(client, 0)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	generator, err := NewTokenGenerator(key)
-	require.NoError(t, err)
-	core := factory.Core().V1()
-	c := NewTokensController(core.ServiceAccounts(), core.Secrets(), client,
-		TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
-	t.Cleanup(func() {
-		ctx, stop := context.WithCancel(context.Background())
-		stop()
-		c.synced = nil
-		c.Run(ctx, 0)
-	})
-	for _, obj := range cached {
-		switch obj := obj.(type) {
-		case *corev1.ServiceAccount:
-			require.NoError(t, core.ServiceAccounts().Informer().GetStore().Add(obj))
-		case *corev1.Secret:
-			require.NoError(t, core.Secrets().Informer().GetStore().Add(obj))
-		}
-	}
-	return c, client
-}
-
-func keyOf(secret *corev1.Secret) secretKey {
-	return secretKey{cache.MetaObjectToName(secret), secret.UID, accountOf(secret)}
-}
-
-func TestAnAccountIsMissedOnlyWhenTheServerMissesIt(t *testing.T) {
-	t.Parallel()
-	secret := tokenSecret("uid", nil)
-	noUID := tokenSecret("", nil)
+	filled, unfilled := tokenSecret("uid", nil), tokenSecret("", nil)
 	for name, test := range map[string]struct {
 		cached, live []runtime.Object
 		key          secretKey
-		secret       bool
-		account      types.UID // empty: none
-		reads        int
+		situation    string
+		observed     string
 	}{
-		"both are cached: the cache is enough": {
-			cached: []runtime.Object{secret, builder("uid")}, key: keyOf(secret),
-			secret: true, account: "uid",
+		"when the caches have both, nothing is asked": {
+			cached: []runtime.Object{filled, builder("uid")}, key: keyOf(filled),
+			situation: "the caches have the Secret and its account",
+			observed:  "Secret there, account uid with the list []; asked 0 times",
 		},
-		"the account is not cached and is there": {
-			cached: []runtime.Object{secret}, live: []runtime.Object{builder("uid")}, key: keyOf(secret),
-			secret: true, account: "uid", reads: 1,
+		"when the caches have neither, nothing is asked": {
+			live: []runtime.Object{builder("uid")}, key: keyOf(filled),
+			situation: "the caches have neither the Secret nor its account",
+			observed:  "Secret gone, account gone; asked 0 times",
 		},
-		"the account is not cached and is gone": {
-			cached: []runtime.Object{secret}, key: keyOf(secret),
-			secret: true, reads: 1,
+		"an account that the cache has not heard of yet is found": {
+			cached: []runtime.Object{filled}, live: []runtime.Object{builder("uid")}, key: keyOf(filled),
+			situation: "the cache of accounts is behind: the API server has the account already",
+			observed:  "Secret there, account uid with the list []; asked 1 times",
 		},
-		"the account was replaced by another of its name": {
-			cached: []runtime.Object{secret, builder("other")}, live: []runtime.Object{builder("other")}, key: keyOf(secret),
-			secret: true, reads: 1,
+		"an account is gone when the API server says so": {
+			cached: []runtime.Object{filled}, key: keyOf(filled),
+			situation: "neither the cache nor the API server has the account",
+			observed:  "Secret there, account gone; asked 1 times",
 		},
-		"the cached account is the old one": {
-			cached: []runtime.Object{secret, builder("other")}, live: []runtime.Object{builder("uid")}, key: keyOf(secret),
-			secret: true, account: "uid", reads: 1,
+		"an account that is to be written is read anew": {
+			cached: []runtime.Object{builder("uid")}, live: []runtime.Object{builder("uid", "since", "then")}, key: keyOf(filled),
+			situation: "the Secret is gone, and the list of its account has grown since the cache heard of it",
+			observed:  "Secret gone, account uid with the list [since then]; asked 1 times",
 		},
-		"a secret without uid is for whoever has the name": {
-			cached: []runtime.Object{noUID, builder("other")}, key: keyOf(noUID),
-			secret: true, account: "other",
+		"another account of the name is no heir": {
+			cached: []runtime.Object{filled, builder("other")}, live: []runtime.Object{builder("other")}, key: keyOf(filled),
+			situation: "the Secret was filled for the account uid, and other has its name now",
+			observed:  "Secret there, account gone; asked 1 times",
 		},
-		"the key is older than the secret's annotation": {
-			cached: []runtime.Object{secret, builder("uid")}, key: keyOf(tokenSecret("wrong", nil)),
-			secret: true, account: "uid",
+		"a former account in the cache is not the one that is meant": {
+			cached: []runtime.Object{filled, builder("former")}, live: []runtime.Object{builder("uid")}, key: keyOf(filled),
+			situation: "the Secret was filled for the account uid, and the cache still has its predecessor",
+			observed:  "Secret there, account uid with the list []; asked 1 times",
 		},
-		"the secret is gone: the account is read to be changed": {
-			cached: []runtime.Object{builder("uid")}, live: []runtime.Object{builder("uid")}, key: keyOf(secret),
-			account: "uid", reads: 1,
+		"an unfilled Secret is for whoever has the name": {
+			cached: []runtime.Object{unfilled, builder("other")}, key: keyOf(unfilled),
+			situation: "the Secret has no UID of an account yet",
+			observed:  "Secret there, account other with the list []; asked 0 times",
 		},
-		"both are gone": {
-			key: keyOf(secret),
+		"the annotations of now say whose a Secret is": {
+			cached: []runtime.Object{filled, builder("uid")}, key: keyOf(tokenSecret("before", nil)),
+			situation: "when the key was queued, the Secret was of the account before, and now it is of uid",
+			observed:  "Secret there, account uid with the list []; asked 0 times",
 		},
-		"the secret was replaced by another of its name": {
-			cached: []runtime.Object{secret}, key: secretKey{cache.NewObjectName("ns", "token"), "former", accountOf(secret)},
+		"another Secret of the name is not the one that is meant": {
+			cached: []runtime.Object{filled, builder("uid", "first")}, live: []runtime.Object{builder("uid", "first")},
+			key:       secretKey{cache.NewObjectName("shop", "builder-token"), "former", accountOf(filled)},
+			situation: "the Secret of the key was deleted, and another was created under its name",
+			observed:  "Secret gone, account uid with the list [first]; asked 1 times",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, client := controllerOn(t, test.cached, test.live)
 			seen, err := c.observeSecret(t.Context(), test.key)
-			require.NoError(t, err)
-			assert.Equal(t, test.secret, seen.secret != nil, "secret")
-			if test.account == "" {
-				assert.Nil(t, seen.account)
-			} else if assert.NotNil(t, seen.account) {
-				assert.Equal(t, test.account, seen.account.UID)
-			}
-			assert.Len(t, client.Actions(), test.reads)
+			require.NoError(t, err, test.situation)
+			assert.Equal(t, "builder-token", seen.name, "the name of the Secret that is observed")
+			assert.Equal(t, test.observed, fmt.Sprintf("%s; asked %d times", seen.inWords(), len(client.Actions())), test.situation)
 		})
 	}
-}
-
-func TestAnErrorOfTheServerIsNotTakenForAMissingAccount(t *testing.T) {
-	t.Parallel()
-	secret := tokenSecret("uid", nil)
-	c, client := controllerOn(t, []runtime.Object{secret}, []runtime.Object{secret})
-	client.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewInternalError(errors.New("boom"))
+	t.Run("a server in trouble is no answer", func(t *testing.T) {
+		t.Parallel()
+		c, client := controllerOn(t, []runtime.Object{filled}, nil)
+		refuse(client, "get", "serviceaccounts", apierrors.NewInternalError(errors.New("boom")))
+		_, err := c.observeSecret(t.Context(), keyOf(filled))
+		assert.Error(t, err, "the API server does not say whether the account is there, so nobody may conclude that it is gone")
 	})
-	err := c.syncSecret(t.Context(), keyOf(secret))
-	require.ErrorContains(t, err, "read service account ns/builder")
-	_, err = client.CoreV1().Secrets("ns").Get(t.Context(), "token", metav1.GetOptions{})
-	assert.NoError(t, err, "the secret is still there")
 }
 
-func TestWritesAreTriedAgainOnlyWhenNothingElseWillTriggerThem(t *testing.T) {
+// refuse has the API server answer with an error.
+func refuse(client *fake.Clientset, verb, resource string, refusal error) {
+	client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, refusal
+	})
+}
+
+func TestATokenIsThereAndStays(t *testing.T) {
 	t.Parallel()
-	secrets, accounts := corev1.Resource("secrets"), corev1.Resource("serviceaccounts")
-	conflict := errors.New("changed in the meantime")
-	unfilled, orphan := tokenSecret("", nil), tokenSecret("gone", nil)
-	account := builder("uid", "token")
+	type data = map[string]string
+	const filled = `ca.crt "root CA", namespace "shop", token "t", of builder with UID "uid"`
 	for name, test := range map[string]struct {
-		cached         []runtime.Object
-		key            secretKey
-		verb, resource string
-		refusal        error
-		fails          bool
+		has    data
+		rootCA []byte
+		does   string
 	}{
-		"update of a secret that changed": {
-			cached: []runtime.Object{unfilled, account}, key: keyOf(unfilled),
-			verb: "update", resource: "secrets", refusal: apierrors.NewConflict(secrets, "token", conflict),
+		"an empty Secret gets all three": {
+			rootCA: rootCA,
+			does:   `write ca.crt "root CA", namespace "shop", of builder with UID "uid"; sign a token for builder with UID "uid"`,
 		},
-		"update of a secret that went": {
-			cached: []runtime.Object{unfilled, account}, key: keyOf(unfilled),
-			verb: "update", resource: "secrets", refusal: apierrors.NewNotFound(secrets, "token"),
+		"nothing is written to one that lacks nothing": {
+			has: data{"ca.crt": "root CA", "namespace": "shop", "token": "t"}, rootCA: rootCA,
+			does: "nothing is written",
 		},
-		"update of a secret in a troubled server": {
-			cached: []runtime.Object{unfilled, account}, key: keyOf(unfilled),
-			verb: "update", resource: "secrets", refusal: apierrors.NewInternalError(conflict), fails: true,
+		"a new CA bundle replaces the old one and leaves the token": {
+			has: data{"ca.crt": "old", "namespace": "shop", "token": "t"}, rootCA: rootCA,
+			does: "write " + filled,
 		},
-		"deletion of a secret whose name another has": {
-			cached: []runtime.Object{orphan}, key: keyOf(orphan),
-			verb: "delete", resource: "secrets", refusal: apierrors.NewConflict(secrets, "token", conflict),
+		"without a CA bundle, the one that is there stays": {
+			has:  data{"ca.crt": "old", "namespace": "shop", "token": "t"},
+			does: "nothing is written",
 		},
-		"deletion of a secret that went": {
-			cached: []runtime.Object{orphan}, key: keyOf(orphan),
-			verb: "delete", resource: "secrets", refusal: apierrors.NewNotFound(secrets, "token"),
+		"without a CA bundle, none is written": {
+			does: `write namespace "shop", of builder with UID "uid"; sign a token for builder with UID "uid"`,
 		},
-		"deletion of a secret in a troubled server": {
-			cached: []runtime.Object{orphan}, key: keyOf(orphan),
-			verb: "delete", resource: "secrets", refusal: apierrors.NewInternalError(conflict), fails: true,
+		"a namespace that is missing is written": {
+			has: data{"ca.crt": "root CA", "token": "t"}, rootCA: rootCA,
+			does: "write " + filled,
 		},
-		"update of an account that changed": {
-			cached: []runtime.Object{account}, key: keyOf(tokenSecret("uid", nil)),
-			verb: "update", resource: "serviceaccounts", refusal: apierrors.NewConflict(accounts, "builder", conflict), fails: true,
+		"a namespace that somebody wrote stays": {
+			has: data{"ca.crt": "root CA", "namespace": "other", "token": "t"}, rootCA: rootCA,
+			does: "nothing is written",
 		},
-		"update of an account that went": {
-			cached: []runtime.Object{account}, key: keyOf(tokenSecret("uid", nil)),
-			verb: "update", resource: "serviceaccounts", refusal: apierrors.NewNotFound(accounts, "builder"),
+		"a token that was taken out is signed anew": {
+			has: data{"ca.crt": "root CA", "namespace": "shop"}, rootCA: rootCA,
+			does: `write ca.crt "root CA", namespace "shop", of builder with UID "uid"; sign a token for builder with UID "uid"`,
+		},
+		"a token that was emptied is signed anew": {
+			has: data{"ca.crt": "root CA", "namespace": "shop", "token": ""}, rootCA: rootCA,
+			does: `write ca.crt "root CA", namespace "shop", token "", of builder with UID "uid"; sign a token for builder with UID "uid"`,
+		},
+		"what else is in the Secret stays": {
+			has: data{"extra": "e", "namespace": "other", "token": "t"}, rootCA: rootCA,
+			does: `write ca.crt "root CA", extra "e", namespace "other", token "t", of builder with UID "uid"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, client := controllerOn(t, test.cached, []runtime.Object{account})
-			calls := 0
-			client.PrependReactor(test.verb, test.resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-				calls++
-				return true, nil, test.refusal
-			})
-			err := c.syncSecret(t.Context(), test.key)
-			assert.Equal(t, 1, calls, "the write was tried")
-			if test.fails {
-				assert.ErrorIs(t, err, test.refusal)
-			} else {
-				assert.NoError(t, err)
+			plan := fill(tokenSecret("", test.has), builder("uid"), test.rootCA)
+			assert.Equal(t, test.does, plan.inWords(), "the Secret holds %v, and the CA bundle is %q", test.has, test.rootCA)
+		})
+	}
+	t.Run("the cache's own Secret is not changed", func(t *testing.T) {
+		t.Parallel()
+		for _, secret := range []*corev1.Secret{tokenSecret("", nil), tokenSecret("", data{"token": "t", "ca.crt": "old"})} {
+			before := contents(secret)
+			fill(secret, builder("uid"), rootCA)
+			assert.Equal(t, before, contents(secret), "the Secret that the lister returned, afterwards")
+		}
+	})
+	t.Run("a Secret that was written lacks nothing more", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			key := rapid.SampledFrom([]string{"ca.crt", "namespace", "token", "extra"})
+			has := rapid.MapOf(key, rapid.SampledFrom([]string{"", "x", "root CA"})).Draw(t, "data")
+			ca := rapid.SampledFrom([][]byte{nil, rootCA}).Draw(t, "root CA")
+			plan := fill(tokenSecret("", has), builder("uid"), ca)
+			if plan.update == nil {
+				return
 			}
+			if had := has["token"]; had != "" {
+				assert.Equal(t, had, string(plan.update.Data["token"]), "a token is never replaced")
+			}
+			if plan.sign != nil {
+				plan.update.Data["token"] = []byte("signed")
+			}
+			again := fill(plan.update, builder("uid"), ca)
+			assert.Equal(t, "nothing is written", again.inWords(), "the second look, after a write of %s", contents(plan.update))
+		})
+	})
+}
+
+func TestATokenSecretWithoutItsAccountIsDeleted(t *testing.T) {
+	t.Parallel()
+	secret := tokenSecret("uid", map[string]string{"token": "t"})
+	plan := decideSecret(observedSecret{name: "builder-token", secret: secret}, rootCA)
+	assert.Equal(t, secretPlan{delete: secret}, plan)
+}
+
+func TestADeletedSecretIsTakenOutOfItsAccount(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		listed []string
+		does   string
+	}{
+		"the only one":            {[]string{"builder-token"}, "leave [] in the list of builder"},
+		"one of several":          {[]string{"a", "builder-token", "b"}, "leave [a b] in the list of builder"},
+		"listed twice":            {[]string{"builder-token", "a", "builder-token"}, "leave [a] in the list of builder"},
+		"not listed":              {[]string{"a"}, "nothing is written"},
+		"the account has no list": {nil, "nothing is written"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			account := builder("uid", test.listed...)
+			before := account.DeepCopy()
+			plan := decideSecret(observedSecret{name: "builder-token", account: account}, rootCA)
+			assert.Equal(t, test.does, plan.inWords())
+			assert.Equal(t, before, account, "the account that was read is not changed")
 		})
 	}
 }
 
-func TestADeletionNamesTheUIDThatItMeans(t *testing.T) {
+func TestNothingIsDoneWhenSecretAndAccountAreGone(t *testing.T) {
 	t.Parallel()
-	orphan := tokenSecret("gone", nil)
-	c, client := controllerOn(t, []runtime.Object{orphan}, []runtime.Object{orphan})
-	require.NoError(t, c.syncSecret(t.Context(), keyOf(orphan)))
-	last := client.Actions()[len(client.Actions())-1]
-	options := last.(clienttesting.DeleteActionImpl).DeleteOptions
-	require.NotNil(t, options.Preconditions)
-	assert.Equal(t, types.UID("secret-uid"), *options.Preconditions.UID)
+	assert.Equal(t, secretPlan{}, decideSecret(observedSecret{name: "builder-token"}, rootCA))
+}
+
+func TestAWriteIsTriedAgainWhenNothingElseBringsItBack(t *testing.T) {
+	t.Parallel()
+	secrets, accounts := corev1.Resource("secrets"), corev1.Resource("serviceaccounts")
+	changed := errors.New("changed in the meantime")
+	for name, test := range map[string]struct {
+		write          func(ctx context.Context, c *TokensController) error
+		verb, resource string
+		refusal        error
+		then           string
+	}{
+		"a Secret that somebody else has changed brings itself back": {
+			write: writeSecret, verb: "update", resource: "secrets",
+			refusal: apierrors.NewConflict(secrets, "builder-token", changed), then: "is content",
+		},
+		"a Secret that is gone needs no token": {
+			write: writeSecret, verb: "update", resource: "secrets",
+			refusal: apierrors.NewNotFound(secrets, "builder-token"), then: "is content",
+		},
+		"a Secret that could not be written is tried again": {
+			write: writeSecret, verb: "update", resource: "secrets",
+			refusal: apierrors.NewInternalError(changed), then: "tries again",
+		},
+		"an account that somebody else has changed is read and written again": {
+			write: writeAccount, verb: "update", resource: "serviceaccounts",
+			refusal: apierrors.NewConflict(accounts, "builder", changed), then: "tries again",
+		},
+		"an account that is gone has no list to mend": {
+			write: writeAccount, verb: "update", resource: "serviceaccounts",
+			refusal: apierrors.NewNotFound(accounts, "builder"), then: "is content",
+		},
+		"an account that could not be written is tried again": {
+			write: writeAccount, verb: "update", resource: "serviceaccounts",
+			refusal: apierrors.NewInternalError(changed), then: "tries again",
+		},
+		"a Secret whose name another has by now is gone": {
+			write: deleteSecret, verb: "delete", resource: "secrets",
+			refusal: apierrors.NewConflict(secrets, "builder-token", changed), then: "is content",
+		},
+		"a Secret that somebody else has deleted is gone": {
+			write: deleteSecret, verb: "delete", resource: "secrets",
+			refusal: apierrors.NewNotFound(secrets, "builder-token"), then: "is content",
+		},
+		"a Secret that could not be deleted is tried again": {
+			write: deleteSecret, verb: "delete", resource: "secrets",
+			refusal: apierrors.NewInternalError(changed), then: "tries again",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, client := controllerOn(t, nil, []runtime.Object{tokenSecret("uid", nil), builder("uid")})
+			refuse(client, test.verb, test.resource, test.refusal)
+			err := test.write(t.Context(), c)
+			assert.Len(t, client.Actions(), 1, "one request is sent")
+			then := "is content"
+			if err != nil {
+				then = "tries again"
+				assert.ErrorIs(t, err, test.refusal, "the error has the API server's reason")
+				assert.ErrorContains(t, err, "shop/builder", "the error says which object")
+			}
+			assert.Equal(t, test.then, then, "the API server answers the %s: %v", test.verb, test.refusal)
+		})
+	}
+}
+
+func writeSecret(ctx context.Context, c *TokensController) error {
+	return c.updateSecret(ctx, tokenSecret("uid", map[string]string{"token": "t"}), nil)
+}
+
+func writeAccount(ctx context.Context, c *TokensController) error {
+	return c.updateAccount(ctx, builder("uid", "others"))
+}
+
+func deleteSecret(ctx context.Context, c *TokensController) error {
+	return c.deleteSecret(ctx, tokenSecret("uid", nil))
+}
+
+func TestAWriteMeansWhatWasRead(t *testing.T) {
+	t.Parallel()
+	t.Run("a Secret is written as it was planned, with the version that was read", func(t *testing.T) {
+		t.Parallel()
+		c, client := controllerOn(t, nil, []runtime.Object{tokenSecret("uid", nil)})
+		require.NoError(t, writeSecret(t.Context(), c))
+		written := client.Actions()[0].(clienttesting.UpdateAction).GetObject().(*corev1.Secret)
+		assert.Equal(t, `token "t", of builder with UID "uid", version 7`, contents(written)+", version "+written.ResourceVersion)
+	})
+	t.Run("an account is written as it was planned, with the version that was read", func(t *testing.T) {
+		t.Parallel()
+		c, client := controllerOn(t, nil, []runtime.Object{builder("uid", "builder-token", "others")})
+		require.NoError(t, writeAccount(t.Context(), c))
+		written := client.Actions()[0].(clienttesting.UpdateAction).GetObject().(*corev1.ServiceAccount)
+		assert.Equal(t, "list [others], version 7", fmt.Sprintf("list %v, version %s", listed(written), written.ResourceVersion))
+	})
+	t.Run("a deletion names the UID that it means", func(t *testing.T) {
+		t.Parallel()
+		c, client := controllerOn(t, nil, []runtime.Object{tokenSecret("uid", nil)})
+		require.NoError(t, deleteSecret(t.Context(), c))
+		seen := "any Secret of the name"
+		options := client.Actions()[0].(clienttesting.DeleteActionImpl).DeleteOptions
+		if options.Preconditions != nil && options.Preconditions.UID != nil {
+			seen = "the Secret with the UID " + string(*options.Preconditions.UID)
+		}
+		assert.Equal(t, "the Secret with the UID secret-uid", seen, "what the API server is asked to delete")
+	})
+	t.Run("the token that a plan asks for is signed and written", func(t *testing.T) {
+		t.Parallel()
+		c, client := controllerOn(t, nil, []runtime.Object{tokenSecret("uid", nil)})
+		require.NoError(t, c.updateSecret(t.Context(), tokenSecret("uid", map[string]string{"ca.crt": "root CA"}), builder("uid")))
+		written := client.Actions()[0].(clienttesting.UpdateAction).GetObject().(*corev1.Secret)
+		assert.Equal(t, "root CA", string(written.Data["ca.crt"]))
+		assert.Equal(t, "uid", saidBy(t, string(written.Data["token"]))["kubernetes.io/serviceaccount/service-account.uid"],
+			"the UID in the token that was written")
+	})
+	t.Run("without a signature nothing is written", func(t *testing.T) {
+		t.Parallel()
+		c, client := controllerOn(t, nil, []runtime.Object{tokenSecret("uid", nil)})
+		c.tokens = TokenGenerator{signer: brokenSigner{}}
+		err := c.updateSecret(t.Context(), tokenSecret("uid", map[string]string{"ca.crt": "root CA"}), builder("uid"))
+		assert.ErrorIs(t, err, errNoSignature, "the signer fails")
+		assert.Empty(t, client.Actions(), "requests to the API server")
+	})
 }

@@ -55,9 +55,9 @@ func TestOnlyTokenSecretsThatNameAnAccountAreQueued(t *testing.T) {
 		handlers.Add(token)
 	})
 	assert.Equal(t, []secretKey{{
-		ObjectName: cache.NewObjectName("ns", "token"),
+		ObjectName: cache.NewObjectName("shop", "builder-token"),
 		uid:        "secret-uid",
-		account:    accountKey{cache.NewObjectName("ns", "builder"), "uid"},
+		account:    accountKey{cache.NewObjectName("shop", "builder"), "uid"},
 	}}, secrets)
 }
 
@@ -69,7 +69,7 @@ func TestOnlyAccountsThatWentAreQueued(t *testing.T) {
 		handlers.Update(builder("replaced"), builder("changed"))
 		handlers.Delete(builder("deleted"))
 	})
-	name := cache.NewObjectName("ns", "builder")
+	name := cache.NewObjectName("shop", "builder")
 	assert.ElementsMatch(t, []accountKey{{name, "replaced"}, {name, "deleted"}}, accounts)
 }
 

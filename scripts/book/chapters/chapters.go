@@ -145,6 +145,19 @@ func Choose(all []*Chapter, numbers ...string) ([]*Chapter, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(c *Chapter) bool { return !wanted[c.Number] }), nil
 }
 
+// OfController returns the first chapter whose roster of controllers has one of that
+// name or alias, or nil.
+func OfController(all []*Chapter, name string) *Chapter {
+	for _, c := range all {
+		for _, b := range c.Blocks {
+			if b.Roster() && slices.Contains(b.Names(), "NewControllerDescriptors") && strings.Contains(b.Body, strconv.Quote(name)) {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
 // Parse reads the text of one chapter.
 func Parse(number int, slug string, source []byte) (*Chapter, error) {
 	c := &Chapter{Number: number, Slug: slug, Path: "chapters/" + slug + "/README.md", Source: source}
@@ -338,7 +351,9 @@ func (b *Block) Console() bool { return b.Language() == "console" }
 func (b *Block) Shell() bool { return b.Language() == "sh" }
 
 // Filled tells whether a tool fills the block or compiles it.
-func (b *Block) Filled() bool { return b.Declares() || b.Console() || b.File() != "" || b.Wrong() != "" }
+func (b *Block) Filled() bool {
+	return b.Declares() || b.Console() || b.File() != "" || b.Wrong() != ""
+}
 
 // Position returns path and line of a line of the body, counted from 0.
 func (b *Block) Position(line int) string {

@@ -36,7 +36,12 @@ type Function struct {
 	File string
 	// Text is what the book has, comment included. Cut is without the body.
 	Text, Cut string
+	// Imports are the paths of what the file imports, by the names that it uses.
+	Imports map[string]string
 }
+
+// NameOf returns the name of a function or a method as blocks write it.
+func NameOf(f *ast.FuncDecl) string { return receiverOf(f) + f.Name.Name }
 
 // Exercises returns those of the chapters up to the one of that number, in the order
 // of the book.
@@ -65,19 +70,17 @@ func (w *Book) Chapter(number string) (*chapters.Chapter, error) {
 	return chosen[0], nil
 }
 
-// Workspace returns the files of the module that the reader of a chapter has, without
-// the bodies of some exercises.
-func (w *Book) Workspace(number int, cut func(*Exercise) bool) (map[string][]byte, error) {
+// Module returns the files of the module that the reader of a chapter has, with other
+// texts for some functions of exercises, by their names.
+func (w *Book) Module(number int, others func(*Exercise) map[string]string) (map[string][]byte, error) {
 	exercises, err := w.Exercises(number)
 	if err != nil {
 		return nil, err
 	}
 	texts := map[key]string{}
 	for _, e := range exercises {
-		for _, f := range e.Functions {
-			if cut(e) {
-				texts[key{e.Dir, f.Name}] = f.Cut
-			}
+		for name, text := range others(e) {
+			texts[key{e.Dir, name}] = text
 		}
 	}
 	s, err := w.stage(number, texts)
@@ -88,6 +91,24 @@ func (w *Book) Workspace(number int, cut func(*Exercise) bool) (map[string][]byt
 		return nil, err
 	}
 	return s.contents()
+}
+
+// Texts returns the book's functions by their names.
+func (e *Exercise) Texts() map[string]string {
+	texts := map[string]string{}
+	for _, f := range e.Functions {
+		texts[f.Name] = f.Text
+	}
+	return texts
+}
+
+// Cut returns the functions without their bodies, by their names.
+func (e *Exercise) Cut() map[string]string {
+	texts := map[string]string{}
+	for _, f := range e.Functions {
+		texts[f.Name] = f.Cut
+	}
+	return texts
 }
 
 func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
@@ -129,8 +150,12 @@ func (w *Book) addFunction(e *Exercise, s *Showing) error {
 	opening := w.source.fset.Position(function.Body.Lbrace).Offset - d.offset
 	e.Functions = append(e.Functions, Function{
 		Name: d.names[0], File: d.file.name, Text: text,
-		Cut: text[:opening] + e.cutBody(len(e.Functions) == 0),
+		Cut:     text[:opening] + e.cutBody(len(e.Functions) == 0),
+		Imports: map[string]string{},
 	})
+	for name, imported := range d.file.imports {
+		e.Functions[len(e.Functions)-1].Imports[name] = imported.path
+	}
 	return nil
 }
 
@@ -199,12 +224,9 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 			}
 		}
 		uses[name] = map[string]bool{}
-		ast.Inspect(syntax, func(node ast.Node) bool {
-			if ident, ok := node.(*ast.Ident); ok {
-				uses[name][ident.Name] = true
-			}
-			return true
-		})
+		for _, ident := range syntax.Unresolved {
+			uses[name][ident.Name] = true
+		}
 	}
 	needed := map[string]bool{}
 	var need func(name string)

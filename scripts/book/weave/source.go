@@ -326,7 +326,7 @@ func docOf(node ast.Decl) *ast.CommentGroup {
 // one counts only where there is no other.
 func namesOf(node ast.Decl) []string {
 	if f, ok := node.(*ast.FuncDecl); ok {
-		return []string{receiverOf(f) + f.Name.Name}
+		return []string{NameOf(f)}
 	}
 	var names, blanks []string
 	for _, ident := range identsOf(node.(*ast.GenDecl)) {

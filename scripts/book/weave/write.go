@@ -175,6 +175,9 @@ func (s *Stage) addExercises(files map[string][]byte) error {
 		return err
 	}
 	for _, e := range exercises {
+		if e.Scenario() {
+			continue
+		}
 		var paths []string
 		for _, name := range e.TestFiles {
 			paths = append(paths, filepath.Join(s.weave.source.root, e.Dir, name))

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
+	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
+)
+
+// limit is how long the checks of one function of tests may take.
+const limit = 20 * time.Second
+
+// check says what holds, exercise by exercise, and shows the first thing that does
+// not. Then, where CLUSTER is set and all holds, it goes to a cluster.
+func check(ctx context.Context, w *workspace.Workspace) error {
+	exercises, err := chosen(w)
+	if err != nil {
+		return err
+	}
+	c := &checker{w: w, built: map[string]error{}}
+	if c.temp, err = os.MkdirTemp("", "check-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(c.temp)
+	scenarios := 0
+	for _, e := range exercises {
+		if e.Scenario() {
+			scenarios++
+			continue
+		}
+		if err := c.check(ctx, e); err != nil {
+			return err
+		}
+	}
+	if err := w.Save(); err != nil {
+		return err
+	}
+	c.sumUp(exercises)
+	switch cluster := os.Getenv("CLUSTER"); {
+	case c.open > 0:
+		return errNotYet
+	case cluster != "":
+		return onCluster(ctx, w, exercises)
+	}
+	fmt.Printf("\nAll of it holds. On a cluster, with the lab%s: make check-%02d CLUSTER=embedded%s\n", andScenario(scenarios), w.Chapter, dest())
+	return nil
+}
+
+func andScenario(n int) string {
+	if n == 0 {
+		return " and the scenarios of the chapter"
+	}
+	return ", the scenarios of the chapter and the one that you write"
+}
+
+// checker checks the exercises of a workspace.
+type checker struct {
+	w     *workspace.Workspace
+	temp  string
+	built map[string]error // by directory
+	// told says that something that does not hold has been shown.
+	told bool
+	open int
+}
+
+func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
+	texts, err := c.w.Texts(e)
+	if err != nil {
+		c.open++
+		fmt.Printf("\n%s\n  ✗ %v\n", e.Name, err)
+		return nil
+	}
+	if names := e.Unwritten(texts); len(names) > 0 {
+		c.open++
+		c.w.Progress.Held[e.Name] = [2]int{}
+		fmt.Printf("\n%s: %s not written yet (%d minutes, %s)\n", e.Name, isAre(names), e.Minutes, strings.Join(e.Files(), ", "))
+		return nil
+	}
+	program, err := c.build(ctx, e)
+	if err != nil {
+		c.open++
+		fmt.Printf("\n%s does not compile\n%s\n", e.Name, indented(err.Error(), "    "))
+		return ctx.Err()
+	}
+	fmt.Printf("\n%s\n", e.Name)
+	held, all := 0, 0
+	err = program.Run(ctx, e.Tests, func(b behaviours.Behaviour) {
+		all++
+		if b.Holds {
+			held++
+			fmt.Printf("  ✓ %s\n", b.Sentence())
+			return
+		}
+		fmt.Printf("  ✗ %s\n", b.Sentence())
+		if !c.told {
+			c.told = true
+			fmt.Print(c.explain(e, b))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	c.w.Progress.Held[e.Name] = [2]int{held, all}
+	if held < all || all == 0 {
+		c.open++
+		delete(c.w.Progress.Passed, e.Name)
+		return nil
+	}
+	c.w.Progress.Passed[e.Name] = workspace.Sum(texts)
+	return nil
+}
+
+func isAre(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are"
+}
+
+// build compiles the tests of the exercise's package, once.
+func (c *checker) build(ctx context.Context, e *workspace.Exercise) (*behaviours.Program, error) {
+	binary := filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-"))
+	err, done := c.built[e.Dir]
+	if !done {
+		err = behaviours.Build(ctx, c.w.Dir, e.Dir, binary)
+		c.built[e.Dir] = err
+	}
+	return &behaviours.Program{Path: binary, Dir: filepath.Join(c.w.Dir, e.Dir), Limit: limit}, err
+}
+
+// explain says of a behaviour that does not hold what was expected, what was seen,
+// and where the rule stands.
+func (c *checker) explain(e *workspace.Exercise, b behaviours.Behaviour) string {
+	var out strings.Builder
+	told := behaviours.Tell(b.Said)
+	for _, part := range []struct{ title, text string }{
+		{"", told.Situation}, {"expected  ", told.Expected}, {"seen      ", told.Seen}, {"", told.Text},
+	} {
+		if part.text != "" {
+			out.WriteString("\n" + indented(part.title+part.text, "      "))
+		}
+	}
+	fmt.Fprintf(&out, "\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), "README.md"))
+	return out.String()
+}
+
+// longest is how many lines of what a test prints are shown.
+const longest = 40
+
+func indented(text, by string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if more := len(lines) - longest; more > 0 {
+		lines = append(lines[:longest], fmt.Sprintf("... and %d lines more", more))
+	}
+	return by + strings.Join(lines, "\n"+by)
+}
+
+// sumUp says in one line how far each exercise is.
+func (c *checker) sumUp(exercises []*workspace.Exercise) {
+	var parts []string
+	for _, e := range exercises {
+		if e.Scenario() {
+			continue
+		}
+		held := c.w.Progress.Held[e.Name]
+		switch {
+		case held[1] == 0:
+			parts = append(parts, e.Name+" –")
+		case held[0] == held[1]:
+			parts = append(parts, e.Name+" ✓")
+		default:
+			parts = append(parts, fmt.Sprintf("%s %d of %d", e.Name, held[0], held[1]))
+		}
+	}
+	fmt.Printf("\n%s\n", strings.Join(parts, " · "))
+	if i := slices.IndexFunc(exercises, func(e *workspace.Exercise) bool { return !e.Scenario() && isOpen(c.w, e) }); i >= 0 {
+		fmt.Printf("stuck with %s? make hint-%02d%s\n", exercises[i].Name, c.w.Chapter, dest())
+	}
+}

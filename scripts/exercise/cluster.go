@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
+	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
+)
+
+// onCluster plays the lab and the scenarios of a chapter with the reader's manager,
+// and the scenarios that the reader has written.
+func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*workspace.Exercise) error {
+	for _, e := range exercises {
+		if e.Scenario() {
+			if err := judgeWritten(ctx, w, e); err != nil {
+				return err
+			}
+		}
+	}
+	if os.Getenv("ONLY") != "" {
+		return nil
+	}
+	program, err := build(ctx, w.Dir, w.Slug)
+	if err != nil {
+		return err
+	}
+	if err := play(ctx, w.Root, program, os.Stdout, "lab", fmt.Sprintf("%02d", w.Chapter)); err != nil {
+		return err
+	}
+	pattern, err := scenariosOf(w.Root, w.Slug)
+	if err != nil || pattern == "" {
+		return err
+	}
+	return play(ctx, w.Root, program, os.Stdout, "scenarios", pattern)
+}
+
+// build builds the manager of a module, or the program of the chapter's lab where it
+// has no manager yet.
+func build(ctx context.Context, module, slug string) (program string, err error) {
+	target := "./kcm/cmd/kcm"
+	if _, err := os.Stat(filepath.Join(module, target)); err != nil {
+		mains, err := filepath.Glob(filepath.Join(module, "labs", slug, "*", "main.go"))
+		if err != nil || len(mains) != 1 {
+			return "", fmt.Errorf("%s has no program that could be run on a cluster", module)
+		}
+		target = "./labs/" + slug + "/" + filepath.Base(filepath.Dir(mains[0]))
+	}
+	program = filepath.Join(module, "bin", filepath.Base(target))
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", program, target)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s in %s: %w\n%s", target, module, err, out)
+	}
+	return program, nil
+}
+
+// play plays something with a program in place of kcm.
+func play(ctx context.Context, root, program string, out io.Writer, args ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "play"), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
+	cmd.Env = append(os.Environ(), "KCM="+program)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("play %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// scenariosOf returns an expression for the scenarios of the controllers that a
+// chapter brings, or "".
+func scenariosOf(root, slug string) (string, error) {
+	all, err := chapters.Read(root)
+	if err != nil {
+		return "", err
+	}
+	dirs, err := filepath.Glob(filepath.Join(root, "labs", "scenarios", "*"))
+	if err != nil {
+		return "", err
+	}
+	var folders []string
+	for _, dir := range dirs {
+		if c := chapters.OfController(all, filepath.Base(dir)); c != nil && c.Slug == slug {
+			folders = append(folders, filepath.Base(dir))
+		}
+	}
+	if len(folders) == 0 {
+		return "", nil
+	}
+	return "(^|/)(" + strings.Join(folders, "|") + ")/", nil
+}
+
+// judgeWritten says whether the reader's scenario rejects the broken manager, and
+// whether the original passes it.
+func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exercise) error {
+	book, err := weave.Open(w.Root)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n%s\n", e.Name)
+	script := filepath.Join(w.Dir, e.ScenarioFile())
+	said, err := judge(ctx, w.Root, book, w.Chapter, e.Name, script)
+	if err != nil {
+		return err
+	}
+	if said != "" {
+		fmt.Printf("  ✗ %s\n", said)
+		return errNotYet
+	}
+	fmt.Println("  ✓ the original passes it, and the broken manager does not")
+	texts, err := w.Texts(e)
+	if err != nil {
+		return err
+	}
+	w.Progress.Passed[e.Name] = workspace.Sum(texts)
+	return w.Save()
+}
+
+// judge plays a script with the original, which has to pass, and with the broken
+// manager of an exercise, which must not. It returns what is wrong with the script.
+func judge(ctx context.Context, root string, book *weave.Book, chapter int, name, script string) (string, error) {
+	broken, err := buildBroken(ctx, root, book, chapter, name)
+	if err != nil {
+		return "", err
+	}
+	var told bytes.Buffer
+	os.Setenv("REFERENCE", "1")
+	err = play(ctx, root, broken, &told, "file", script)
+	os.Unsetenv("REFERENCE")
+	if err != nil {
+		return "the original does not pass it, so it says nothing true about Kubernetes\n\n" + indented(told.String(), "    "), ctx.Err()
+	}
+	told.Reset()
+	err = play(ctx, root, broken, &told, "file", script)
+	switch {
+	case err == nil:
+		return "the broken manager passes it", nil
+	case !strings.Contains(told.String(), "the script has failed"):
+		return "the broken manager could not be tried\n\n" + indented(told.String(), "    "), ctx.Err()
+	}
+	return "", ctx.Err()
+}
+
+// buildBroken builds the manager of a chapter with a wrong solution in it.
+func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int, name string) (string, error) {
+	exercises, err := book.Exercises(chapter)
+	if err != nil {
+		return "", err
+	}
+	var scenario, broken *weave.Exercise
+	for _, e := range exercises {
+		if e.Chapter.Number == chapter && e.Name == name {
+			scenario = e
+		}
+	}
+	of, wrongName, _ := strings.Cut(scenario.Broken, "/")
+	for _, e := range exercises {
+		if e.Chapter.Number == chapter && e.Name == of {
+			broken = e
+		}
+	}
+	if broken == nil {
+		return "", scenario.Errorf("the broken manager is to have %s, but chapter %02d has no exercise %s", scenario.Broken, chapter, of)
+	}
+	wrong, err := broken.Solutions.Find(wrongName)
+	if err != nil {
+		return "", scenario.Errorf("%w", err)
+	}
+	texts, err := wrong.Apply(broken.Texts())
+	if err != nil {
+		return "", err
+	}
+	files, err := book.Module(chapter, func(e *weave.Exercise) map[string]string {
+		if e.Chapter == broken.Chapter && e.Name == broken.Name {
+			return texts
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	module := filepath.Join(root, "build", fmt.Sprintf("broken-%02d-%s", chapter, name))
+	if err := workspace.WriteFiles(module, files); err != nil {
+		return "", err
+	}
+	return build(ctx, module, scenario.Chapter.Slug)
+}
+
+// judgeAll proves that the book's own scenarios reject the broken managers.
+func judgeAll(ctx context.Context, root string, numbers []string) error {
+	book, err := weave.Open(root)
+	if err != nil {
+		return err
+	}
+	all, err := chapters.Read(root)
+	if err != nil {
+		return err
+	}
+	chosen, err := chapters.Choose(all, numbers...)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, chapter := range chosen {
+		for _, e := range chapter.Exercises {
+			if !e.Scenario() {
+				continue
+			}
+			said, err := judge(ctx, root, book, chapter.Number, e.Name, filepath.Join(root, "labs", "scenarios", e.Answer))
+			if err != nil {
+				return err
+			}
+			if said != "" {
+				failed++
+				fmt.Printf("  ✗ %02d %s: %s: %s\n", chapter.Number, e.Name, e.Answer, said)
+				continue
+			}
+			fmt.Printf("  ✓ %02d %s: the original passes %s, and a manager with %s does not\n", chapter.Number, e.Name, e.Answer, e.Broken)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d scenarios do not reject what they are to reject", failed)
+	}
+	return nil
+}

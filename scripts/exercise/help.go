@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
+	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
+)
+
+// hint shows one hint more.
+func hint(_ context.Context, w *workspace.Workspace) error {
+	e, err := firstOpen(w)
+	if err != nil {
+		return err
+	}
+	n := w.Progress.Hints[e.Name]
+	if n == len(e.Hints) {
+		fmt.Printf("%s has no more hints. make solution-%02d ONLY=%s shows the book's.\n", e.Name, w.Chapter, e.Name)
+		n = 0
+	}
+	shown := e.Hints[n]
+	fmt.Printf("%s, %s\n\n%s\n", e.Name, shown.Title, indented(shown.Text, "  "))
+	w.Progress.Hints[e.Name] = n + 1
+	if left := len(e.Hints) - n - 1; left > 0 {
+		fmt.Printf("\n%d more: make hint-%02d ONLY=%s\n", left, w.Chapter, e.Name)
+	}
+	return w.Save()
+}
+
+// solution shows the book's solution and how it differs from the reader's. It asks
+// first, if the reader's does not hold yet.
+func solution(_ context.Context, w *workspace.Workspace) error {
+	e, err := firstOpen(w)
+	if err != nil {
+		return err
+	}
+	if isOpen(w, e) && os.Getenv("YES") != "1" && !agreed(w, e) {
+		return nil
+	}
+	book, err := weave.Open(w.Root)
+	if err != nil {
+		return err
+	}
+	all, err := book.Exercises(w.Chapter)
+	if err != nil {
+		return err
+	}
+	for _, ours := range all {
+		if ours.Name != e.Name || ours.Chapter.Number != w.Chapter {
+			continue
+		}
+		if e.Scenario() {
+			return showScenario(w, e)
+		}
+		mine, err := w.Texts(e)
+		if err != nil {
+			return err
+		}
+		for _, f := range ours.Functions {
+			fmt.Printf("%s/%s\n\n%s\n", ours.Dir, f.File, f.Text)
+			if text := mine[f.Name]; text != "" && len(e.Unwritten(map[string]string{f.Name: text})) < len(e.Functions) && text+"\n" != f.Text {
+				fmt.Printf("From yours to the book's:\n\n%s\n", diff.Diff("yours", []byte(text+"\n"), "the book's", []byte(f.Text)))
+			}
+		}
+	}
+	return nil
+}
+
+func showScenario(w *workspace.Workspace, e *workspace.Exercise) error {
+	text, err := os.ReadFile(w.Root + "/labs/scenarios/" + e.Answer)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("labs/scenarios/%s\n\n%s", e.Answer, text)
+	return nil
+}
+
+// agreed asks whether the solution is to be shown.
+func agreed(w *workspace.Workspace, e *workspace.Exercise) bool {
+	left := ""
+	if n := len(e.Hints) - w.Progress.Hints[e.Name]; n > 0 {
+		left = fmt.Sprintf(" There are hints that you have not seen: %d.", n)
+	}
+	fmt.Printf("%s does not hold yet.%s Show the book's solution? [y/N] ", e.Name, left)
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is no
+	fmt.Println()
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
+}

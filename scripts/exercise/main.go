@@ -1,0 +1,183 @@
+// Command exercise is for who writes the bodies that matter: it writes the workspace
+// of a chapter, checks what is in it, helps, and grades.
+//
+// In the environment, DEST is the workspace if it is not exercises/NN, ONLY the name
+// of one exercise, FROM the workspace whose exercises are carried over, FORCE=1
+// overwrites what was changed, CLUSTER=embedded or CLUSTER=kind checks on a cluster,
+// too, and YES=1 answers questions.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kcm-book/kcm-book/scripts/exercise/prove"
+	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
+)
+
+func main() {
+	// A second Ctrl-C ends it at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	root, err := os.Getwd()
+	if err == nil {
+		err = command(root).ExecuteContext(ctx)
+	}
+	switch {
+	case errors.Is(err, errNotYet):
+		os.Exit(1) // that has been said already
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "exercise: interrupted")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "exercise:", err)
+		os.Exit(2)
+	}
+}
+
+// errNotYet is the error of a check that has found something.
+var errNotYet = errors.New("not all behaviours hold yet")
+
+func command(root string) *cobra.Command {
+	exercise := &cobra.Command{
+		Use: "exercise", Short: "Write, check, help with and grade what the reader writes",
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	chapter := func(use, short string, run func(ctx context.Context, w *workspace.Workspace) error) {
+		exercise.AddCommand(&cobra.Command{Use: use + " NN", Short: short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := open(root, args[0])
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), w)
+		}})
+	}
+	exercise.AddCommand(&cobra.Command{
+		Use: "write NN", Short: "Write the workspace of a chapter; what you have changed in it stays", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return writeWorkspace(root, args[0]) },
+	})
+	chapter("check", "Say behaviour by behaviour what holds", check)
+	chapter("hint", "Show one more hint for the first exercise that is open", hint)
+	chapter("solution", "Show the book's solution, and how yours differs", solution)
+	chapter("watch", "Check at each save", watch)
+	exercise.AddCommand(
+		&cobra.Command{Use: "progress", Short: "Sum up all workspaces", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return progress(root) }},
+		&cobra.Command{Use: "grade DIR", Short: "Grade a workspace, or each folder in a directory", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return grade(cmd.Context(), root, args[0]) }},
+		&cobra.Command{Use: "prove [NN]...", Short: "Prove that right solutions pass, and that wrong ones do not",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return prove.Run(cmd.Context(), root, args, cmd.OutOrStdout())
+			}},
+		&cobra.Command{Use: "judge [NN]...", Short: "Prove on a cluster that the scenarios of exercises reject the broken managers",
+			RunE: func(cmd *cobra.Command, args []string) error { return judgeAll(cmd.Context(), root, args) }},
+	)
+	return exercise
+}
+
+// open returns the workspace of a chapter.
+func open(root, number string) (*workspace.Workspace, error) {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no number of a chapter", number)
+	}
+	dir := cmp.Or(os.Getenv("DEST"), filepath.Join(root, workspace.Default(n)))
+	w, err := workspace.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no workspace in %s: write it with make exercise-%02d", relative(root, dir), n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.Chapter != n {
+		return nil, fmt.Errorf("%s is the workspace of chapter %02d", relative(root, dir), w.Chapter)
+	}
+	w.Root = root // it may have moved
+	return w, nil
+}
+
+// relative returns a path as somebody in the root would type it.
+func relative(root, path string) string {
+	if short, err := filepath.Rel(root, path); err == nil && !strings.HasPrefix(short, "..") {
+		return short
+	}
+	return path
+}
+
+func writeWorkspace(root, number string) error {
+	dir := os.Getenv("DEST")
+	if dir != "" {
+		var err error
+		if dir, err = filepath.Abs(dir); err != nil {
+			return err
+		}
+	}
+	w, err := workspace.Write(workspace.Options{Root: root, Number: number, Dir: dir, From: os.Getenv("FROM"), Force: os.Getenv("FORCE") == "1"})
+	if err != nil {
+		return err
+	}
+	shown := relative(root, w.Dir)
+	if w.New {
+		fmt.Printf("chapter %02d is in %s: read README.md there, and write what the comments ask for\n\n", w.Chapter, shown)
+	} else {
+		fmt.Printf("chapter %02d in %s is up to date\n\n", w.Chapter, shown)
+	}
+	for _, e := range w.Exercises {
+		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(e.Files(), ", "))
+	}
+	if len(w.Carried) > 0 {
+		fmt.Printf("\nyours, from earlier chapters: %s\n", strings.Join(w.Carried, ", "))
+	}
+	if len(w.Kept) > 0 {
+		fmt.Printf("\nkept, because you have changed it (FORCE=1 overwrites it):\n  %s\n", strings.Join(w.Kept, "\n  "))
+	}
+	fmt.Printf("\nthen: make check-%02[1]d, or make watch-%02[1]d, which checks at each save%s\n", w.Chapter, dest())
+	return nil
+}
+
+// dest is what has to be typed behind a command if the workspace is elsewhere.
+func dest() string {
+	if dir := os.Getenv("DEST"); dir != "" {
+		return " (with DEST=" + dir + ", or make check in it)"
+	}
+	return ""
+}
+
+// chosen returns the exercises that ONLY names, or all.
+func chosen(w *workspace.Workspace) ([]*workspace.Exercise, error) {
+	return w.Choose(os.Getenv("ONLY"))
+}
+
+// isOpen tells whether an exercise has not passed as it is now.
+func isOpen(w *workspace.Workspace, e *workspace.Exercise) bool {
+	texts, err := w.Texts(e)
+	return err != nil || w.Progress.Passed[e.Name] == "" || w.Progress.Passed[e.Name] != workspace.Sum(texts)
+}
+
+// firstOpen returns the first exercise that is open, or the one that ONLY names.
+func firstOpen(w *workspace.Workspace) (*workspace.Exercise, error) {
+	exercises, err := chosen(w)
+	if err != nil {
+		return nil, err
+	}
+	if len(exercises) == 1 {
+		return exercises[0], nil
+	}
+	if i := slices.IndexFunc(exercises, func(e *workspace.Exercise) bool { return isOpen(w, e) }); i >= 0 {
+		return exercises[i], nil
+	}
+	return nil, fmt.Errorf("all exercises of chapter %02d hold; ONLY=name chooses one all the same", w.Chapter)
+}

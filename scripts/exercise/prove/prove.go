@@ -1,0 +1,92 @@
+// Package prove proves that the exercises of the book are sound: that the tests of
+// each accept what is right, and tell what is wrong from it.
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
+)
+
+// Run proves of the exercises of some chapters, or of all where none is given, that
+// the book's solution and another one pass all tests; that the body that the reader
+// begins with fails each; that each wrong solution, of five or more, fails the
+// behaviour that it names; and that the tests tell at least nine of ten mechanical
+// changes of the solution from it, and the file of solutions explains the others. Where
+// the reader writes a scenario, it proves nothing.
+//
+// All bodies of a package's exercises are compiled into one test binary. Run says what
+// it is at, and ends with a table. Its error has a line for each failure.
+func Run(ctx context.Context, root string, numbers []string, out io.Writer) error {
+	exercises, err := choose(root, numbers)
+	if err != nil {
+		return err
+	}
+	temporary, err := os.MkdirTemp("", "exercises-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
+	programs := programsOf(root, temporary, exercises)
+	var proofs []*proof
+	for _, p := range programs {
+		begin := time.Now()
+		if err := p.prepare(ctx); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s: %d bodies of %d exercises built, %.1f s\n", p.dir, len(p.variants), len(p.proofs), time.Since(begin).Seconds())
+		for _, proof := range p.proofs {
+			if err := proof.prove(ctx); err != nil {
+				return err
+			}
+			proofs = append(proofs, proof)
+			fmt.Fprintf(out, "%d of %d: %s %02d %s, %.1f s\n", len(proofs), len(exercises), proof.mark(), proof.Chapter.Number, proof.Name, proof.took.Seconds())
+		}
+		if err := os.Remove(p.binary()); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(proofs, func(a, b *proof) int { return a.Chapter.Number - b.Chapter.Number })
+	return tell(proofs, out)
+}
+
+// choose returns the exercises in which the reader writes code.
+func choose(root string, numbers []string) ([]*weave.Exercise, error) {
+	book, err := weave.Open(root)
+	if err != nil {
+		return nil, err
+	}
+	chosen := map[int]bool{}
+	for _, number := range numbers {
+		chapter, err := book.Chapter(number)
+		if err != nil {
+			return nil, err
+		}
+		chosen[chapter.Number] = true
+	}
+	all, err := book.Exercises(math.MaxInt)
+	return slices.DeleteFunc(all, func(e *weave.Exercise) bool {
+		return e == nil || e.Scenario() || len(chosen) > 0 && !chosen[e.Chapter.Number]
+	}), err
+}
+
+// tell prints the table.
+func tell(proofs []*proof, out io.Writer) error {
+	var failures []error
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nchapter\texercise\tminutes\tbehaviours\twrong rejected\tmutants killed\ttime\t")
+	for _, p := range proofs {
+		fmt.Fprintf(table, "%02d\t%s\t%d\t%d\t%d of %d\t%d of %d (%d %%)\t%.1f s\t%s\n", p.Chapter.Number, p.Name, p.Minutes, len(p.behaviours),
+			p.rejected, len(p.Solutions.Wrong), p.killed, p.mutated, p.percentage(), p.took.Seconds(), p.mark())
+		failures = append(failures, p.failures...)
+	}
+	return errors.Join(append(failures, table.Flush())...)
+}

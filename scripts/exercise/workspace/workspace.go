@@ -1,0 +1,532 @@
+// Package workspace writes what the reader of a chapter works in, and reads what has
+// become of it.
+//
+// A workspace is a module of its own: the code of the chapter's stage without the
+// bodies that the reader writes, its tests, and the chapter without its answers. In
+// .book/ lies what was written, so that it can be told later what the reader has
+// changed.
+package workspace
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
+)
+
+// Workspace is a directory in which somebody works on the exercises of a chapter.
+type Workspace struct {
+	Dir string `json:"-"`
+	// Root is that of the repository that wrote it.
+	Root    string `json:"root"`
+	Chapter int    `json:"chapter"`
+	Slug    string `json:"slug"`
+	// Exercises are those of the chapter, Before those of the chapters before it.
+	Exercises []*Exercise `json:"exercises"`
+	Before    []*Exercise `json:"before,omitempty"`
+	// Progress is the reader's.
+	Progress Progress `json:"-"`
+}
+
+// Exercise is what a workspace has to know of one.
+type Exercise struct {
+	Name    string   `json:"name"`
+	Minutes int      `json:"minutes"`
+	Dir     string   `json:"dir,omitempty"`
+	Tests   []string `json:"tests,omitempty"`
+	// Functions are the names of what the reader writes, by file.
+	Functions []Function `json:"functions,omitempty"`
+	// Rule is where the rule stands: a heading of the chapter.
+	Rule  string          `json:"rule"`
+	Hints []chapters.Hint `json:"hints"`
+	// Broken and Answer are set where the reader writes a scenario.
+	Broken string `json:"broken,omitempty"`
+	Answer string `json:"answer,omitempty"`
+}
+
+// Function is one that the reader writes.
+type Function struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+}
+
+// Progress is what the reader has done.
+type Progress struct {
+	// Passed has the checksum of what has passed, by exercise.
+	Passed map[string]string `json:"passed"`
+	// Hints says how many have been shown, by exercise.
+	Hints map[string]int `json:"hints"`
+	// Held says how many behaviours of how many held last, by exercise.
+	Held map[string][2]int `json:"held"`
+}
+
+func newProgress() Progress {
+	return Progress{Passed: map[string]string{}, Hints: map[string]int{}, Held: map[string][2]int{}}
+}
+
+const (
+	bookDir      = ".book"
+	stateFile    = ".book/exercises.json"
+	progressFile = ".book/progress.json"
+)
+
+// Default returns the directory of a chapter's workspace, relative to the root.
+func Default(number int) string { return fmt.Sprintf("exercises/%02d", number) }
+
+// Open reads a workspace.
+func Open(dir string) (*Workspace, error) {
+	w := &Workspace{Dir: dir}
+	if err := readJSON(filepath.Join(dir, stateFile), w); err != nil {
+		return nil, err
+	}
+	w.Progress = newProgress()
+	if err := readJSON(filepath.Join(dir, progressFile), &w.Progress); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return w, nil
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read %s: %w; remove it, and write the workspace again", path, err)
+	}
+	return nil
+}
+
+func writeJSON(path string, value any) error {
+	text, err := json.MarshalIndent(value, "", "\t")
+	if err != nil {
+		return err
+	}
+	return write(path, append(text, '\n'))
+}
+
+// Save remembers the reader's progress.
+func (w *Workspace) Save() error { return writeJSON(filepath.Join(w.Dir, progressFile), w.Progress) }
+
+// Choose returns the exercise of that name, or all.
+func (w *Workspace) Choose(name string) ([]*Exercise, error) {
+	if name == "" {
+		return w.Exercises, nil
+	}
+	var known []string
+	for _, e := range w.Exercises {
+		if e.Name == name {
+			return []*Exercise{e}, nil
+		}
+		known = append(known, e.Name)
+	}
+	return nil, fmt.Errorf("chapter %02d has no exercise %s: it has %s", w.Chapter, name, strings.Join(known, ", "))
+}
+
+// Scenario tells whether the reader writes a scenario.
+func (e *Exercise) Scenario() bool { return e.Broken != "" }
+
+// ScenarioFile is the script that the reader writes.
+func (e *Exercise) ScenarioFile() string { return "scenarios/" + e.Name + ".txtar" }
+
+// Files returns the files with the exercise's functions, relative to the workspace.
+func (e *Exercise) Files() []string {
+	if e.Scenario() {
+		return []string{e.ScenarioFile()}
+	}
+	var files []string
+	for _, f := range e.Functions {
+		if file := e.Dir + "/" + f.File; !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// Texts returns the reader's functions of an exercise by their names. One that is
+// not there is "".
+func (w *Workspace) Texts(e *Exercise) (map[string]string, error) {
+	texts := map[string]string{}
+	for _, file := range e.Files() {
+		text, err := os.ReadFile(filepath.Join(w.Dir, file))
+		if err != nil {
+			return nil, err
+		}
+		if e.Scenario() {
+			return map[string]string{e.Name: string(text)}, nil
+		}
+		s, err := parse(file, text)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range e.Functions {
+			if d := s.find(f.Name); d != nil {
+				texts[f.Name] = d.text
+			}
+		}
+	}
+	return texts, nil
+}
+
+// Sum is a checksum of the reader's functions.
+func Sum(texts map[string]string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		fmt.Fprintf(sum, "%s\n%s\n", name, texts[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// unwritten is what the body of a function says that nobody has written.
+func unwritten(e *Exercise) string { return fmt.Sprintf("panic(%q)", weave.Unwritten+e.Name) }
+
+// Unwritten returns the functions of an exercise that nobody has written.
+func (e *Exercise) Unwritten(texts map[string]string) []string {
+	var names []string
+	for _, f := range e.Functions {
+		if text := texts[f.Name]; text == "" || strings.Contains(text, unwritten(e)) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+func describe(e *weave.Exercise) *Exercise {
+	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Rule: e.Heading, Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
+	for _, f := range e.Functions {
+		described.Functions = append(described.Functions, Function{f.Name, f.File})
+	}
+	return described
+}
+
+// Options say where a workspace is written, and from what.
+type Options struct {
+	// Root is that of the repository, Number the chapter as it was typed.
+	Root, Number string
+	// Dir is where to, if not exercises/NN, From the workspace that has the earlier
+	// chapters, if not the last one below exercises/.
+	Dir, From string
+	// Force overwrites what the reader has changed.
+	Force bool
+}
+
+// Written says what has become of a workspace.
+type Written struct {
+	*Workspace
+	// Kept is what the reader has changed and still has, Carried are the earlier
+	// exercises that are the reader's, New tells whether there was no workspace.
+	Kept, Carried []string
+	New           bool
+}
+
+// Write writes the workspace of a chapter.
+func Write(o Options) (*Written, error) {
+	book, err := weave.Open(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	chapter, err := book.Chapter(o.Number)
+	if err != nil {
+		return nil, err
+	}
+	exercises, err := book.Exercises(chapter.Number)
+	if err != nil {
+		return nil, err
+	}
+	if o.Dir == "" {
+		o.Dir = filepath.Join(o.Root, Default(chapter.Number))
+	}
+	w := &Workspace{Dir: o.Dir, Root: o.Root, Chapter: chapter.Number, Slug: chapter.Slug, Progress: newProgress()}
+	for _, e := range exercises {
+		if e.Chapter == chapter {
+			w.Exercises = append(w.Exercises, describe(e))
+		} else if !e.Scenario() {
+			w.Before = append(w.Before, describe(e))
+		}
+	}
+	if len(w.Exercises) == 0 {
+		return nil, fmt.Errorf("chapter %02d has no exercises", chapter.Number)
+	}
+	files, err := book.Module(chapter.Number, func(e *weave.Exercise) map[string]string {
+		if e.Chapter != chapter {
+			return nil
+		}
+		return e.Cut()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.addTexts(chapter, files); err != nil {
+		return nil, err
+	}
+	written := &Written{Workspace: w, New: true}
+	if written.Carried, err = w.carry(files, o.From); err != nil {
+		return nil, err
+	}
+	return written, written.put(files, o.Force)
+}
+
+// addTexts adds what is not code.
+func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte) error {
+	text := chapter.WithoutAnswers()
+	text = relative.ReplaceAllString(text, "]("+w.Root+"/chapters/$1")
+	files["README.md"] = []byte(strings.ReplaceAll(text, "](../../", "]("+w.Root+"/"))
+	files["Makefile"] = []byte(fmt.Sprintf(makefile, w.Chapter, w.Root))
+	for _, e := range w.Exercises {
+		if e.Scenario() {
+			files[e.ScenarioFile()] = []byte(fmt.Sprintf(scenario, e.Rule))
+		}
+	}
+	return nil
+}
+
+// relative matches links to other chapters.
+var relative = regexp.MustCompile(`\]\(\.\./(\d\d-)`)
+
+const makefile = `# The commands of the book for this workspace: make check, hint, solution, watch.
+# ONLY=name is about one exercise; CLUSTER=embedded or CLUSTER=kind checks on a cluster, too.
+BOOK ?= %[2]s
+
+.PHONY: check hint solution watch
+check hint solution watch:
+	@$(MAKE) --no-print-directory -C $(BOOK) $@-%02[1]d DEST=$(CURDIR)
+`
+
+const scenario = `# %s
+# Write what a user of the cluster does, and what must be true then.
+# make play in the book's folder lists the verbs; scenarios are in labs/scenarios.
+
+`
+
+// carry puts the reader's own functions of earlier chapters into the files, where
+// they have passed there.
+func (w *Workspace) carry(files map[string][]byte, from string) ([]string, error) {
+	earlier, err := w.earlier(from)
+	if err != nil || earlier == nil {
+		return nil, err
+	}
+	known := slices.Concat(earlier.Before, earlier.Exercises)
+	var carried []string
+	for _, e := range w.Before {
+		i := slices.IndexFunc(known, func(k *Exercise) bool { return k.Name == e.Name && k.Dir == e.Dir })
+		if i < 0 || earlier.Progress.Passed[e.Name] == "" {
+			continue
+		}
+		texts, err := earlier.Texts(known[i])
+		if err != nil || Sum(texts) != earlier.Progress.Passed[e.Name] {
+			continue // it has been changed since it passed
+		}
+		if err := earlier.graftInto(files, e, texts); err != nil {
+			return nil, fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
+		}
+		w.Progress.Passed[e.Name] = Sum(texts)
+		carried = append(carried, e.Name)
+	}
+	return carried, nil
+}
+
+// earlier returns the workspace that earlier exercises are carried over from, if
+// there is one.
+func (w *Workspace) earlier(from string) (*Workspace, error) {
+	if from != "" {
+		earlier, err := Open(from)
+		if err != nil {
+			return nil, fmt.Errorf("FROM=%s is no workspace: %w", from, err)
+		}
+		return earlier, nil
+	}
+	for number := w.Chapter - 1; number >= 0; number-- {
+		for _, parent := range []string{filepath.Dir(w.Dir), filepath.Join(w.Root, "exercises")} {
+			earlier, err := Open(filepath.Join(parent, fmt.Sprintf("%02d", number)))
+			if err == nil {
+				return earlier, nil
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// graftInto puts a workspace's functions of an exercise into files, with what they
+// use that the reader has added.
+func (w *Workspace) graftInto(files map[string][]byte, e *Exercise, texts map[string]string) error {
+	var all []string
+	for _, text := range texts {
+		all = append(all, text)
+	}
+	paths, err := filepath.Glob(filepath.Join(w.Dir, e.Dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		name := e.Dir + "/" + filepath.Base(path)
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		mine, base, err := w.both(name)
+		if err != nil {
+			return err
+		}
+		changed, added := mine.changes(base)
+		changed = slices.DeleteFunc(changed, func(d declaration) bool { return texts[d.name] == "" })
+		added = slices.DeleteFunc(reachable(all, added), func(d declaration) bool { return texts[d.name] != "" })
+		if len(changed)+len(added) == 0 {
+			continue
+		}
+		onto := files[name]
+		if onto == nil {
+			onto = []byte("package " + mine.syntax.Name.Name + "\n")
+		}
+		if onto, err = withoutKnown(name, onto, &added); err != nil {
+			return err
+		}
+		if files[name], err = graft(name, onto, mine, changed, added); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withoutKnown takes out of the added declarations what the file has by now.
+func withoutKnown(name string, onto []byte, added *[]declaration) ([]byte, error) {
+	target, err := parse(name, onto)
+	if err != nil {
+		return nil, err
+	}
+	*added = slices.DeleteFunc(*added, func(d declaration) bool { return target.find(d.name) != nil })
+	return onto, nil
+}
+
+// both returns a file as the reader has it and as it was written.
+func (w *Workspace) both(name string) (mine, base *source, err error) {
+	text, err := os.ReadFile(filepath.Join(w.Dir, name))
+	if err != nil {
+		return nil, nil, err
+	}
+	if mine, err = parse(name, text); err != nil {
+		return nil, nil, err
+	}
+	before, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		before, err = []byte("package "+mine.syntax.Name.Name+"\n"), nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	base, err = parse(name, before)
+	return mine, base, err
+}
+
+// put writes the files. What the reader has changed since they were written stays,
+// function by function, unless it is to be forced.
+func (w *Written) put(files map[string][]byte, force bool) error {
+	before, err := Open(w.Dir)
+	switch {
+	case err == nil && before.Chapter != w.Chapter:
+		return fmt.Errorf("%s is the workspace of chapter %02d: choose another with DEST=", w.Dir, before.Chapter)
+	case err == nil:
+		w.New = false
+		carried := w.Progress.Passed
+		w.Progress = before.Progress
+		maps.Copy(w.Progress.Passed, carried)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	default:
+		if entries, err := os.ReadDir(w.Dir); err == nil && len(entries) > 0 {
+			return fmt.Errorf("%s is not empty and no workspace: choose another with DEST=", w.Dir)
+		}
+	}
+	results := maps.Clone(files)
+	if !w.New && !force {
+		if err := w.keep(results); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(w.Dir, bookDir)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		// go takes no notice of what lies below a directory that begins with a dot.
+		if err := write(filepath.Join(w.Dir, bookDir, name), files[name]); err != nil {
+			return err
+		}
+		if err := write(filepath.Join(w.Dir, name), results[name]); err != nil {
+			return err
+		}
+	}
+	if err := writeJSON(filepath.Join(w.Dir, stateFile), w.Workspace); err != nil {
+		return err
+	}
+	return w.Save()
+}
+
+// keep brings what the reader has changed into the files that are to be written.
+func (w *Written) keep(files map[string][]byte) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		mine, err := os.ReadFile(filepath.Join(w.Dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		base, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
+		if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, files[name]) {
+			continue
+		}
+		own, was, err := w.both(name)
+		if !strings.HasSuffix(name, ".go") || err != nil {
+			files[name] = mine
+			w.Kept = append(w.Kept, name)
+			continue
+		}
+		changed, added := own.changes(was)
+		if files[name], err = withoutKnown(name, files[name], &added); err != nil {
+			return err
+		}
+		grafted, err := graft(name, files[name], own, changed, added)
+		if err != nil {
+			return err
+		}
+		files[name] = grafted
+		for _, d := range slices.Concat(changed, added) {
+			w.Kept = append(w.Kept, name+": "+d.name)
+		}
+	}
+	return nil
+}
+
+// WriteFiles writes the files of a module.
+func WriteFiles(dir string, files map[string][]byte) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := write(filepath.Join(dir, name), files[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes a file unless it is there already: its time tells go what has to be
+// built.
+func write(path string, text []byte) error {
+	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
