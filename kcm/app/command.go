@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
@@ -51,9 +51,9 @@ func NewControllerManagerCommand() *cobra.Command {
 	return cmd
 }
 
-// noArguments refuses everything that is not a flag: a manager started with a
-// word too many was meant to do something else. An empty argument is what a
-// template leaves where it has nothing to say.
+// noArguments refuses everything that is not a flag, and names it: a manager
+// started with a word too many was meant to do something else. It lets an empty
+// argument pass, which is what a template leaves where it has nothing to say.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if slices.ContainsFunc(args, func(arg string) bool { return arg != "" }) {
 		return fmt.Errorf("unexpected arguments %q; %s takes flags only", args, cmd.CommandPath())
@@ -107,6 +107,6 @@ func runCommand(cmd *cobra.Command, opts *options.KubeControllerManagerOptions) 
 // init puts the feature gates of logging and metrics beside those that the
 // libraries for API servers bring.
 func init() {
-	runtime.Must(logsapi.AddFeatureGates(feature.DefaultMutableFeatureGate))
-	runtime.Must(metricsfeatures.AddFeatureGates(feature.DefaultMutableFeatureGate))
+	utilruntime.Must(logsapi.AddFeatureGates(feature.DefaultMutableFeatureGate))
+	utilruntime.Must(metricsfeatures.AddFeatureGates(feature.DefaultMutableFeatureGate))
 }

@@ -228,19 +228,6 @@ func TestAPortThatIsTakenIsReported(t *testing.T) {
 	assert.Contains(t, r.Log.String(), "address already in use")
 }
 
-func TestArgumentsAreRefused(t *testing.T) {
-	t.Parallel()
-	r := run(t, "0", "start")
-	assert.Equal(t, 1, r.exitCode(t))
-	assert.Equal(t, "kcm: unexpected arguments [\"start\"]; kcm takes flags only\n", r.Log.String())
-}
-
-func TestAnEmptyArgumentDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	r := run(t, "0", "", "--version")
-	assert.Equal(t, 0, r.exitCode(t))
-}
-
 func TestCoordinatedElectionIsRefusedAndNotIgnored(t *testing.T) {
 	t.Parallel()
 	r := run(t, "0", "--feature-gates=CoordinatedLeaderElection=true")

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Claimer settles which objects of type T belong to one owner. An object
+// Claimer finds out which objects of type T belong to one owner. An object
 // belongs to the owner that its controller reference names; the selector says
 // which objects the owner wants. The two are brought together: an object that
 // matches and has no owner is adopted, one that has this owner and no longer
@@ -52,6 +52,8 @@ func (c *Claimer[T]) Claim(ctx context.Context, objects []T) ([]T, error) {
 	return claimed, errors.Join(errs...)
 }
 
+// claim tells whether one object is the owner's, once it has adopted or
+// released it where that is due. adopt asks canAdopt.
 func (c *Claimer[T]) claim(ctx context.Context, obj T, canAdopt func() error) (bool, error) {
 	matches := c.Selector.Matches(labels.Set(obj.GetLabels()))
 	ref := metav1.GetControllerOfNoCopy(obj)

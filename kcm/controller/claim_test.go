@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,15 +24,17 @@ const (
 	letGoPatch = `{"metadata":{"ownerReferences":[{"$patch":"delete","uid":"owner"}],"uid":"pod"}}`
 )
 
-// claimable is a pod with the labels of the set, or without, and with the
-// controller of that UID, if any.
+// claimable is a pod with the labels of the set web, or without, and with the
+// controller of that UID, if any. Those of the UIDs owner and earlier are named
+// web.
 func claimable(matches bool, controller types.UID) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "pod"}}
 	if matches {
 		pod.Labels = map[string]string{"app": "web"}
 	}
 	if controller != "" {
-		pod.OwnerReferences = []metav1.OwnerReference{{UID: controller, Controller: ptr.To(true)}}
+		name := map[types.UID]string{"owner": "web", "earlier": "web"}[controller]
+		pod.OwnerReferences = []metav1.OwnerReference{{Name: name, UID: controller, Controller: ptr.To(true)}}
 	}
 	return pod
 }
@@ -38,6 +42,39 @@ func claimable(matches bool, controller types.UID) *corev1.Pod {
 func beingDeleted[T metav1.Object](obj T) T {
 	obj.SetDeletionTimestamp(ptr.To(metav1.Now()))
 	return obj
+}
+
+// claimer returns the Claimer of the set web, whose patches are answered by
+// answer.
+func claimer(owner *appsv1.ReplicaSet, canAdopt func() error, answer func(patch string) error) *Claimer[*corev1.Pod] {
+	owner.Namespace, owner.Name, owner.UID = "ns", "web", "owner"
+	return &Claimer[*corev1.Pod]{
+		Owner:    owner,
+		Kind:     appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+		Selector: labels.SelectorFromSet(labels.Set{"app": "web"}),
+		CanAdopt: func(context.Context) error { return canAdopt() },
+		Patch:    func(_ context.Context, _ *corev1.Pod, patch []byte) error { return answer(string(patch)) },
+	}
+}
+
+// becomes says what became of the pods: how many are the set's, what was asked
+// of the API server for them, and whether the set has to try again.
+func becomes(claimed []*corev1.Pod, patches []string, err error) string {
+	text := map[bool]string{true: "the set's", false: "not the set's"}[len(claimed) > 0]
+	for _, patch := range patches {
+		switch patch {
+		case adoptPatch:
+			text = "adopted: " + text
+		case letGoPatch:
+			text = "released: " + text
+		default:
+			text = "patched with " + patch + ": " + text
+		}
+	}
+	if err != nil {
+		text += "; to be tried again"
+	}
+	return text
 }
 
 func TestClaim(t *testing.T) {
@@ -50,119 +87,111 @@ func TestClaim(t *testing.T) {
 		canAdopt error
 		answer   error
 
-		claimed bool
-		patch   string
-		err     string
+		want string
+		err  string
 	}{
-		"an owned pod that matches stays": {
-			pod: claimable(true, "owner"), claimed: true,
+		"a pod of the set that matches stays": {
+			pod: claimable(true, "owner"), want: "the set's",
+		},
+		"a pod of the set that is going stays until it is gone": {
+			pod: beingDeleted(claimable(true, "owner")), want: "the set's",
+		},
+		"a pod of the set stays while the set is being deleted": {
+			pod: claimable(true, "owner"), owner: beingDeleted(&appsv1.ReplicaSet{}), want: "the set's",
 		},
 		"a pod of another owner is left alone": {
-			pod: claimable(true, "other"),
+			pod: claimable(true, "other"), want: "not the set's",
+		},
+		"a pod of another owner that does not match is left alone": {
+			pod: claimable(false, "other"), want: "not the set's",
+		},
+		"a pod of an earlier set of the same name is left alone": {
+			pod: claimable(true, "earlier"), want: "not the set's",
 		},
 		"an orphan that does not match is left alone": {
-			pod: claimable(false, ""),
+			pod: claimable(false, ""), want: "not the set's",
 		},
 		"an orphan that matches is adopted": {
-			pod: claimable(true, ""), claimed: true, patch: adoptPatch,
+			pod: claimable(true, ""), want: "adopted: the set's",
 		},
-		"an orphan that is being deleted is not adopted": {
-			pod: beingDeleted(claimable(true, "")),
+		"an orphan that is going is not adopted": {
+			pod: beingDeleted(claimable(true, "")), want: "not the set's",
 		},
-		"an owner that is being deleted does not adopt": {
-			pod: claimable(true, ""), owner: beingDeleted(&appsv1.ReplicaSet{}),
+		"a set that is being deleted does not adopt": {
+			pod: claimable(true, ""), owner: beingDeleted(&appsv1.ReplicaSet{}), want: "not the set's",
 		},
-		"an owner that the API server knows to be deleted does not adopt": {
-			pod: claimable(true, ""), canAdopt: errors.New("has been deleted"),
+		"a set that only the API server knows to be deleted does not adopt": {
+			pod: claimable(true, ""), canAdopt: errors.New("has been deleted"), want: "not the set's; to be tried again",
 			err: "adopt ns/pod: has been deleted",
 		},
 		"an orphan that went before it was adopted is no failure": {
-			pod: claimable(true, ""), answer: apierrors.NewNotFound(pods, "pod"), patch: adoptPatch,
+			pod: claimable(true, ""), answer: apierrors.NewNotFound(pods, "pod"), want: "adopted: not the set's",
 		},
-		"an orphan that another adopted first is tried again": {
-			pod: claimable(true, ""), answer: invalid, patch: adoptPatch,
+		"an orphan that another set adopted first is looked at again": {
+			pod: claimable(true, ""), answer: invalid, want: "adopted: not the set's; to be tried again",
 			err: "adopt ns/pod: " + invalid.Error(),
 		},
-		"an owned pod that no longer matches is released": {
-			pod: claimable(false, "owner"), patch: letGoPatch,
+		"a pod of the set that no longer matches is released": {
+			pod: claimable(false, "owner"), want: "released: not the set's",
 		},
-		"an owner that is being deleted does not release": {
-			pod: claimable(false, "owner"), owner: beingDeleted(&appsv1.ReplicaSet{}),
+		"a set that is being deleted does not release": {
+			pod: claimable(false, "owner"), owner: beingDeleted(&appsv1.ReplicaSet{}), want: "not the set's",
 		},
 		"a pod that went before it was released is no failure": {
-			pod: claimable(false, "owner"), answer: apierrors.NewNotFound(pods, "pod"), patch: letGoPatch,
+			pod: claimable(false, "owner"), answer: apierrors.NewNotFound(pods, "pod"), want: "released: not the set's",
 		},
 		"a pod that was replaced before it was released is no failure": {
-			pod: claimable(false, "owner"), answer: invalid, patch: letGoPatch,
+			pod: claimable(false, "owner"), answer: invalid, want: "released: not the set's",
 		},
 		"a release that fails is tried again": {
-			pod: claimable(false, "owner"), answer: errors.New("timeout"), patch: letGoPatch,
+			pod: claimable(false, "owner"), answer: errors.New("timeout"), want: "released: not the set's; to be tried again",
 			err: "release ns/pod: timeout",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			owner := &appsv1.ReplicaSet{}
-			if tt.owner != nil {
-				owner = tt.owner
-			}
-			owner.Namespace, owner.Name, owner.UID = "ns", "web", "owner"
-			var patch string
-			claimer := Claimer[*corev1.Pod]{
-				Owner:    owner,
-				Kind:     appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
-				Selector: labels.SelectorFromSet(labels.Set{"app": "web"}),
-				CanAdopt: func(context.Context) error { return tt.canAdopt },
-				Patch: func(_ context.Context, _ *corev1.Pod, sent []byte) error {
-					patch = string(sent)
-					return tt.answer
-				},
-			}
-			claimed, err := claimer.Claim(context.Background(), []*corev1.Pod{tt.pod})
+			owner := cmp.Or(tt.owner, &appsv1.ReplicaSet{})
+			var patches []string
+			c := claimer(owner, func() error { return tt.canAdopt }, func(patch string) error {
+				patches = append(patches, patch)
+				return tt.answer
+			})
+			claimed, err := c.Claim(t.Context(), []*corev1.Pod{tt.pod})
+			assert.Equal(t, tt.want, becomes(claimed, patches, err))
 			if tt.err != "" {
-				assert.EqualError(t, err, tt.err)
-			} else {
-				require.NoError(t, err)
+				assert.ErrorContains(t, err, tt.err)
 			}
-			assert.Equal(t, tt.claimed, len(claimed) == 1)
-			assert.Equal(t, tt.patch, patch)
 		})
 	}
 }
 
-func TestClaimAsksOnceWhetherItMayAdoptAndNotWithoutNeed(t *testing.T) {
+func TestClaimOfSeveral(t *testing.T) {
 	t.Parallel()
-	asked := 0
-	claimer := Claimer[*corev1.Pod]{
-		Owner:    &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{UID: "owner"}},
-		Selector: labels.SelectorFromSet(labels.Set{"app": "web"}),
-		CanAdopt: func(context.Context) error { asked++; return nil },
-		Patch:    func(context.Context, *corev1.Pod, []byte) error { return nil },
+	mine, strange, orphan := claimable(true, "owner"), claimable(false, ""), claimable(true, "")
+	timesAsked := func(t *testing.T, pods ...*corev1.Pod) string {
+		asked := 0
+		c := claimer(&appsv1.ReplicaSet{}, func() error { asked++; return nil }, func(string) error { return nil })
+		_, err := c.Claim(t.Context(), pods)
+		require.NoError(t, err)
+		return fmt.Sprintf("the API server was asked for the set %d times", asked)
 	}
-	_, err := claimer.Claim(context.Background(), []*corev1.Pod{claimable(true, "owner"), claimable(false, "")})
-	require.NoError(t, err)
-	assert.Zero(t, asked)
-
-	claimed, err := claimer.Claim(context.Background(), []*corev1.Pod{claimable(true, ""), claimable(true, "")})
-	require.NoError(t, err)
-	assert.Len(t, claimed, 2)
-	assert.Equal(t, 1, asked)
-}
-
-func TestClaimReturnsTheRestWhenSomePatchesFail(t *testing.T) {
-	t.Parallel()
-	claimer := Claimer[*corev1.Pod]{
-		Owner:    &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{UID: "owner"}},
-		Selector: labels.SelectorFromSet(labels.Set{"app": "web"}),
-		CanAdopt: func(context.Context) error { return nil },
-		Patch:    func(context.Context, *corev1.Pod, []byte) error { return errors.New("timeout") },
-	}
-	mine := claimable(true, "owner")
-	claimed, err := claimer.Claim(context.Background(), []*corev1.Pod{claimable(true, ""), mine, claimable(false, "owner")})
-	assert.Equal(t, []*corev1.Pod{mine}, claimed)
-	assert.ErrorContains(t, err, "adopt ns/pod: timeout")
-	assert.ErrorContains(t, err, "release ns/pod: timeout")
+	t.Run("without an orphan to adopt the API server is not asked for the set", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, "the API server was asked for the set 0 times", timesAsked(t, mine, strange))
+	})
+	t.Run("for several orphans the API server is asked for the set once", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, "the API server was asked for the set 1 times", timesAsked(t, orphan, orphan))
+	})
+	t.Run("one pod that cannot be adopted and one that cannot be released do not hide the others", func(t *testing.T) {
+		t.Parallel()
+		c := claimer(&appsv1.ReplicaSet{}, func() error { return nil }, func(string) error { return errors.New("timeout") })
+		claimed, err := c.Claim(t.Context(), []*corev1.Pod{orphan, mine, claimable(false, "owner")})
+		assert.Equal(t, []*corev1.Pod{mine}, claimed)
+		assert.ErrorContains(t, err, "adopt ns/pod: timeout")
+		assert.ErrorContains(t, err, "release ns/pod: timeout")
+	})
 }
 
 func TestCanAdoptLooksAtTheOwnerThatIsThereNow(t *testing.T) {

@@ -1,11 +1,15 @@
 package controller
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,23 +27,57 @@ func newTestExpectations() (*Expectations, *testingclock.FakePassiveClock) {
 	return NewExpectations(clock), clock
 }
 
+// promptly fails the test where do does not return.
+func promptly(t require.TestingT, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(3 * time.Second):
+		require.Fail(t, "a method does not return: one has kept the lock, or takes it twice")
+	}
+}
+
+// waits says whether an owner may act, and else what it waits for.
+func waits(e *Expectations, owner metav1.Object) string {
+	if e.Satisfied(owner) {
+		return "may act"
+	}
+	var missing []string
+	for _, pending := range e.Pending() {
+		if pending.Owner != cache.MetaObjectToName(owner) {
+			continue
+		}
+		if pending.Creations != 0 {
+			missing = append(missing, fmt.Sprintf("creations: %d", pending.Creations))
+		}
+		for _, uid := range pending.Deletions {
+			missing = append(missing, "deletion of "+string(uid))
+		}
+	}
+	return "waits, " + strings.Join(missing, ", ")
+}
+
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	owner, recreated := expectingOwner("1"), expectingOwner("2")
 	tests := map[string]struct {
 		do   func(*Expectations)
-		want bool
+		want string
 	}{
 		"an owner that expects nothing may act": {
 			do:   func(*Expectations) {},
-			want: true,
+			want: "may act",
 		},
 		"every creation is waited for": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 2)
 				e.CreationObserved(owner)
 			},
-			want: false,
+			want: "waits, creations: 1",
 		},
 		"the last creation ends the wait": {
 			do: func(e *Expectations) {
@@ -47,138 +85,212 @@ func TestExpectations(t *testing.T) {
 				e.CreationObserved(owner)
 				e.CreationObserved(owner)
 			},
-			want: true,
+			want: "may act",
 		},
-		"a deletion notified twice is one deletion": {
+		"a deletion that is notified twice is taken off once": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 0, "a", "b")
 				e.DeletionObserved(owner, "a")
 				e.DeletionObserved(owner, "a")
 			},
-			want: false,
+			want: "waits, deletion of b",
 		},
-		"every deletion ends the wait": {
+		"the last deletion ends the wait": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 0, "a", "b")
 				e.DeletionObserved(owner, "b")
 				e.DeletionObserved(owner, "a")
 			},
-			want: true,
+			want: "may act",
 		},
-		"a deletion that nobody expected counts for nothing": {
+		"a deletion that nobody expected takes nothing off": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 0, "a")
 				e.DeletionObserved(owner, "other")
 			},
-			want: false,
+			want: "waits, deletion of a",
 		},
-		"a creation too many is not saved for later": {
+		"a creation that nobody expected takes nothing off": {
+			do: func(e *Expectations) {
+				e.Expect(owner, 0, "a")
+				e.CreationObserved(owner)
+			},
+			want: "waits, deletion of a",
+		},
+		"one creation more than was expected does no harm": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 1)
 				e.CreationObserved(owner)
 				e.CreationObserved(owner)
-				e.Expect(owner, 1)
 			},
-			want: false,
+			want: "may act",
+		},
+		"what was observed for an owner that expects nothing is not kept": {
+			do: func(e *Expectations) {
+				e.CreationObserved(owner)
+				e.DeletionObserved(owner, "a")
+				e.Expect(owner, 1, "a")
+			},
+			want: "waits, creations: 1, deletion of a",
 		},
 		"creations and deletions are both waited for": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 1, "a")
 				e.CreationObserved(owner)
 			},
-			want: false,
+			want: "waits, deletion of a",
 		},
-		"new expectations replace old ones": {
+		"what is expected now takes the place of what was expected before": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 5, "a")
 				e.Expect(owner, 0)
 			},
-			want: true,
+			want: "may act",
 		},
 		"what an earlier owner of the name expected is not waited for": {
 			do:   func(e *Expectations) { e.Expect(recreated, 1) },
-			want: true,
+			want: "may act",
 		},
-		"a late notification for an earlier owner of the name counts for nothing": {
+		"news of an earlier owner of the name takes nothing off": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 1, "a")
 				e.CreationObserved(recreated)
 				e.DeletionObserved(recreated, "a")
 			},
-			want: false,
+			want: "waits, creations: 1, deletion of a",
 		},
 		"an owner that is forgotten may act": {
 			do: func(e *Expectations) {
 				e.Expect(owner, 1)
 				e.Forget(cache.ObjectName{Namespace: "default", Name: "web"})
 			},
-			want: true,
+			want: "may act",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e, _ := newTestExpectations()
-			tt.do(e)
-			assert.Equal(t, tt.want, e.Satisfied(owner))
+			var seen string
+			promptly(t, func() {
+				tt.do(e)
+				seen = waits(e, owner)
+			})
+			assert.Equal(t, tt.want, seen)
 		})
 	}
 }
 
-func TestExpectationsGiveUpAfterFiveMinutes(t *testing.T) {
+func TestExpectationsRunOut(t *testing.T) {
 	t.Parallel()
-	e, clock := newTestExpectations()
 	owner := expectingOwner("1")
-	e.Expect(owner, 1)
-
-	clock.SetTime(clock.Now().Add(5 * time.Minute))
-	assert.False(t, e.Satisfied(owner))
-	clock.SetTime(clock.Now().Add(time.Second))
-	assert.True(t, e.Satisfied(owner))
+	tests := map[string]struct {
+		do   func(e *Expectations, pass func(time.Duration))
+		want string
+	}{
+		"for five minutes the owner waits": {
+			do: func(e *Expectations, pass func(time.Duration)) {
+				e.Expect(owner, 1)
+				pass(5 * time.Minute)
+			},
+			want: "waits, creations: 1",
+		},
+		"after five minutes the owner may act on what it sees": {
+			do: func(e *Expectations, pass func(time.Duration)) {
+				e.Expect(owner, 1)
+				pass(5*time.Minute + time.Second)
+			},
+			want: "may act",
+		},
+		"the five minutes begin with what was expected last": {
+			do: func(e *Expectations, pass func(time.Duration)) {
+				e.Expect(owner, 3)
+				pass(4 * time.Minute)
+				e.Expect(owner, 1)
+				pass(4 * time.Minute)
+			},
+			want: "waits, creations: 1",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, clock := newTestExpectations()
+			var seen string
+			promptly(t, func() {
+				tt.do(e, func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) })
+				seen = waits(e, owner)
+			})
+			assert.Equal(t, tt.want, seen)
+		})
+	}
 }
 
-func TestExpectationsCountNotificationsThatComeTogether(t *testing.T) {
+func TestExpectationsOfSeveral(t *testing.T) {
 	t.Parallel()
-	e, _ := newTestExpectations()
-	owner := expectingOwner("1")
-	e.Expect(owner, 100, "last")
-	var notifications sync.WaitGroup
-	for range 100 {
-		notifications.Go(func() { e.CreationObserved(owner) })
-	}
-	notifications.Wait()
-	assert.False(t, e.Satisfied(owner))
-	e.DeletionObserved(owner, "last")
-	assert.True(t, e.Satisfied(owner))
+	t.Run("notifications that come at the same time are all counted", func(t *testing.T) {
+		t.Parallel()
+		e, _ := newTestExpectations()
+		owner := expectingOwner("1")
+		promptly(t, func() {
+			e.Expect(owner, 100, "last")
+			var notifications sync.WaitGroup
+			for range 100 {
+				notifications.Go(func() { e.CreationObserved(owner) })
+			}
+			notifications.Wait()
+			assert.Equal(t, "waits, deletion of last", waits(e, owner))
+		})
+	})
+	t.Run("one owner does not wait for what another expects", func(t *testing.T) {
+		t.Parallel()
+		e, _ := newTestExpectations()
+		web, shop := expectingOwner("1"), expectingOwner("9")
+		shop.SetName("shop")
+		promptly(t, func() {
+			e.Expect(web, 1)
+			e.CreationObserved(shop)
+			assert.Equal(t, "may act", waits(e, shop))
+			assert.Equal(t, "waits, creations: 1", waits(e, web))
+		})
+	})
 }
 
 // Whatever comes in whatever order and however often: an owner may act exactly
 // when each of its creations and deletions was observed.
-func TestExpectationsAreMetByExactlyWhatWasExpected(t *testing.T) {
+func TestExpectationsInAnyOrder(t *testing.T) {
 	t.Parallel()
-	uids := []types.UID{"a", "b", "c", "d"}
-	rapid.Check(t, func(t *rapid.T) {
-		e, _ := newTestExpectations()
-		owner := expectingOwner("1")
-		creations := rapid.IntRange(0, 3).Draw(t, "creations")
-		deletions := rapid.SliceOfDistinct(rapid.SampledFrom(uids), rapid.ID).Draw(t, "deletions")
-		e.Expect(owner, creations, deletions...)
+	const creation = "a creation"
+	t.Run("in whatever order and however often they are told, the owner acts when all that it expected was told", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			owner := expectingOwner("1")
+			creations := rapid.IntRange(0, 3).Draw(t, "creations")
+			deletions := rapid.SliceOfDistinct(rapid.SampledFrom([]types.UID{"a", "b", "c", "d"}), rapid.ID).Draw(t, "deletions")
+			told := rapid.SliceOfN(rapid.SampledFrom([]types.UID{creation, creation, "a", "b", "c", "d"}), 0, 12).Draw(t, "told")
 
-		created, gone := 0, map[types.UID]bool{}
-		for range rapid.IntRange(0, 12).Draw(t, "notifications") {
-			if rapid.Bool().Draw(t, "creation") {
-				e.CreationObserved(owner)
-				created++
-			} else {
-				uid := rapid.SampledFrom(uids).Draw(t, "deleted")
-				e.DeletionObserved(owner, uid)
-				gone[uid] = true
+			want, created := "may act", 0
+			for _, notification := range told {
+				if notification == creation {
+					created++
+				}
 			}
-		}
-		want := created >= creations
-		for _, uid := range deletions {
-			want = want && gone[uid]
-		}
-		assert.Equal(t, want, e.Satisfied(owner))
+			if created < creations || slices.ContainsFunc(deletions, func(uid types.UID) bool { return !slices.Contains(told, uid) }) {
+				want = "waits"
+			}
+			promptly(t, func() {
+				e, _ := newTestExpectations()
+				e.Expect(owner, creations, deletions...)
+				for _, notification := range told {
+					if notification == creation {
+						e.CreationObserved(owner)
+					} else {
+						e.DeletionObserved(owner, notification)
+					}
+				}
+				seen, _, _ := strings.Cut(waits(e, owner), ",")
+				assert.Equal(t, want, seen, "expected: %d creations and the deletions of %v; told of: %v", creations, deletions, told)
+			})
+		})
 	})
 }

@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,66 +21,143 @@ func pod(name, label string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"label": label}}}
 }
 
-// watch runs an informer of what source holds until the test ends.
-func watch(t *testing.T, source *cachetesting.FakeControllerSource, h Handlers[*corev1.Pod]) cache.InformerSynced {
-	t.Helper()
-	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, nil)
-	synced := Handle(informer, h)
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { informer.RunWithContext(ctx) })
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
-	return synced
+// informer is one whose notifications the test makes up. Its cache is filled; its
+// handlers have seen all of the first list when handed is true.
+type informer struct {
+	cache.SharedIndexInformer
+	handler cache.ResourceEventHandler
+	handed  bool
+	stopped bool
 }
 
-// next returns what comes next, and fails the test when nothing does.
-func next(t *testing.T, notes <-chan string) string {
-	t.Helper()
-	select {
-	case note := <-notes:
-		return note
-	case <-time.After(30 * time.Second):
-		require.Fail(t, "no handler was called for 30 s")
-		return ""
+func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	if i.stopped {
+		return nil, errors.New("handler was not added to shared informer because it has stopped already")
+	}
+	i.handler = handler
+	return registration{informer: i}, nil
+}
+
+func (i *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(handler)
+}
+
+func (i *informer) HasSynced() bool { return true }
+
+type registration struct {
+	cache.ResourceEventHandlerRegistration
+	informer *informer
+}
+
+func (r registration) HasSynced() bool { return r.informer.handed }
+
+// notes are what the handlers of pods were told.
+type notes []string
+
+func (n *notes) handlers() Handlers[*corev1.Pod] {
+	return Handlers[*corev1.Pod]{
+		Add: func(pod *corev1.Pod) { *n = append(*n, "add "+pod.Labels["label"]) },
+		Update: func(old, new *corev1.Pod) {
+			*n = append(*n, fmt.Sprintf("update %s to %s", old.Labels["label"], new.Labels["label"]))
+		},
+		Delete: func(pod *corev1.Pod) {
+			if pod == nil {
+				*n = append(*n, "delete nothing at all")
+				return
+			}
+			*n = append(*n, "delete "+pod.Labels["label"])
+		},
 	}
 }
 
-func TestHandlersAreCalledWithTypedObjects(t *testing.T) {
+func (n *notes) String() string {
+	if len(*n) == 0 {
+		return "no handler is called"
+	}
+	return strings.Join(*n, ", ")
+}
+
+func TestHandlersAreToldOfChanges(t *testing.T) {
 	t.Parallel()
-	source := cachetesting.NewFakeControllerSource()
-	t.Cleanup(source.Shutdown)
-	notes := make(chan string, 10)
-	watch(t, source, Handlers[*corev1.Pod]{
-		Add: func(pod *corev1.Pod) { notes <- "add " + pod.Labels["label"] },
-		Update: func(old, new *corev1.Pod) {
-			notes <- fmt.Sprintf("update %s to %s", old.Labels["label"], new.Labels["label"])
-		},
-		Delete: func(pod *corev1.Pod) { notes <- "delete " + pod.Labels["label"] },
+	first, second := pod("web", "first"), pod("web", "second")
+	for behaviour, test := range map[string]struct {
+		happens func(cache.ResourceEventHandler)
+		told    string
+	}{
+		"an object that appears is handed over":         {func(h cache.ResourceEventHandler) { h.OnAdd(first, false) }, "add first"},
+		"an object of the first list is handed over":    {func(h cache.ResourceEventHandler) { h.OnAdd(first, true) }, "add first"},
+		"a change is handed over with what was before":  {func(h cache.ResourceEventHandler) { h.OnUpdate(first, second) }, "update first to second"},
+		"a deletion is handed over with the last state": {func(h cache.ResourceEventHandler) { h.OnDelete(second) }, "delete second"},
+		"a deletion that the informer has not seen is handed over": {func(h cache.ResourceEventHandler) {
+			h.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/web", Obj: first})
+		}, "delete first"},
+	} {
+		t.Run(behaviour, func(t *testing.T) {
+			t.Parallel()
+			var seen notes
+			pods := &informer{}
+			Handle(pods, seen.handlers())
+			test.happens(pods.handler)
+			assert.Equal(t, test.told, seen.String())
+		})
+	}
+	t.Run("what the loop does not care for is passed over", func(t *testing.T) {
+		t.Parallel()
+		pods := &informer{}
+		Handle(pods, Handlers[*corev1.Pod]{})
+		assert.NotPanics(t, func() {
+			pods.handler.OnAdd(first, false)
+			pods.handler.OnUpdate(first, second)
+			pods.handler.OnDelete(second)
+		}, "the loop has given no function")
 	})
-	source.Add(pod("a", "first"))
-	assert.Equal(t, "add first", next(t, notes))
-	source.Modify(pod("a", "second"))
-	assert.Equal(t, "update first to second", next(t, notes))
-	source.Delete(pod("a", "second"))
-	assert.Equal(t, "delete second", next(t, notes))
 }
 
-func TestChangesThatNobodyCaresForAreSkipped(t *testing.T) {
+func TestAllIsHandedOver(t *testing.T) {
 	t.Parallel()
-	source := cachetesting.NewFakeControllerSource()
-	t.Cleanup(source.Shutdown)
-	notes := make(chan string, 10)
-	source.Add(pod("a", "first"))
-	synced := watch(t, source, Handlers[*corev1.Pod]{Delete: func(pod *corev1.Pod) { notes <- "delete " + pod.Name }})
-	require.Eventually(t, synced, 30*time.Second, time.Millisecond)
-	source.Modify(pod("a", "second"))
-	source.Delete(pod("a", "second"))
-	assert.Equal(t, "delete a", next(t, notes))
+	told := func(synced cache.InformerSynced) string { return fmt.Sprintf("all is handed over: %t", synced()) }
+	t.Run("not all is handed over while a handler is still to be called", func(t *testing.T) {
+		t.Parallel()
+		synced := Handle(&informer{}, Handlers[*corev1.Pod]{})
+		assert.Equal(t, "all is handed over: false", told(synced), "the cache is filled, and the handlers have not been called for each object of it")
+	})
+	t.Run("all is handed over when each object of the first list was", func(t *testing.T) {
+		t.Parallel()
+		pods := &informer{}
+		synced := Handle(pods, Handlers[*corev1.Pod]{})
+		pods.handed = true
+		assert.Equal(t, "all is handed over: true", told(synced))
+	})
 }
 
+// These are not parallel: they ask what is reported to the process.
+func TestWhatIsNoObjectOfTheKind(t *testing.T) {
+	for behaviour, obj := range map[string]any{
+		"a tombstone without a state is reported and not handled": cache.DeletedFinalStateUnknown{Key: "ns/web"},
+		"a tombstone of another kind is reported and not handled": cache.DeletedFinalStateUnknown{Key: "ns/web", Obj: &corev1.Secret{}},
+		"an object of another kind is reported and not handled":   &corev1.Secret{},
+	} {
+		t.Run(behaviour, func(t *testing.T) {
+			var seen notes
+			reports.errors = nil
+			deleted(obj, seen.handlers().Delete)
+			assert.Equal(t, "no handler is called; 1 error is reported", fmt.Sprintf("%s; %d error is reported", seen.String(), len(reports.errors)))
+		})
+	}
+	t.Run("an object of the kind is handled and not reported", func(t *testing.T) {
+		var seen notes
+		reports.errors = nil
+		deleted(pod("web", "last"), seen.handlers().Delete)
+		assert.Equal(t, "delete last; 0 errors are reported", fmt.Sprintf("%s; %d errors are reported", seen.String(), len(reports.errors)))
+	})
+	t.Run("an informer that has ended is reported, and never hands anything over", func(t *testing.T) {
+		reports.errors = nil
+		synced := Handle(&informer{stopped: true}, Handlers[*corev1.Pod]{})
+		assert.Equal(t, "all is handed over: false; 1 error is reported", fmt.Sprintf("all is handed over: %t; %d error is reported", synced(), len(reports.errors)))
+	})
+}
+
+// A real informer calls its handlers in a goroutine of their own.
 func TestTheFirstListIsSyncedOnlyWhenTheHandlersHaveSeenIt(t *testing.T) {
 	t.Parallel()
 	source := cachetesting.NewFakeControllerSource()
@@ -86,37 +165,27 @@ func TestTheFirstListIsSyncedOnlyWhenTheHandlersHaveSeenIt(t *testing.T) {
 	source.Add(pod("a", ""))
 	source.Add(pod("b", ""))
 	called, goOn := make(chan string), make(chan struct{})
-	synced := watch(t, source, Handlers[*corev1.Pod]{Add: func(pod *corev1.Pod) {
+	pods := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, nil)
+	synced := Handle(pods, Handlers[*corev1.Pod]{Add: func(pod *corev1.Pod) {
 		called <- pod.Name
 		<-goOn
 	}})
-	next(t, called)
-	assert.False(t, synced(), "the first of two is being handled")
-	goOn <- struct{}{}
-	next(t, called)
-	assert.False(t, synced(), "the second of two is being handled")
-	goOn <- struct{}{}
-	assert.Eventually(t, synced, 30*time.Second, time.Millisecond)
-}
-
-func TestADeletionThatWasMissedIsHandledAllTheSame(t *testing.T) {
-	t.Parallel()
-	last := pod("a", "last seen")
-	for name, test := range map[string]struct {
-		obj     any
-		handled []*corev1.Pod
-	}{
-		"the object itself":           {obj: last, handled: []*corev1.Pod{last}},
-		"a tombstone":                 {obj: cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: last}, handled: []*corev1.Pod{last}},
-		"a tombstone without a state": {obj: cache.DeletedFinalStateUnknown{Key: "ns/a"}},
-		"a tombstone of another kind": {obj: cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: &corev1.Secret{}}},
-		"another kind":                {obj: &corev1.Secret{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var handled []*corev1.Pod
-			deleted(test.obj, func(pod *corev1.Pod) { handled = append(handled, pod) })
-			assert.Equal(t, test.handled, handled)
-		})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { pods.RunWithContext(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	for range 2 {
+		select {
+		case <-called:
+		case <-time.After(30 * time.Second):
+			require.Fail(t, "no handler was called for 30 s")
+		}
+		require.Eventually(t, pods.HasSynced, 30*time.Second, time.Millisecond)
+		assert.False(t, synced(), "the cache is filled, and an object of it is being handled")
+		goOn <- struct{}{}
 	}
+	assert.Eventually(t, synced, 30*time.Second, time.Millisecond)
 }

@@ -12,8 +12,8 @@ import (
 
 // Waker has a loop sync the owners of type O that a change of an object of
 // type T concerns. One that has an owner concerns this owner. An orphan
-// concerns every owner that wants it: which of them gets it is settled by the
-// API server, which takes one controller reference per object.
+// concerns every owner that wants it: the API server decides which of them
+// gets it, for it takes one controller reference per object.
 type Waker[O, T metav1.Object] struct {
 	Loop *Loop[cache.ObjectName]
 	// Kind is what a reference to an owner calls it.

@@ -170,6 +170,14 @@ func TestAnObjectWakesTheOwnersThatItConcerns(t *testing.T) {
 			do:    func(h handlers) { h.Update(podOf("web-1"), podOf("", going, labelled("other"))) },
 			after: []string{"web"}, deleted: true,
 		},
+		"a pod with other labels whose deletion was asked for": {
+			do:    func(h handlers) { h.Update(podOf("web-1"), podOf("web-1", going, labelled("other"))) },
+			after: []string{"web"}, deleted: true,
+		},
+		"a pod with other labels": {
+			do:    func(h handlers) { h.Update(podOf("web-1"), podOf("web-1", labelled("other"))) },
+			after: []string{"web"},
+		},
 		"a pod that was released": {
 			do:    func(h handlers) { h.Update(podOf("web-1"), podOf("", labelled("other"))) },
 			after: []string{"web"}, atOnce: []string{"other"},

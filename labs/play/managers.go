@@ -28,6 +28,8 @@ type manager struct {
 	port string
 	*process.Process
 	pod *cluster.StaticPod // instead of a process
+	// own tells that it is a program of the lab's own, and no controller manager.
+	own bool
 }
 
 // said is what it has logged so far.
@@ -84,6 +86,30 @@ func (p *Play) start(c *call) error {
 	}
 	p.keep(name, m)
 	c.Setenv(name+"_PORT", m.port)
+	return nil
+}
+
+// startProgram builds a program of the lab's own and starts it.
+func (p *Play) startProgram(c *call) error {
+	name, folder, args := c.args[0], c.args[1], c.args[2:]
+	if p.managers[name] != nil {
+		return fmt.Errorf("%s was started already", name)
+	}
+	binary := filepath.Join(p.Logs, filepath.Base(folder))
+	build := exec.CommandContext(p.ctx, "go", "build", "-o", binary, "./"+folder)
+	build.Dir = filepath.Join(p.Module, p.Dir)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", folder, err, out)
+	}
+	p.Narrator.Say(fmt.Sprintf("$ %s    # %s", shellescape.QuoteCommand(append([]string{filepath.Base(folder)}, args...)), name))
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Cluster.Kubeconfig(cluster.Admin))
+	cmd.SysProcAttr = endingWithUs()
+	started, err := process.Start(cmd)
+	if err != nil {
+		return err
+	}
+	p.keep(name, &manager{Process: started, own: true})
 	return nil
 }
 
@@ -247,7 +273,7 @@ func (p *Play) end(c *call) error {
 		return err
 	}
 	code := "0"
-	if p.Manager.Reference {
+	if p.Manager.Reference && !p.managers[c.args[0]].own {
 		code = "-1"
 	}
 	return p.exits(&call{TestScript: c.TestScript, args: []string{c.args[0], code}})

@@ -40,6 +40,9 @@ type Setting struct {
 	// drawings are kept. If they are empty that is a folder of the script's own,
 	// which goes with it.
 	Dir, Logs string
+	// Module is the module below which Dir also lies, with the programs that
+	// scripts start: the stage's or a reader's. Without it they are in Dir.
+	Module string
 	// Keep leaves everything up at the end of a script until ctx ends.
 	Keep bool
 	// Narrator is told what happens. It may be nil.

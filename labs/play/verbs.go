@@ -80,6 +80,7 @@ func init() {
 
 		{"kcm", "ARG...", "run the manager by itself until it ends; stdout and stderr check what it says; with ! it has to fail", (*Play).runManager, true, more},
 		{"start", "MANAGER ARG...", "start a manager; its log is kept, flags win over those that it has already, and $MANAGER_PORT is its port", (*Play).start, false, more},
+		{"program", "NAME FOLDER ARG...", "build the Go program in a folder of the lab and start it, with the admin's KUBECONFIG; NAME is a MANAGER from then on", (*Play).startProgram, false, more},
 		{"end", "MANAGER", "ask a manager to stop, and wait until it has", (*Play).end, false, more},
 		{"signal", "TARGET SIGNAL", "send TERM, KILL, STOP or CONT to a manager, or KILL, STOP or CONT to a component of the cluster", (*Play).signal, false, more},
 		{"restart", "COMPONENT", "start a component of the cluster again, and wait until it is ready", (*Play).restart, false, itself},

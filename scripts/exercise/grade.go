@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
@@ -52,11 +53,16 @@ func grade(ctx context.Context, root, dir string) error {
 	if err != nil {
 		return err
 	}
-	g := &grader{root: root, book: book, pristine: map[int]*pristine{}}
-	if g.temp, err = os.MkdirTemp("", "grade-"); err != nil {
+	// A place that stays, because go compiles anew what lies elsewhere; so only one can be at work there.
+	g := &grader{root: root, temp: filepath.Join(root, "build", "grade"), book: book, pristine: map[int]*pristine{}}
+	if err := os.MkdirAll(g.temp, 0o755); err != nil {
 		return err
 	}
-	defer os.RemoveAll(g.temp)
+	unlock, err := cluster.Lock(filepath.Join(g.temp, ".lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	var all []*graded
 	for i, submission := range submissions {
 		result, err := g.grade(ctx, submission)
@@ -92,9 +98,11 @@ func submissionsIn(dir string) ([]string, error) {
 
 // grader grades the submissions of one run.
 type grader struct {
-	root, temp string
-	book       *weave.Book
-	pristine   map[int]*pristine // by chapter
+	root string
+	// temp is where modules are written and programs compiled.
+	temp     string
+	book     *weave.Book
+	pristine map[int]*pristine // by chapter
 }
 
 // pristine is what the book has of a chapter.

@@ -141,7 +141,8 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return err
 	}
-	s := &play.Setting{Dir: l.dir, Logs: logs, Manifests: l.manifests(), Keep: os.Getenv("KEEP") != "", Narrator: narrator}
+	module := filepath.Dir(filepath.Dir(program))
+	s := &play.Setting{Dir: l.dir, Module: module, Logs: logs, Manifests: l.manifests(), Keep: os.Getenv("KEEP") != "", Narrator: narrator}
 	if l.script.NeedsCluster() {
 		if s.Cluster, err = startCluster(ctx, narrator); err != nil {
 			return err
@@ -152,7 +153,7 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 		return err
 	}
 	if place.pod {
-		s.Manager.InPod(s.Cluster, filepath.Dir(filepath.Dir(program)))
+		s.Manager.InPod(s.Cluster, module)
 	}
 	_, err = s.Perform(ctx, l.script)
 	return err

@@ -10,10 +10,10 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/flagz"
-	"k8s.io/apiserver/pkg/server/options"
+	apiserveroptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/component-base/compatibility"
+	basecompatibility "k8s.io/component-base/compatibility"
 	cmconfig "k8s.io/controller-manager/config"
 	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
 )
@@ -47,13 +47,13 @@ type Config struct {
 	SecureServing *server.SecureServingInfo
 	// Authentication and Authorization say how to check who asks. They ask
 	// the API server, so they are applied only once that answers.
-	Authentication *options.DelegatingAuthenticationOptions
-	Authorization  *options.DelegatingAuthorizationOptions
+	Authentication *apiserveroptions.DelegatingAuthenticationOptions
+	Authorization  *apiserveroptions.DelegatingAuthorizationOptions
 	// Flags are what /flagz shows.
 	Flags flagz.Reader
 	// Version is what /statusz shows: the version of Kubernetes whose
 	// behaviour this is.
-	Version compatibility.EffectiveVersion
+	Version basecompatibility.EffectiveVersion
 	// Identity is the name of this replica in the Lease. Complete makes one up.
 	Identity string
 	// ControllerShutdownTimeout is how long controllers may take to stop.
@@ -72,9 +72,9 @@ type completedConfig struct {
 	*Config
 }
 
-// Complete fills in what was left open: who this replica is in the election.
-// The host's name is for people; what is added to it keeps two processes on
-// one host apart.
+// Complete fills in what was left open: who this replica is in the election,
+// unless that was said. The host's name comes first, for people; what follows it
+// keeps two processes on one host apart.
 func (c *Config) Complete() (CompletedConfig, error) {
 	if c.Identity == "" {
 		host, err := os.Hostname()

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/component-base/compatibility"
+	basecompatibility "k8s.io/component-base/compatibility"
 	metricsfeatures "k8s.io/component-base/metrics/features"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
@@ -33,7 +33,7 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 		Authentication:            o.Authentication,
 		Authorization:             o.Authorization,
 		Flags:                     flagz.NamedFlagSetsReader{FlagSets: o.groups},
-		Version:                   o.ComponentGlobalsRegistry.EffectiveVersionFor(compatibility.DefaultKubeComponent),
+		Version:                   o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent),
 		ControllerShutdownTimeout: o.ControllerShutdownTimeout,
 	}
 	if err := o.Generic.ApplyTo(&c.ComponentConfig.Generic, known.Names, known.DisabledByDefault, known.Aliases); err != nil {
@@ -55,6 +55,9 @@ func (o *KubeControllerManagerOptions) addMetrics() {
 	o.ComponentGlobalsRegistry.AddMetrics()
 }
 
+// kubeconfig returns where the API server is and how to log in there, tuned: as
+// --kubeconfig and --master say or, without either, as the pod has it that kcm
+// runs in. An error names --kubeconfig.
 func (o *KubeControllerManagerOptions) kubeconfig() (*rest.Config, error) {
 	connection := &o.Generic.ClientConnection
 	if o.Master == "" && connection.Kubeconfig == "" {
@@ -71,6 +74,7 @@ func (o *KubeControllerManagerOptions) kubeconfig() (*rest.Config, error) {
 	return o.tune(kubeconfig), nil
 }
 
+// tune has requests sent in the form and at the pace that the flags ask for.
 func (o *KubeControllerManagerOptions) tune(kubeconfig *rest.Config) *rest.Config {
 	connection := &o.Generic.ClientConnection
 	// Manager and API server are near each other: compressing costs more
@@ -83,8 +87,9 @@ func (o *KubeControllerManagerOptions) tune(kubeconfig *rest.Config) *rest.Confi
 	return kubeconfig
 }
 
-// listen opens the port and prepares the certificate. With --secure-port=0
-// nothing is served.
+// listen opens the port and prepares the certificate: the one that was given, or
+// one that is made in memory. With --secure-port=0 there is neither. A port that
+// cannot be had is reported by its flag.
 func (o *KubeControllerManagerOptions) listen(c *config.Config) error {
 	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
 	if err := o.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, loopback); err != nil {

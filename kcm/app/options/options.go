@@ -4,7 +4,7 @@ package options
 import (
 	"time"
 
-	"k8s.io/apiserver/pkg/server/options"
+	apiserveroptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -28,9 +28,9 @@ type KubeControllerManagerOptions struct {
 	ComponentConfig *config.ComponentConfig
 	Generic         *cmoptions.GenericControllerManagerConfigurationOptions
 
-	SecureServing  *options.SecureServingOptions
-	Authentication *options.DelegatingAuthenticationOptions
-	Authorization  *options.DelegatingAuthorizationOptions
+	SecureServing  *apiserveroptions.SecureServingOptions
+	Authentication *apiserveroptions.DelegatingAuthenticationOptions
+	Authorization  *apiserveroptions.DelegatingAuthorizationOptions
 	Metrics        *metrics.Options
 	Logs           *logs.Options
 
@@ -62,9 +62,9 @@ func NewKubeControllerManagerOptions() (*KubeControllerManagerOptions, error) {
 	o := &KubeControllerManagerOptions{
 		ComponentConfig:           componentConfig,
 		Generic:                   cmoptions.NewGenericControllerManagerConfigurationOptions(&componentConfig.Generic),
-		SecureServing:             options.NewSecureServingOptions(),
-		Authentication:            options.NewDelegatingAuthenticationOptions(),
-		Authorization:             options.NewDelegatingAuthorizationOptions(),
+		SecureServing:             apiserveroptions.NewSecureServingOptions(),
+		Authentication:            apiserveroptions.NewDelegatingAuthenticationOptions(),
+		Authorization:             apiserveroptions.NewDelegatingAuthorizationOptions(),
 		Metrics:                   metrics.NewOptions(),
 		Logs:                      logs.NewOptions(),
 		ControllerShutdownTimeout: 10 * time.Second,

@@ -26,8 +26,7 @@ var known = Controllers{
 
 func parse(t *testing.T, args ...string) (*KubeControllerManagerOptions, *pflag.FlagSet, error) {
 	t.Helper()
-	o, err := NewKubeControllerManagerOptions()
-	require.NoError(t, err)
+	o := defaults(t)
 	fs := pflag.NewFlagSet("kcm", pflag.ContinueOnError)
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	for _, group := range o.Flags(known).FlagSets {
@@ -153,10 +152,4 @@ func TestConfigReplacesAliases(t *testing.T) {
 	assert.Nil(t, c.SecureServing)
 	assert.EqualValues(t, 7, c.Kubeconfig.QPS)
 	assert.Equal(t, 10*time.Second, c.ControllerShutdownTimeout)
-}
-
-func TestAKubeconfigIsNeededOutsideOfAPod(t *testing.T) {
-	t.Parallel()
-	_, err := mustParse(t).Config(known)
-	assert.ErrorContains(t, err, "--kubeconfig is needed outside of a pod")
 }

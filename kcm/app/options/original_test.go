@@ -10,8 +10,7 @@ import (
 
 func TestEveryFlagIsThatOfTheOriginal(t *testing.T) {
 	t.Parallel()
-	o, err := NewKubeControllerManagerOptions()
-	require.NoError(t, err)
+	o := defaults(t)
 	groups := o.Flags(known)
 	assert.Len(t, groups.FlagSets, len(groups.Order), "a group that is not in the order is not parsed")
 

@@ -11,44 +11,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestARoundChangesTheSizesThatTheStrategyAllows(t *testing.T) {
+func TestARoundOfARollingUpdate(t *testing.T) {
 	t.Parallel()
-	d := rolling(10, "3", "2")
 	for _, tt := range []struct {
-		name        string
-		replicaSets []*appsv1.ReplicaSet
-		want        map[string]int32
+		behaviour string
+		seen      observed
+		want      string
 	}{
-		{"the new one grows by the surge", rss(replicaSet(d, 1, 10), having(replicaSet(d, 2, 0), 0)),
-			map[string]int32{"v2": 3}},
-		{"then the old one shrinks to the minimum", rss(replicaSet(d, 1, 10), having(replicaSet(d, 2, 3), 0)),
-			map[string]int32{"v1": 8}},
-		{"the new one grows into the room", rss(replicaSet(d, 1, 8), having(replicaSet(d, 2, 3), 0)),
-			map[string]int32{"v2": 5}},
-		{"and nothing moves while new pods are not available", rss(replicaSet(d, 1, 8), having(replicaSet(d, 2, 5), 0)),
-			map[string]int32{}},
-		{"the old one shrinks as new pods become available", rss(replicaSet(d, 1, 8), having(replicaSet(d, 2, 5), 2)),
-			map[string]int32{"v1": 6}},
-		{"pods that are about to go are not counted on", rss(replicaSet(d, 0, 5), having(replicaSet(d, 1, 3), 5), having(replicaSet(d, 2, 5), 2)),
-			map[string]int32{"v0": 3}},
-		{"old pods that are not available go first", rss(having(replicaSet(d, 1, 5), 1), replicaSet(d, 3, 7), having(replicaSet(d, 2, 1), 0)),
-			map[string]int32{"v1": 1}},
-		{"an old pod that fails is kept while the new ones are stuck", rss(having(replicaSet(d, 1, 8), 7), having(replicaSet(d, 2, 5), 0)),
-			map[string]int32{}},
-		{"the oldest goes first", rss(replicaSet(d, 0, 2), replicaSet(d, 1, 8), having(replicaSet(d, 2, 3), 1)),
-			map[string]int32{"v0": 0, "v1": 7}},
-		{"a roll-over starts with the old ones when there is no room", rss(replicaSet(d, 0, 8), having(replicaSet(d, 1, 5), 0), having(replicaSet(d, 2, 0), 0)),
-			map[string]int32{"v1": 0}},
-		{"a new one that is too large shrinks", rss(replicaSet(d, 1, 1), replicaSet(d, 2, 12)),
-			map[string]int32{"v2": 10}},
-		{"nothing is left to do", rss(replicaSet(d, 1, 0), replicaSet(d, 2, 10)),
-			map[string]int32{}},
+		{"the new ReplicaSet is created with the surge", rollout(10, "3", "2", set{1, 10, 10}), "create v2 with size 3"},
+		{"the new one grows before the old one shrinks", rollout(10, "3", "2", set{1, 10, 10}, set{2, 0, 0}), "v2 from 0 to 3"},
+		{"the old one shrinks when there is no room", rollout(10, "3", "2", set{1, 10, 10}, set{2, 3, 0}), "v1 from 10 to 8"},
+		{"nothing moves while new pods are not available", rollout(10, "3", "2", set{1, 8, 8}, set{2, 5, 0}), "no change"},
+		{"a new one that is too large shrinks", rollout(10, "3", "2", set{1, 1, 1}, set{2, 12, 12}), "v2 from 12 to 10"},
+		{"at the end nothing is left to do", rollout(10, "3", "2", set{1, 0, 0}, set{2, 10, 10}), "no change"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tt.behaviour, func(t *testing.T) {
 			t.Parallel()
-			p := decide(see(d.DeepCopy(), tt.replicaSets...))
-			assert.Nil(t, p.create)
-			assert.Equal(t, tt.want, sizes(p))
+			assert.Equal(t, tt.want, decide(tt.seen).tells(), situation(tt.seen))
 		})
 	}
 }
@@ -263,9 +242,7 @@ func TestAPausedDeploymentScalesAndTidiesButDoesNotRollOut(t *testing.T) {
 	d.Status.Conditions[0].Reason = reasonPaused
 
 	p := decide(see(d, replicaSet(d, 0, 0), replicaSet(d, 1, 3)))
-	assert.Nil(t, p.create)
-	assert.Equal(t, map[string]int32{"v1": 4}, sizes(p))
-	assert.Equal(t, []string{"web-v0"}, names(p.remove))
+	assert.Equal(t, "v1 from 3 to 4; delete v0", p.tells())
 
 	d.Annotations = map[string]string{appsv1.DeprecatedRollbackTo: "0"}
 	assert.Empty(t, decide(see(d, replicaSet(d, 0, 0), replicaSet(d, 1, 3))).remove, "a rollback may need it")
@@ -277,57 +254,6 @@ func names(replicaSets []*appsv1.ReplicaSet) []string {
 		result = append(result, rs.Name)
 	}
 	return result
-}
-
-func TestRecreateHasNoPodsOfTwoVersions(t *testing.T) {
-	t.Parallel()
-	pod := func(phase corev1.PodPhase, deleted bool) *corev1.Pod {
-		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
-		if deleted {
-			pod.DeletionTimestamp = &metav1.Time{Time: noon}
-		}
-		return pod
-	}
-	d := recreating(3)
-	t.Run("old ones shrink first", func(t *testing.T) {
-		t.Parallel()
-		p := decide(see(d.DeepCopy(), replicaSet(d, 0, 1), replicaSet(d, 1, 3)))
-		assert.Equal(t, map[string]int32{"v0": 0, "v1": 0}, sizes(p))
-		assert.Nil(t, p.create)
-	})
-	t.Run("what a ReplicaSet still counts is waited for", func(t *testing.T) {
-		t.Parallel()
-		old := replicaSet(d, 1, 0)
-		old.Status.Replicas = 1
-		assert.Nil(t, decide(see(d.DeepCopy(), old)).create)
-	})
-	for name, tt := range map[string]struct {
-		pod  *corev1.Pod
-		wait bool
-	}{
-		"a pod that is being deleted is waited for":    {pod(corev1.PodRunning, true), true},
-		"a pod in an unknown phase is waited for":      {pod(corev1.PodUnknown, false), true},
-		"a pod that has not started is waited for":     {pod(corev1.PodPending, false), true},
-		"a pod that has ended is not":                  {pod(corev1.PodSucceeded, true), false},
-		"a pod that has failed is not, deleted or not": {pod(corev1.PodFailed, false), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seen := see(d.DeepCopy(), replicaSet(d, 1, 0))
-			seen.oldPods = []*corev1.Pod{tt.pod}
-			p := decide(seen)
-			assert.Equal(t, tt.wait, p.create == nil)
-			if !tt.wait {
-				assert.EqualValues(t, 3, size(p.create))
-			}
-		})
-	}
-	t.Run("the new one then grows at once", func(t *testing.T) {
-		t.Parallel()
-		newRS := having(replicaSet(d, 2, 0), 0)
-		delete(newRS.Annotations, desiredReplicasAnnotation)
-		assert.Equal(t, map[string]int32{"v2": 3}, sizes(decide(see(d.DeepCopy(), replicaSet(d, 1, 0), newRS))))
-	})
 }
 
 func TestOnlyFinishedReplicaSetsAboveTheLimitExpire(t *testing.T) {

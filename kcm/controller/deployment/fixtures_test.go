@@ -1,8 +1,11 @@
 package deployment
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -96,13 +100,98 @@ func see(d *appsv1.Deployment, replicaSets ...*appsv1.ReplicaSet) observed {
 	return seen
 }
 
-// sizes tells which sizes a plan sets, by version.
-func sizes(p plan) map[string]int32 {
-	result := map[string]int32{}
-	for _, change := range p.change {
-		result[versionOf(change.to)] = size(change.to)
+// told tells of changes: "v1 from 10 to 8; v2 from 0 to 3". In which order they
+// come does not matter.
+func told(changes []change) string {
+	var texts []string
+	for _, c := range changes {
+		if size(c.from) == size(c.to) {
+			texts = append(texts, fmt.Sprintf("%s stays at %d, noted anew", versionOf(c.from), size(c.from)))
+		} else {
+			texts = append(texts, fmt.Sprintf("%s from %d to %d", versionOf(c.from), size(c.from), size(c.to)))
+		}
 	}
-	return result
+	slices.Sort(texts)
+	return cmp.Or(strings.Join(texts, "; "), "no change")
+}
+
+// tells tells of a whole plan but for its status.
+func (p plan) tells() string {
+	var texts []string
+	if p.create != nil {
+		texts = append(texts, fmt.Sprintf("create %s with size %d", versionOf(p.create), size(p.create)))
+	}
+	if len(p.change) > 0 {
+		texts = append(texts, told(p.change))
+	}
+	for _, rs := range p.remove {
+		texts = append(texts, "delete "+versionOf(rs))
+	}
+	if p.spec != nil {
+		texts = append(texts, "roll back to "+p.spec.Spec.Template.Spec.Containers[0].Image[len("web:"):])
+	}
+	return cmp.Or(strings.Join(texts, "; "), "no change")
+}
+
+// situation tells what is seen: "4 replicas of v2, up to 5 pods, at least 3
+// available; old v1: size 4, 4 available; new v2: size 1, 0 available".
+func situation(seen observed) string {
+	d := seen.deployment
+	least, most := promised(d)
+	text := fmt.Sprintf("%d replicas of v2, up to %d pods, at least %d available", *d.Spec.Replicas, most, least)
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		text = fmt.Sprintf("%d replicas of v2, Recreate", *d.Spec.Replicas)
+	}
+	for _, rs := range seen.all() {
+		which := "old"
+		if rs == seen.newRS {
+			which = "new"
+		}
+		text += fmt.Sprintf("; %s %s: size %d, %d available", which, versionOf(rs), size(rs), rs.Status.AvailableReplicas)
+		if rs.Status.Replicas != size(rs) {
+			text += fmt.Sprintf(", status of %d pods", rs.Status.Replicas)
+		}
+	}
+	for _, pod := range seen.oldPods {
+		text += fmt.Sprintf("; an old pod %s", pod.Status.Phase)
+		if pod.DeletionTimestamp != nil {
+			text += ", being deleted"
+		}
+	}
+	return text
+}
+
+// promised returns how many pods the API documentation promises to be available
+// at least and to be asked for at most, reckoned once more: a percentage of
+// surge is rounded up, one of unavailable pods down, and one pod may be
+// unavailable if both come to nothing.
+func promised(d *appsv1.Deployment) (least, most int32) {
+	wanted := *d.Spec.Replicas
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return wanted, wanted
+	}
+	of := func(bound *intstr.IntOrString, roundUp float64) int32 {
+		percent, isPercent := strings.CutSuffix(bound.StrVal, "%")
+		if !isPercent {
+			return bound.IntVal
+		}
+		n, err := strconv.Atoi(percent)
+		if err != nil {
+			panic(err)
+		}
+		return int32((float64(n)*float64(wanted) + roundUp) / 100)
+	}
+	surge := of(d.Spec.Strategy.RollingUpdate.MaxSurge, 99)
+	unavailable := of(d.Spec.Strategy.RollingUpdate.MaxUnavailable, 0)
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return max(0, wanted-unavailable), wanted + surge
+}
+
+// drawBound returns a maxSurge or maxUnavailable.
+func drawBound(t *rapid.T, label string) string {
+	return rapid.SampledFrom([]string{"0", "1", "2", "5", "10%", "25%", "60%", "100%"}).Draw(t, label)
 }
 
 func versionOf(rs *appsv1.ReplicaSet) string {

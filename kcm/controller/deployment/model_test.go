@@ -47,6 +47,7 @@ type model struct {
 
 	answers answers
 	writes  int // of the present sync
+	behind  int // how many changes of ReplicaSets its cache did not show
 	named   int // pods and ReplicaSets that were ever created
 
 	trace []string
@@ -134,6 +135,7 @@ func shutDown(c *Controller) {
 // sync is one round of the loop. It may come at any moment.
 func (m *model) sync(t *rapid.T, answers answers) error {
 	m.answers, m.writes = answers, 0
+	m.behind, _ = m.replicaSetCache.Behind()
 	err := m.loop.sync(t.Context(), cache.NewObjectName("ns", "web"))
 	did := fmt.Sprintf("%d writes, %s", m.writes, answers)
 	if m.writes == 0 {
@@ -215,11 +217,15 @@ func (m *model) updateReplicaSet(rs *appsv1.ReplicaSet) (*appsv1.ReplicaSet, err
 
 // checkWrite wants no ReplicaSet to grow beyond what the deployment that the
 // loop was shown allows them together, whatever their sizes were before, and
-// no two of them to have one template.
+// no two of them to have one template. Nobody else takes names here, so there
+// are no collisions.
 func (m *model) checkWrite(before int32) {
 	_, most := promised(m.deploymentCache.Cached()[0])
 	if now := m.size(); now > before && now > most {
 		m.wrong, m.how = "more pods are asked for than may be", fmt.Sprintf("%d, and before that %d; at most %d may be", now, before, most)
+	}
+	if collisions := m.deployment().Status.CollisionCount; collisions != nil {
+		m.wrong, m.how = "a collision is counted where there was none", fmt.Sprintf("%d", *collisions)
 	}
 	all := m.replicaSets.List()
 	for i, rs := range all {
@@ -256,11 +262,11 @@ func (m *model) checkOneVersion(t *rapid.T) {
 	}
 }
 
-// settle lets everything happen until nothing does any more. In the worst case
+// comeToRest lets everything happen until nothing does any more. In the worst case
 // each round of the loop moves one pod of the rollout, twice: it makes room for
 // it and it fills the room. A few rounds more go to what else there is to
 // write.
-func (m *model) settle(t *rapid.T) {
+func (m *model) comeToRest(t *rapid.T) {
 	m.catchUp()
 	bound := 2*int(m.size()+*m.deployment().Spec.Replicas) + 2*len(m.replicaSets.List()) + 8
 	for rounds, moved := 0, true; moved; rounds++ {
@@ -301,8 +307,6 @@ func (m *model) checkDone(t *rapid.T) {
 		m.fail(t, "the loop rests before it is done", "pods")
 	case !complete(d, d.Status) || condition == nil || condition.Reason != reasonRolledOut:
 		m.fail(t, "the status does not say that it is done", "%+v", d.Status)
-	case d.Status.CollisionCount != nil:
-		m.fail(t, "a collision is counted where there was none", "%d", *d.Status.CollisionCount)
 	case d.Annotations[revisionAnnotation] != newRS.Annotations[revisionAnnotation]:
 		m.fail(t, "the deployment has another revision than its ReplicaSet", "%s, %s", d.Annotations[revisionAnnotation], newRS.Annotations[revisionAnnotation])
 	}
@@ -467,9 +471,10 @@ func wants(d *appsv1.Deployment) string {
 	return text
 }
 
-// fail says which promise was broken, how, and what led to it. The promise
-// alone is the failure, because rapid makes a case smaller only as long as it
-// fails for the same reason, which it tells by the text.
+// fail says which promise was broken, how, and what led to it: in a sentence and
+// then step by step. The promise alone is the failure, because rapid makes a
+// case smaller only as long as it fails for the same reason, which it tells by
+// the text.
 func (m *model) fail(t *rapid.T, promise, how string, args ...any) {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -479,7 +484,11 @@ func (m *model) fail(t *rapid.T, promise, how string, args ...any) {
 	table.Flush()
 	d := m.deployment()
 	least, most := promised(d)
-	t.Logf("%s: %s\n\n%s, %d to %d pods\n%s\nversion=size(pods: a available, n not available, t terminating), in the cache (available/all that the status tells of)",
-		promise, fmt.Sprintf(how, args...), d.Spec.Strategy.Type, least, most, text.String())
+	late := ""
+	if m.behind > 0 {
+		late = fmt.Sprintf(", after a sync in which the loop's cache was %d changes behind", m.behind)
+	}
+	t.Logf("%s: %s%s\n\n%s, %d to %d pods\n%s\nversion=size(pods: a available, n not available, t terminating), in the cache (available/all that the status tells of)",
+		promise, fmt.Sprintf(how, args...), late, d.Spec.Strategy.Type, least, most, text.String())
 	t.Fatal(promise)
 }

@@ -41,10 +41,6 @@ func (p plan) carriedOut(seen observed) []*appsv1.ReplicaSet {
 	return all
 }
 
-// sure is how many available pods a ReplicaSet has that it is not about to
-// delete.
-func sure(rs *appsv1.ReplicaSet) int32 { return min(*rs.Spec.Replicas, rs.Status.AvailableReplicas) }
-
 // logPlan shows what was seen and what was planned.
 func logPlan(t *rapid.T, seen observed, p plan) {
 	d := seen.deployment
@@ -65,53 +61,62 @@ func logPlan(t *rapid.T, seen observed, p plan) {
 // up to the upper bound. One of a rollout also keeps at least the promised
 // number of available pods, or as many as there are. (Scaling keeps
 // proportions, and looks at nobody's availability.)
-func TestAPlanOfARollingUpdateStaysWithinItsBounds(t *testing.T) {
+func TestAPlanOfARollingUpdate(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		d := rolling(rapid.Int32Range(0, 10).Draw(t, "replicas"), drawBound(t, "maxSurge"), drawBound(t, "maxUnavailable"))
-		seen := drawSeen(t, d)
-		p := decide(seen)
-		before, after := seen.all(), p.carriedOut(seen)
-		logPlan(t, seen, p)
+	t.Run("in whatever state things are a plan stays within the bounds", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			d := rolling(rapid.Int32Range(0, 10).Draw(t, "replicas"), drawBound(t, "maxSurge"), drawBound(t, "maxUnavailable"))
+			seen := drawSeen(t, d)
+			p := decide(seen)
+			before, after := seen.all(), p.carriedOut(seen)
+			logPlan(t, seen, p)
 
-		least, most := promised(d)
-		if now := sum(after, size); now > sum(before, size) && now > most {
-			t.Fatal("the plan goes above maxSurge")
-		}
-		rollout := !d.Spec.Paused && !wasScaled(seen)
-		if now := sum(after, sure); rollout && now < sum(before, sure) && now < least {
-			t.Fatal("the plan goes below maxUnavailable")
-		}
-		if d.Spec.Paused && p.create != nil {
-			t.Fatal("the plan rolls out what is paused")
-		}
-		for _, rs := range after {
-			if size(rs) < 0 {
-				t.Fatal("a size is negative")
+			least, most := promised(d)
+			if now := sum(after, size); now > sum(before, size) && now > most {
+				t.Fatal("the plan goes above maxSurge")
 			}
-		}
+			rollout := !d.Spec.Paused && !wasScaled(seen)
+			if now := sum(after, sure); rollout && now < sum(before, sure) && now < least {
+				t.Fatal("the plan goes below maxUnavailable")
+			}
+			if d.Spec.Paused && p.create != nil {
+				t.Fatal("the plan rolls out what is paused")
+			}
+			for _, rs := range after {
+				if size(rs) < 0 {
+					t.Fatal("a size is negative")
+				}
+			}
+		})
 	})
 }
 
 // Whatever is left of other versions, running or ending, keeps Recreate from
 // starting the new one.
-func TestAPlanOfRecreateStartsNothingBesideOtherVersions(t *testing.T) {
+func TestAPlanOfRecreate(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		d := recreating(rapid.Int32Range(0, 4).Draw(t, "replicas"))
-		seen := drawSeen(t, d)
-		if rapid.Bool().Draw(t, "an old pod still ends") {
-			seen.oldPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon}}}}
-		}
-		p := decide(seen)
-		logPlan(t, seen, p)
-		oldOnes := sum(seen.oldRSs, func(rs *appsv1.ReplicaSet) int32 { return size(rs) + rs.Status.Replicas }) + int32(len(seen.oldPods))
-		starts := p.create != nil
-		for _, change := range p.change {
-			starts = starts || change.from == seen.newRS && size(change.from) == 0
-		}
-		if starts && oldOnes > 0 {
-			t.Fatal("the plan starts pods of a second version")
-		}
+	t.Run("in whatever state things are no plan starts a second version", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			d := recreating(rapid.Int32Range(0, 4).Draw(t, "replicas"))
+			seen := drawSeen(t, d)
+			if rapid.Bool().Draw(t, "an old pod still ends") {
+				seen = besides(seen, corev1.PodRunning, true)
+			}
+			if rapid.Bool().Draw(t, "a rollback is asked for") {
+				metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedRollbackTo, "0")
+			}
+			p := decide(seen)
+			logPlan(t, seen, p)
+			oldOnes := sum(seen.oldRSs, func(rs *appsv1.ReplicaSet) int32 { return size(rs) + rs.Status.Replicas }) + int32(len(seen.oldPods))
+			starts := p.create != nil && size(p.create) > 0
+			for _, change := range p.change {
+				starts = starts || change.from == seen.newRS && size(change.from) == 0
+			}
+			if starts && oldOnes > 0 {
+				t.Fatal("the plan starts pods of a second version")
+			}
+		})
 	})
 }

@@ -2,49 +2,16 @@ package deployment
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 )
-
-// drawBound returns a maxSurge or maxUnavailable.
-func drawBound(t *rapid.T, label string) string {
-	return rapid.SampledFrom([]string{"0", "1", "2", "5", "10%", "25%", "60%", "100%"}).Draw(t, label)
-}
 
 func drawRolling(t *rapid.T) *appsv1.Deployment {
 	d := rolling(rapid.Int32Range(1, 12).Draw(t, "replicas"), drawBound(t, "maxSurge"), drawBound(t, "maxUnavailable"))
 	d.Spec.RevisionHistoryLimit = new(rapid.Int32Range(0, 2).Draw(t, "history"))
 	return d
-}
-
-// promised returns how many pods the API documentation promises to be available
-// at least and to be asked for at most, reckoned once more: a percentage of
-// surge is rounded up, one of unavailable pods down, and one pod may be
-// unavailable if both come to nothing.
-func promised(d *appsv1.Deployment) (least, most int32) {
-	wanted := *d.Spec.Replicas
-	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
-		return wanted, wanted
-	}
-	of := func(bound *intstr.IntOrString, roundUp float64) int32 {
-		percent, isPercent := strings.CutSuffix(bound.StrVal, "%")
-		if !isPercent {
-			return bound.IntVal
-		}
-		n := stored(strconv.Atoi(percent))
-		return int32((float64(n)*float64(wanted) + roundUp) / 100)
-	}
-	surge := of(d.Spec.Strategy.RollingUpdate.MaxSurge, 99)
-	unavailable := of(d.Spec.Strategy.RollingUpdate.MaxUnavailable, 0)
-	if surge == 0 && unavailable == 0 {
-		unavailable = 1
-	}
-	return max(0, wanted-unavailable), wanted + surge
 }
 
 // anything is what may happen to a deployment that no user touches.
@@ -126,69 +93,78 @@ func (m *model) report() {
 // the small size still tells of pods that are gone, and nothing in the API shows
 // that. So the next template here comes, and is seen, after that loop has
 // reported.
-func TestARollingUpdateStaysWithinItsBoundsAndEnds(t *testing.T) {
+func TestARollingUpdateOnLateCaches(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t, drawRolling(t))
-		m.settle(t)
-		actions := anything(m)
-		actions["the user rolls out"] = func(t *rapid.T) {
-			m.report()
-			m.rollOut(rapid.SampledFrom([]string{"v1", "v2", "v3", broken}).Draw(t, "version"))
-			m.showDeployment()
-		}
-		actions[""] = m.checkAvailable
-		t.Repeat(actions)
-		m.rollOut("v9")
-		m.settle(t)
+	t.Run("a rolling update stays within its bounds and ends", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			m := newModel(t, drawRolling(t))
+			m.comeToRest(t)
+			actions := anything(m)
+			actions["the user rolls out"] = func(t *rapid.T) {
+				m.report()
+				m.rollOut(rapid.SampledFrom([]string{"v1", "v2", "v3", broken}).Draw(t, "version"))
+				m.showDeployment()
+			}
+			actions[""] = m.checkAvailable
+			t.Repeat(actions)
+			m.rollOut("v9")
+			m.comeToRest(t)
+		})
 	})
 }
 
 // The same without the promise about available pods, which scaling does not
 // keep, for users who scale, pause, resume and roll out at any moment, and for
 // others who resize ReplicaSets behind their back.
-func TestADeploymentArrivesWhateverIsDoneToIt(t *testing.T) {
+func TestADeploymentOnLateCaches(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t, drawRolling(t))
-		actions := anything(m)
-		actions["the user rolls out"] = func(t *rapid.T) {
-			m.rollOut(rapid.SampledFrom([]string{"v1", "v2", "v3", broken}).Draw(t, "version"))
-		}
-		actions["the user scales"] = func(t *rapid.T) { m.scale(rapid.Int32Range(0, 12).Draw(t, "to")) }
-		actions["the user pauses"] = func(t *rapid.T) { m.pause(rapid.Bool().Draw(t, "paused")) }
-		actions["somebody resizes"] = func(t *rapid.T) {
-			if all := m.replicaSets.List(); len(all) > 0 {
-				m.resize(all[rapid.IntRange(0, len(all)-1).Draw(t, "of")], rapid.Int32Range(0, 6).Draw(t, "to"))
+	t.Run("a deployment arrives whatever is done to it", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			m := newModel(t, drawRolling(t))
+			actions := anything(m)
+			actions["the user rolls out"] = func(t *rapid.T) {
+				m.rollOut(rapid.SampledFrom([]string{"v1", "v2", "v3", broken}).Draw(t, "version"))
 			}
-		}
-		t.Repeat(actions)
-		m.pause(false)
-		m.rollOut("v9")
-		m.settle(t)
+			actions["the user scales"] = func(t *rapid.T) { m.scale(rapid.Int32Range(0, 12).Draw(t, "to")) }
+			actions["the user pauses"] = func(t *rapid.T) { m.pause(rapid.Bool().Draw(t, "paused")) }
+			actions["somebody resizes"] = func(t *rapid.T) {
+				if all := m.replicaSets.List(); len(all) > 0 {
+					m.resize(all[rapid.IntRange(0, len(all)-1).Draw(t, "of")], rapid.Int32Range(0, 6).Draw(t, "to"))
+				}
+			}
+			t.Repeat(actions)
+			m.pause(false)
+			m.rollOut("v9")
+			m.comeToRest(t)
+		})
 	})
 }
 
 // Recreate keeps its promise as well when it is paused, scaled or given another
 // template in the middle.
-func TestRecreateNeverHasPodsOfTwoVersionsAndEnds(t *testing.T) {
+func TestRecreateOnLateCaches(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t, recreating(rapid.Int32Range(1, 4).Draw(t, "replicas")))
-		for _, version := range []string{"v1", "v2"} {
-			m.rollOut(version)
-			m.settle(t)
-		}
-		actions := anything(m)
-		actions["the user rolls out"] = func(t *rapid.T) {
-			m.rollOut(rapid.SampledFrom([]string{"v1", "v2", broken}).Draw(t, "version"))
-		}
-		actions["the user scales"] = func(t *rapid.T) { m.scale(rapid.Int32Range(0, 4).Draw(t, "to")) }
-		actions["the user pauses"] = func(t *rapid.T) { m.pause(rapid.Bool().Draw(t, "paused")) }
-		actions[""] = m.checkOneVersion
-		t.Repeat(actions)
-		m.pause(false)
-		m.rollOut("v9")
-		m.settle(t)
+	t.Run("Recreate never has pods of two versions and ends", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			m := newModel(t, recreating(rapid.Int32Range(1, 4).Draw(t, "replicas")))
+			for _, version := range []string{"v1", "v2"} {
+				m.rollOut(version)
+				m.comeToRest(t)
+			}
+			actions := anything(m)
+			actions["the user rolls out"] = func(t *rapid.T) {
+				m.rollOut(rapid.SampledFrom([]string{"v1", "v2", broken}).Draw(t, "version"))
+			}
+			actions["the user scales"] = func(t *rapid.T) { m.scale(rapid.Int32Range(0, 4).Draw(t, "to")) }
+			actions["the user pauses"] = func(t *rapid.T) { m.pause(rapid.Bool().Draw(t, "paused")) }
+			actions[""] = m.checkOneVersion
+			t.Repeat(actions)
+			m.pause(false)
+			m.rollOut("v9")
+			m.comeToRest(t)
+		})
 	})
 }

@@ -24,7 +24,7 @@ func recreate(seen observed) plan {
 	case seen.newRS == nil:
 		return plan{create: newReplicaSet(seen)}
 	default:
-		return settle(seen, resize(seen.deployment, seen.newRS, sizeOfNew(seen)))
+		return finish(seen, resize(seen.deployment, seen.newRS, sizeOfNew(seen)))
 	}
 }
 

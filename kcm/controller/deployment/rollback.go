@@ -36,7 +36,9 @@ func wantsRollback(d *appsv1.Deployment) bool {
 func rollback(seen observed) plan {
 	d := seen.deployment
 	if seen.newRS == nil {
-		return plan{create: newReplicaSet(seen)} // what is left has a revision too
+		// What is left gets a revision, too. It needs no pods, and with Recreate
+		// those of another version may still run. (The original gives it pods.)
+		return plan{create: resized(d, newReplicaSet(seen), 0)}
 	}
 	to, _ := rollbackTo(d)
 	if to == 0 {

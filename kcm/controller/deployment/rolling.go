@@ -1,8 +1,6 @@
 package deployment
 
 import (
-	"slices"
-
 	appsv1 "k8s.io/api/apps/v1"
 )
 
@@ -20,59 +18,51 @@ func rollingUpdate(seen observed) plan {
 	if len(changes) > 0 {
 		return plan{change: changes}.withRolloutStatus(seen)
 	}
-	return settle(seen, nil)
+	return finish(seen, nil)
 }
 
-// sizeOfNew is how large the new ReplicaSet may be now. What all ReplicaSets
-// are to have counts, not what they have: pods that are still to be deleted
-// may exist above it, and pods that are still to be created below it.
+// sizeOfNew is how large the new ReplicaSet may be now: as large as wanted, but
+// not so large that all together are above the upper bound. What ReplicaSets are
+// to have counts, not what they have: pods that are still to be deleted may
+// exist above it, and pods that are still to be created below it.
 func sizeOfNew(seen observed) int32 {
 	d := seen.deployment
-	wanted := *d.Spec.Replicas
-	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
-		return wanted
-	}
 	var now int32
 	if seen.newRS != nil {
 		now = size(seen.newRS)
 	}
 	room := max(0, maxTotal(d)-sum(seen.all(), size))
-	return min(now+room, wanted)
+	return min(now+room, *d.Spec.Replicas)
 }
 
-// shrinkOld makes old ReplicaSets smaller, from the oldest on, out of two
-// budgets. The first is for pods that are not available, whose going costs
-// nothing and must not wait: they may never become available
+// shrinkOld returns the changes that make old ReplicaSets smaller, from the
+// oldest on, out of two budgets. The first is for pods that are not available,
+// whose going costs nothing and must not wait: they may never become available
 // (https://github.com/kubernetes/kubernetes/issues/16737). The second is for
-// available ones: as many as there are above the minimum. (The original spends
-// one after the other. A ReplicaSet that gives pods out of both is written
-// twice there, with an event for each.)
+// available ones: as many as there are above the minimum. There has to be a new
+// ReplicaSet. (The original spends one after the other. A ReplicaSet that gives
+// pods out of both is written twice there, with an event for each.)
 func shrinkOld(seen observed) []change {
-	old := active(seen.oldRSs)
-	both := append(slices.Clone(old), seen.newRS)
-	least := minAvailable(seen.deployment)
+	all, least := seen.all(), minAvailable(seen.deployment)
 	// New pods that are not available yet cannot stand in for old ones: they
 	// may turn out never to be.
 	pending := size(seen.newRS) - available(seen.newRS)
-	dispensable := max(0, sum(both, size)-pending-least)
-	if dispensable == 0 {
-		return nil
-	}
-	spare := max(0, sum(both, available)-least)
+	dispensable := max(0, sum(all, size)-pending-least)
+	spare := max(0, sum(all, available)-least)
 
 	var changes []change
-	for _, rs := range old {
+	for _, rs := range seen.oldRSs {
 		unavailable := min(dispensable, size(rs)-available(rs))
 		dispensable -= unavailable
-		surplus := min(spare, size(rs)-unavailable)
+		surplus := min(spare, available(rs))
 		spare -= surplus
 		changes = append(changes, resize(seen.deployment, rs, size(rs)-unavailable-surplus)...)
 	}
 	return changes
 }
 
-// settle is what is left to do when no size has to change for the rollout.
-func settle(seen observed, changes []change) plan {
+// finish is what is left to do when no size has to change for the rollout.
+func finish(seen observed, changes []change) plan {
 	p := plan{change: changes}
 	if complete(seen.deployment, seen.deployment.Status) {
 		p.remove = expired(seen)

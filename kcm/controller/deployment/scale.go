@@ -27,7 +27,7 @@ func scale(seen observed) []change {
 	withPods := active(seen.all())
 	switch {
 	case len(withPods) == 1:
-		return settleSize(d, withPods[0], *d.Spec.Replicas)
+		return scaleTo(d, withPods[0], *d.Spec.Replicas)
 	case len(withPods) == 0:
 		return scaleLatest(seen)
 	case saturated(d, seen.newRS):
@@ -42,16 +42,16 @@ func scale(seen observed) []change {
 	}
 	var changes []change
 	for _, rs := range withPods {
-		changes = append(changes, settleSize(d, rs, size(rs))...)
+		changes = append(changes, scaleTo(d, rs, size(rs))...)
 	}
 	return changes
 }
 
-// settleSize gives a ReplicaSet a size and notes the deployment's size on it,
+// scaleTo gives a ReplicaSet a size and notes the deployment's size on it,
 // also where its own happens to be right already. Without the note the
 // deployment would be taken for just scaled for ever, and no rollout would ever
 // go on. The original does not write it, and gets stuck.
-func settleSize(d *appsv1.Deployment, rs *appsv1.ReplicaSet, to int32) []change {
+func scaleTo(d *appsv1.Deployment, rs *appsv1.ReplicaSet, to int32) []change {
 	desired, ok := sizeAnnotation(rs, desiredReplicasAnnotation)
 	if size(rs) == to && (!ok || desired == *d.Spec.Replicas) {
 		return nil
@@ -144,14 +144,10 @@ func bySize(missing int32) func(a, b *appsv1.ReplicaSet) int {
 // all but the largest, also below the minimum of available pods.)
 func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, left int32) int32 {
 	grow := growth(d, rs)
-	switch {
-	case left > 0:
+	if left > 0 {
 		return min(max(grow, 0), left)
-	case left < 0:
-		return max(min(grow, 0), left)
-	default:
-		return 0
 	}
+	return max(min(grow, 0), left)
 }
 
 // growth is by how much a ReplicaSet's size would change if it grew as the

@@ -1,8 +1,10 @@
 package deployment
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,71 +24,161 @@ func scaledFrom(before, after int32, surge string, sizes ...int32) (*appsv1.Depl
 	return d, replicaSets
 }
 
-func TestScalingInTheMiddleOfARolloutKeepsProportions(t *testing.T) {
+// notes tells of the sizes and of what is noted on the ReplicaSets: "v1: size
+// 8 of 13".
+func notes(replicaSets []*appsv1.ReplicaSet) string {
+	var texts []string
+	for _, rs := range replicaSets {
+		texts = append(texts, fmt.Sprintf("%s: size %d of %s", versionOf(rs), size(rs), cmp.Or(rs.Annotations[maxReplicasAnnotation], "nothing noted")))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func TestShare(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
+		behaviour     string
 		before, after int32
 		surge         string
-		sizes         []int32
-		want          map[string]int32
+		size          int32
+		prepare       func(d *appsv1.Deployment, rs *appsv1.ReplicaSet)
+		left          int32
+		want          int32
 	}{
-		{10, 15, "3", []int32{8, 5}, map[string]int32{"v1": 11, "v2": 7}},
-		{10, 20, "0", []int32{5, 5}, map[string]int32{"v1": 10, "v2": 10}},
-		{10, 5, "0", []int32{5, 5}, map[string]int32{"v1": 2, "v2": 3}},                 // -2.5 rounds to 3, the older gives first
-		{10, 11, "0", []int32{5, 5}, map[string]int32{"v2": 6}},                         // the younger gets first, the other is noted
-		{10, 0, "3", []int32{8, 5}, map[string]int32{"v1": 0, "v2": 0}},                 // all of it
-		{10, 12, "0", []int32{4, 4, 2}, map[string]int32{"v1": 5, "v2": 5}},             // 4.8, 4.8, 2.4
-		{10, 9, "100%", []int32{6, 10}, map[string]int32{"v1": 6, "v2": 12}},            // 16 of 20, and 18 may be
-		{100, 50, "0", []int32{98, 1, 1}, map[string]int32{"v1": 48, "v2": 1, "v3": 1}}, // 49, 0.5, 0.5,
+		{behaviour: "a ReplicaSet stays the same fraction of the whole when it grows", before: 10, after: 20, surge: "0", size: 6, left: 10, want: 6},
+		{behaviour: "a ReplicaSet stays the same fraction of the whole when it shrinks", before: 10, after: 5, surge: "0", size: 6, left: -5, want: -3},
+		{behaviour: "the whole is the size with the surge", before: 10, after: 15, surge: "10", size: 8, left: 5, want: 2},
+		{behaviour: "a fraction above a half is rounded up", before: 10, after: 15, surge: "3", size: 5, left: 5, want: 2},
+		{behaviour: "a fraction below a half is rounded down", before: 10, after: 15, surge: "3", size: 8, left: 5, want: 3},
+		{behaviour: "a half makes the ReplicaSet larger", before: 10, after: 5, surge: "0", size: 5, left: -5, want: -2},
+		{behaviour: "with no replicas wanted the surge is not kept either", before: 10, after: 0, surge: "3", size: 8, left: -13, want: -8},
+		{behaviour: "without a note the pods in the status are the whole", before: 10, after: 20, surge: "0", size: 5, left: 10, want: 5,
+			prepare: func(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
+				delete(rs.Annotations, maxReplicasAnnotation)
+				d.Status.Replicas = 10
+			}},
+		{behaviour: "a note that is no number is as good as none", before: 10, after: 20, surge: "0", size: 5, left: 10, want: 5,
+			prepare: func(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
+				rs.Annotations[maxReplicasAnnotation] = "many"
+				d.Status.Replicas = 10
+			}},
+		{behaviour: "a note of zero is as good as none", before: 10, after: 20, surge: "0", size: 5, left: 10, want: 5,
+			prepare: func(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
+				rs.Annotations[maxReplicasAnnotation] = "0"
+				d.Status.Replicas = 10
+			}},
+		{behaviour: "with nothing to go by a ReplicaSet stays", before: 10, after: 20, surge: "0", size: 5, left: 10, want: 0,
+			prepare: func(_ *appsv1.Deployment, rs *appsv1.ReplicaSet) { delete(rs.Annotations, maxReplicasAnnotation) }},
+		{behaviour: "with nothing to go by a ReplicaSet keeps its pods", before: 10, after: 5, surge: "0", size: 5, left: -5, want: 0,
+			prepare: func(_ *appsv1.Deployment, rs *appsv1.ReplicaSet) { delete(rs.Annotations, maxReplicasAnnotation) }},
+		{behaviour: "no more is added than is left", before: 10, after: 20, surge: "0", size: 6, left: 1, want: 1},
+		{behaviour: "no more is taken than is left", before: 10, after: 5, surge: "0", size: 6, left: -1, want: -1},
+		{behaviour: "when nothing is left nothing changes", before: 10, after: 20, surge: "0", size: 6, left: 0, want: 0},
+		{behaviour: "none shrinks where pods are to be added", before: 10, after: 5, surge: "0", size: 6, left: 1, want: 0},
+		{behaviour: "none grows where pods are to be taken", before: 10, after: 20, surge: "0", size: 6, left: -2, want: 0},
 	} {
-		t.Run(fmt.Sprintf("%d to %d, %v", tt.before, tt.after, tt.sizes), func(t *testing.T) {
+		t.Run(tt.behaviour, func(t *testing.T) {
 			t.Parallel()
-			d, replicaSets := scaledFrom(tt.before, tt.after, tt.surge, tt.sizes...)
-			seen := see(d, replicaSets...)
-			assert.True(t, wasScaled(seen))
-			got := map[string]int32{}
-			for _, change := range scale(seen) {
-				assert.Equal(t, fmt.Sprint(tt.after), change.to.Annotations[desiredReplicasAnnotation])
-				if size(change.to) != size(change.from) {
-					got[versionOf(change.to)] = size(change.to)
-				}
+			d, replicaSets := scaledFrom(tt.before, tt.after, tt.surge, tt.size)
+			if tt.prepare != nil {
+				tt.prepare(d, replicaSets[0])
 			}
-			for version, want := range tt.want {
-				if have, changed := got[version]; changed {
-					assert.Equal(t, want, have, version)
-				} else {
-					assert.Equal(t, fmt.Sprint(want), fmt.Sprint(sizeOf(replicaSets, version)), version)
-				}
-			}
+			_, most := promised(d)
+			assert.Equal(t, fmt.Sprintf("v1 %+d", tt.want), fmt.Sprintf("v1 %+d", share(d, replicaSets[0], tt.left)),
+				"%s, the status tells of %d pods; scaled from %d to %d replicas with maxSurge %s, so up to %d pods; %+d left",
+				notes(replicaSets), d.Status.Replicas, tt.before, tt.after, tt.surge, most, tt.left)
 		})
 	}
 }
 
-func sizeOf(replicaSets []*appsv1.ReplicaSet, version string) int32 {
-	for _, rs := range replicaSets {
-		if versionOf(rs) == version {
-			return size(rs)
-		}
+func TestScaleInProportion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		behaviour     string
+		before, after int32
+		surge         string
+		sizes         []int32
+		want          string
+	}{
+		{"both versions grow in proportion", 10, 15, "3", []int32{8, 5}, "v1 from 8 to 11; v2 from 5 to 7"},
+		{"both versions shrink in proportion", 20, 10, "0", []int32{12, 8}, "v1 from 12 to 6; v2 from 8 to 4"},
+		{"of two equal ones the younger is the first to grow", 10, 11, "0", []int32{5, 5}, "v1 stays at 5, noted anew; v2 from 5 to 6"},
+		{"of two equal ones the older is the first to shrink", 10, 5, "0", []int32{5, 5}, "v1 from 5 to 2; v2 from 5 to 3"},
+		{"what rounding leaves over goes to the largest", 10, 11, "0", []int32{3, 4, 3}, "v1 stays at 3, noted anew; v2 from 4 to 5; v3 stays at 3, noted anew"},
+		{"what rounding leaves to be taken is taken from the largest", 100, 50, "0", []int32{1, 98, 1}, "v1 stays at 1, noted anew; v2 from 98 to 48; v3 stays at 1, noted anew"},
+		{"what rounding claims too much the smallest goes without", 10, 13, "0", []int32{2, 2, 6}, "v1 stays at 2, noted anew; v2 from 2 to 3; v3 from 6 to 8"},
+		{"sizes that stay are noted anew", 10, 11, "0", []int32{10, 1}, "v1 stays at 10, noted anew; v2 stays at 1, noted anew"},
+		{"to no replicas all pods go, the surge included", 10, 0, "3", []int32{8, 5}, "v1 from 8 to 0; v2 from 5 to 0"},
+		{"scaled down, there may be room to grow", 10, 9, "100%", []int32{6, 10}, "v1 stays at 6, noted anew; v2 from 10 to 12"},
+	} {
+		t.Run(tt.behaviour, func(t *testing.T) {
+			t.Parallel()
+			d, replicaSets := scaledFrom(tt.before, tt.after, tt.surge, tt.sizes...)
+			_, most := promised(d)
+			assert.Equal(t, tt.want, told(scaleInProportion(d, replicaSets)), "%s; scaled from %d to %d replicas with maxSurge %s, so up to %d pods",
+				notes(replicaSets), tt.before, tt.after, tt.surge, most)
+		})
 	}
-	return -1
+	t.Run("none has fewer than no pods", func(t *testing.T) {
+		t.Parallel()
+		d, replicaSets := scaledFrom(2, 1, "0", 3, 3)
+		for _, rs := range replicaSets {
+			rs.Annotations[maxReplicasAnnotation] = "1" // somebody has resized both
+		}
+		assert.Equal(t, "v1 from 3 to 0; v2 stays at 3, noted anew", told(scaleInProportion(d, replicaSets)), "%s; scaled to 1 replica", notes(replicaSets))
+	})
+	t.Run("what a manager that was killed has left is done by the next one", func(t *testing.T) {
+		t.Parallel()
+		d, replicaSets := scaledFrom(10, 15, "3", 8, 5)
+		for _, c := range scaleInProportion(d, replicaSets) {
+			if versionOf(c.from) == "v1" {
+				replicaSets = apply(replicaSets, []change{c})
+			}
+		}
+		assert.Equal(t, "v2 from 5 to 7", told(scaleInProportion(d, replicaSets)), "%s; scaled from 10 to 15 replicas, and killed after the first write", notes(replicaSets))
+	})
+	t.Run("where all is right nothing changes", func(t *testing.T) {
+		t.Parallel()
+		d, replicaSets := scaledFrom(10, 10, "0", 6, 4)
+		assert.Equal(t, "no change", told(scaleInProportion(d, replicaSets)), "%s; 10 replicas", notes(replicaSets))
+	})
+}
+
+func TestAScaledDeploymentIsNoticed(t *testing.T) {
+	t.Parallel()
+	noticed := func(before, after int32, note string) bool {
+		d, replicaSets := scaledFrom(before, after, "1", 3, 2)
+		if note != "" {
+			for _, rs := range replicaSets {
+				rs.Annotations[desiredReplicasAnnotation] = note
+			}
+		}
+		return wasScaled(see(d, replicaSets...))
+	}
+	assert.True(t, noticed(5, 6, ""))
+	assert.False(t, noticed(5, 5, ""))
+	for _, note := range []string{"-1", "many", "2147483648", "0x5"} {
+		assert.False(t, noticed(5, 6, note), "a note that makes no sense is as if it was not there: %q", note)
+	}
 }
 
 func TestScalingGoesToTheOnlyActiveOrTheLatestReplicaSet(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		sizes []int32
-		want  map[string]int32
+		want  string
 	}{
-		"the only one with pods":          {[]int32{3, 0, 0}, map[string]int32{"v1": 5}},
-		"the new one":                     {[]int32{0, 0, 0}, map[string]int32{"v2": 5}},
-		"the youngest old one":            {[]int32{0}, map[string]int32{"v1": 5}},
-		"nothing to scale":                {nil, map[string]int32{}},
-		"it has the size, which is noted": {[]int32{0, 5}, map[string]int32{"v2": 5}},
+		"the only one with pods":          {[]int32{3, 0, 0}, "v1 from 3 to 5"},
+		"the new one":                     {[]int32{0, 0, 0}, "v2 from 0 to 5"},
+		"the youngest old one":            {[]int32{0}, "v1 from 0 to 5"},
+		"nothing to scale":                {nil, "no change"},
+		"it has the size, which is noted": {[]int32{0, 5}, "v2 stays at 5, noted anew"},
+		"both in the middle of a rollout": {[]int32{2, 2}, "v1 from 2 to 3; v2 from 2 to 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d, replicaSets := scaledFrom(3, 5, "1", tt.sizes...)
-			assert.Equal(t, tt.want, sizes(plan{change: scale(see(d, replicaSets...))}))
+			assert.Equal(t, tt.want, told(scale(see(d, replicaSets...))))
 		})
 	}
 }
@@ -96,7 +188,7 @@ func TestASaturatedNewReplicaSetNeedsNoOthers(t *testing.T) {
 	d := rolling(5, "1", "1")
 	adopted := replicaSet(d, 1, 2)
 	adopted.Annotations[desiredReplicasAnnotation] = "2"
-	assert.Equal(t, map[string]int32{"v1": 0}, sizes(decide(see(d, adopted, replicaSet(d, 2, 5)))))
+	assert.Equal(t, "v1 from 2 to 0", decide(see(d, adopted, replicaSet(d, 2, 5))).tells())
 }
 
 func TestRecreateDoesNotScaleInProportion(t *testing.T) {
@@ -105,103 +197,81 @@ func TestRecreateDoesNotScaleInProportion(t *testing.T) {
 	replicaSets := []*appsv1.ReplicaSet{replicaSet(d, 1, 2), replicaSet(d, 2, 1)}
 	d.Spec.Replicas = new(int32(9))
 	changes := scale(see(d, replicaSets...))
-	assert.Equal(t, map[string]int32{"v1": 2, "v2": 1}, sizes(plan{change: changes}), "as they are")
-	assert.False(t, wasScaled(see(d, changes[0].to, changes[1].to)), "but with a note of the size, or nothing would ever go on")
-}
-
-func TestAnnotationsThatMakeNoSenseAreAsIfTheyWereNotThere(t *testing.T) {
-	t.Parallel()
-	for _, value := range []string{"", "-1", "many", "2147483648", "0x5"} {
-		d, replicaSets := scaledFrom(10, 20, "0", 5, 5)
-		for _, rs := range replicaSets {
-			rs.Annotations[desiredReplicasAnnotation] = value
-			rs.Annotations[maxReplicasAnnotation] = value
-		}
-		seen := see(d, replicaSets...)
-		assert.False(t, wasScaled(seen), value)
-		assert.EqualValues(t, 0, growth(d, replicaSets[0]), "nothing to go by: %q", value)
-		d.Status.Replicas = 10
-		assert.EqualValues(t, 5, growth(d, replicaSets[0]), value)
-	}
-}
-
-func TestASizeThatStaysIsNotedAnew(t *testing.T) {
-	t.Parallel()
-	d, replicaSets := scaledFrom(10, 11, "0", 10, 1)
-	changes := scale(see(d, replicaSets...))
-	assert.Len(t, changes, 2)
-	for _, change := range changes {
-		assert.Equal(t, size(change.from), size(change.to))
-		assert.Equal(t, "11", change.to.Annotations[desiredReplicasAnnotation])
-	}
+	assert.Equal(t, "v1 stays at 2, noted anew; v2 stays at 1, noted anew", told(changes))
+	assert.False(t, wasScaled(see(d, changes[0].to, changes[1].to)), "with a note of the size, or nothing would ever go on")
 }
 
 // Whoever was resized by somebody else before, and in whatever order the
-// ReplicaSets come: scaling in proportion reaches the goal, at once, and none of
-// them goes against the direction.
-func TestProportionalScalingReachesTheGoal(t *testing.T) {
+// ReplicaSets come.
+func TestProportionsHold(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		sizes := rapid.SliceOfN(rapid.Int32Range(1, 30), 2, 5).Draw(t, "sizes")
-		d, replicaSets := scaledFrom(10, rapid.Int32Range(0, 80).Draw(t, "replicas"), drawBound(t, "maxSurge"), sizes...)
-		for _, rs := range replicaSets {
-			annotateSize(rolling(rapid.Int32Range(1, 80).Draw(t, "when it was sized"), "1", "0"), rs)
-		}
-		goal := maxTotal(d)
-		if *d.Spec.Replicas == 0 {
-			goal = 0
-		}
-		missing := goal - sum(replicaSets, size)
-		scaled := apply(replicaSets, scaleInProportion(d, replicaSets))
-		t.Logf("%v, %d missing for %d, became %v", sizes, missing, goal, sizesOf(scaled))
-
-		for i, rs := range scaled {
-			grown := size(rs) - size(replicaSets[i])
-			if size(rs) < 0 || grown > 0 && missing <= 0 || grown < 0 && missing >= 0 {
-				t.Fatal("a ReplicaSet goes against the direction")
+	t.Run("scaling reaches its goal at once and nobody goes against the direction", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			sizes := rapid.SliceOfN(rapid.Int32Range(1, 30), 2, 5).Draw(t, "sizes")
+			d, replicaSets := scaledFrom(10, rapid.Int32Range(0, 80).Draw(t, "replicas"), drawBound(t, "maxSurge"), sizes...)
+			for _, rs := range replicaSets {
+				annotateSize(rolling(rapid.Int32Range(1, 80).Draw(t, "when it was sized"), "1", "0"), rs)
 			}
-		}
-		// Rounding can leave more to remove than the largest has. Then that
-		// one goes down to zero and the rest stays, for the rollout to take.
-		reached, emptied := sum(scaled, size), slices.Contains(sizesOf(scaled), 0)
-		if reached != goal && (reached < goal || !emptied) {
-			t.Fatal("the goal is not reached")
-		}
-		if reached == goal && (len(scaleInProportion(d, scaled)) > 0 || wasScaled(see(d, scaled...))) {
-			t.Fatal("a second round would change something")
-		}
-		backwards := slices.Clone(replicaSets)
-		slices.Reverse(backwards)
-		slices.Reverse(scaled)
-		if !slices.Equal(sizesOf(apply(backwards, scaleInProportion(d, backwards))), sizesOf(scaled)) {
-			t.Fatal("the order of the list matters")
-		}
+			_, goal := promised(d)
+			if *d.Spec.Replicas == 0 {
+				goal = 0
+			}
+			missing := goal - sum(replicaSets, size)
+			changes := scaleInProportion(d, replicaSets)
+			scaled := apply(replicaSets, changes)
+			fail := func(what string) {
+				t.Logf("%s: %s; %d pods together, %d are wanted: %s", what, notes(replicaSets), sum(replicaSets, size), goal, told(changes))
+				t.Fatal(what)
+			}
+			for i, rs := range scaled {
+				grown := size(rs) - size(replicaSets[i])
+				if size(rs) < 0 || grown > 0 && missing <= 0 || grown < 0 && missing >= 0 {
+					fail("a ReplicaSet goes against the direction")
+				}
+			}
+			// Rounding can leave more to remove than the largest has. Then that
+			// one goes down to zero and the rest stays, for the rollout to take.
+			reached, emptied := sum(scaled, size), slices.Contains(sizesOf(scaled), 0)
+			if reached != goal && (reached < goal || !emptied) {
+				fail(fmt.Sprintf("%d pods are wanted, and there are to be %d", goal, reached))
+			}
+			if reached == goal && (len(scaleInProportion(d, scaled)) > 0 || wasScaled(see(d, scaled...))) {
+				fail("a second round would scale once more")
+			}
+			backwards := slices.Clone(replicaSets)
+			slices.Reverse(backwards)
+			slices.Reverse(scaled)
+			if !slices.Equal(sizesOf(apply(backwards, scaleInProportion(d, backwards))), sizesOf(scaled)) {
+				fail("the order of the list makes a difference")
+			}
+		})
 	})
-}
-
-// A deployment that is at its full size is scaled fairly: each version but the
-// largest, which takes what rounding leaves over, is off its exact share by
-// half a pod at most, or has what the others left.
-func TestProportionalScalingIsFair(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		sizes := rapid.SliceOfN(rapid.Int32Range(1, 60), 2, 5).Draw(t, "sizes")
-		before := sumOf(sizes)
-		d, replicaSets := scaledFrom(before, rapid.Int32Range(1, 400).Draw(t, "replicas"), "0", sizes...)
-		after := *d.Spec.Replicas
-		scaled := apply(replicaSets, scaleInProportion(d, replicaSets))
-		t.Logf("%v of %d became %v of %d", sizes, before, sizesOf(scaled), after)
-		largest := slices.Max(sizes)
-		for i, n := range sizes {
-			exact := float64(n) * float64(after) / float64(before)
-			off := float64(size(scaled[i])) - exact
-			if n != largest && (after > before && off > 0.5 || after < before && off < -0.5) {
-				t.Fatal("a version gets more than its share of the change")
+	// Each version but the largest, which takes what rounding leaves over, is off
+	// its exact share by half a pod at most, or has what the others left.
+	t.Run("every version gets its share", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			sizes := rapid.SliceOfN(rapid.Int32Range(1, 60), 2, 5).Draw(t, "sizes")
+			var before int32
+			for _, n := range sizes {
+				before += n
 			}
-			if off > 0.5*float64(len(sizes)) || off < -0.5*float64(len(sizes)) {
-				t.Fatal("a version is off by more than all rounding together")
+			d, replicaSets := scaledFrom(before, rapid.Int32Range(1, 400).Draw(t, "replicas"), "0", sizes...)
+			after := *d.Spec.Replicas
+			changes := scaleInProportion(d, replicaSets)
+			scaled := apply(replicaSets, changes)
+			largest := slices.Max(sizes)
+			for i, n := range sizes {
+				exact := float64(n) * float64(after) / float64(before)
+				off := float64(size(scaled[i])) - exact
+				few := 0.5 * float64(len(sizes))
+				if n != largest && (after > before && off > 0.5 || after < before && off < -0.5) || off > few || off < -few {
+					t.Logf("%s, scaled from %d to %d: %s; the exact share of v%d is %.1f", notes(replicaSets), before, after, told(changes), i+1, exact)
+					t.Fatal("a version gets more or less than its share")
+				}
 			}
-		}
+		})
 	})
 }
 
@@ -219,11 +289,4 @@ func sizesOf(replicaSets []*appsv1.ReplicaSet) (sizes []int32) {
 		sizes = append(sizes, size(rs))
 	}
 	return sizes
-}
-
-func sumOf(sizes []int32) (total int32) {
-	for _, n := range sizes {
-		total += n
-	}
-	return total
 }

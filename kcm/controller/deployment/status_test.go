@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestTheStatusAddsUpTheReplicaSets(t *testing.T) {
@@ -64,73 +62,6 @@ func TestAvailabilityIsMeasuredByTheMinimum(t *testing.T) {
 	}
 }
 
-func TestProgressIsToldByConditions(t *testing.T) {
-	t.Parallel()
-	type condition struct {
-		status          corev1.ConditionStatus
-		reason, message string
-		updated         time.Duration // before now
-		transitioned    time.Duration
-	}
-	kept := func(reason string, ago time.Duration) *condition {
-		return &condition{corev1.ConditionTrue, reason, "before", ago, ago}
-	}
-	for _, tt := range []struct {
-		name        string
-		reason      string
-		ago         time.Duration
-		was         appsv1.DeploymentStatus
-		newHas      int32
-		noNew       bool
-		deadline    *int32
-		want        *condition
-		wantRecheck time.Duration
-	}{
-		{name: "new pods are progress", reason: reasonNewReplicaSet, ago: time.Minute, newHas: 1, deadline: new(int32(600)),
-			want: &condition{corev1.ConditionTrue, "ReplicaSetUpdated", `ReplicaSet "web-v2" is progressing.`, 0, time.Minute}},
-		{name: "the time of the last progress moves on", reason: reasonReplicaSetUpdated, ago: time.Minute, newHas: 1, deadline: new(int32(600)),
-			want: &condition{corev1.ConditionTrue, "ReplicaSetUpdated", `ReplicaSet "web-v2" is progressing.`, 0, time.Minute}},
-		{name: "old pods that go are progress", reason: reasonReplicaSetUpdated, ago: time.Minute, noNew: true, deadline: new(int32(600)),
-			was:  appsv1.DeploymentStatus{Replicas: 5, ReadyReplicas: 4, AvailableReplicas: 4},
-			want: &condition{corev1.ConditionTrue, "ReplicaSetUpdated", `Deployment "web" is progressing.`, 0, time.Minute}},
-		{name: "no change is no progress", reason: reasonReplicaSetUpdated, ago: time.Minute, newHas: 1, deadline: new(int32(600)),
-			was:  appsv1.DeploymentStatus{Replicas: 5, UpdatedReplicas: 1, ReadyReplicas: 5, AvailableReplicas: 5},
-			want: kept(reasonReplicaSetUpdated, time.Minute)},
-		{name: "the deadline is not passed when it is reached", reason: reasonReplicaSetUpdated, ago: 10 * time.Minute, newHas: 1, deadline: new(int32(600)),
-			was:  appsv1.DeploymentStatus{Replicas: 5, UpdatedReplicas: 1, ReadyReplicas: 5, AvailableReplicas: 5},
-			want: kept(reasonReplicaSetUpdated, 10*time.Minute)},
-		{name: "a rollout runs out of time", reason: reasonReplicaSetUpdated, ago: 601 * time.Second, newHas: 1, deadline: new(int32(600)),
-			was:  appsv1.DeploymentStatus{Replicas: 5, UpdatedReplicas: 1, ReadyReplicas: 5, AvailableReplicas: 5},
-			want: &condition{corev1.ConditionFalse, "ProgressDeadlineExceeded", `ReplicaSet "web-v2" has timed out progressing.`, 0, 0}},
-		{name: "also before it has a ReplicaSet", reason: reasonReplicaSetUpdated, ago: 601 * time.Second, noNew: true, deadline: new(int32(600)),
-			was:  appsv1.DeploymentStatus{Replicas: 4, ReadyReplicas: 4, AvailableReplicas: 4},
-			want: &condition{corev1.ConditionFalse, "ProgressDeadlineExceeded", `Deployment "web" has timed out progressing.`, 0, 0}},
-		{name: "the end of the last rollout is no measure of this one", reason: reasonRolledOut, ago: time.Hour, newHas: 1, deadline: new(int32(600)),
-			was:  appsv1.DeploymentStatus{Replicas: 5, UpdatedReplicas: 1, ReadyReplicas: 5, AvailableReplicas: 5},
-			want: kept(reasonRolledOut, time.Hour)},
-		{name: "without a deadline nothing is said", reason: reasonReplicaSetUpdated, ago: time.Hour, newHas: 1, want: nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			d := rolling(4, "1", "0")
-			d.Spec.ProgressDeadlineSeconds = tt.deadline
-			d.Status = tt.was
-			setCondition(&d.Status, newCondition(noon.Add(-tt.ago), appsv1.DeploymentProgressing, corev1.ConditionTrue, tt.reason, "before"))
-			replicaSets := []*appsv1.ReplicaSet{replicaSet(d, 1, 4)}
-			if !tt.noNew {
-				replicaSets = append(replicaSets, replicaSet(d, 2, tt.newHas))
-			}
-			got := findCondition(rolloutStatus(see(d, replicaSets...)), appsv1.DeploymentProgressing)
-			if tt.want == nil {
-				assert.Nil(t, got)
-				return
-			}
-			require.NotNil(t, got)
-			assert.Equal(t, *tt.want, condition{got.Status, got.Reason, got.Message, noon.Sub(got.LastUpdateTime.Time), noon.Sub(got.LastTransitionTime.Time)})
-		})
-	}
-}
-
 func TestAFinishedRolloutStaysFinished(t *testing.T) {
 	t.Parallel()
 	d := rolling(4, "1", "0")
@@ -165,28 +96,6 @@ func TestASilentRolloutIsLookedAtWhenItsDeadlineHasPassed(t *testing.T) {
 	assertNothing(t, decide(seen)) // it is said once
 }
 
-func TestAReplicaSetsFailureIsTheDeploymentsFailure(t *testing.T) {
-	t.Parallel()
-	d := rolling(4, "1", "0")
-	failing := func(rs *appsv1.ReplicaSet, message string) *appsv1.ReplicaSet {
-		rs.Status.Conditions = []appsv1.ReplicaSetCondition{{
-			Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: message,
-			LastTransitionTime: metav1.NewTime(noon.Add(-time.Second)),
-		}}
-		return rs
-	}
-	status := rolloutStatus(see(d, failing(replicaSet(d, 1, 3), "old"), failing(replicaSet(d, 2, 1), "new")))
-	want := newCondition(noon.Add(-time.Second), appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "FailedCreate", "new")
-	assert.Equal(t, &want, findCondition(status, appsv1.DeploymentReplicaFailure))
-
-	status = rolloutStatus(see(d, failing(replicaSet(d, 1, 3), "old"), replicaSet(d, 2, 1)))
-	assert.Equal(t, "old", findCondition(status, appsv1.DeploymentReplicaFailure).Message)
-
-	d.Status = status
-	status = rolloutStatus(see(d, replicaSet(d, 1, 3), replicaSet(d, 2, 1)))
-	assert.Nil(t, findCondition(status, appsv1.DeploymentReplicaFailure))
-}
-
 func TestAStatusThatStaysIsNotWritten(t *testing.T) {
 	t.Parallel()
 	d := rolling(4, "1", "0")
@@ -213,8 +122,4 @@ func TestTheOutcomeOfACreationIsWrittenDown(t *testing.T) {
 	d.Spec.ProgressDeadlineSeconds = nil
 	assert.Nil(t, afterFailure(d, "no", noon))
 	assert.Empty(t, afterCreation(d, rs, noon).Status.Conditions)
-
-	assert.EqualValues(t, 1, *afterCollision(d).Status.CollisionCount)
-	assert.EqualValues(t, 2, *afterCollision(afterCollision(d)).Status.CollisionCount)
-	assert.Nil(t, d.Status.CollisionCount, "the deployment is the cache's")
 }

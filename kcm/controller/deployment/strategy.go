@@ -7,7 +7,8 @@ import (
 
 // bounds returns how many pods above the wanted number, and how many
 // unavailable ones below it, a rolling update may have. Percentages are of the
-// wanted number; surge is rounded up and unavailable down.
+// wanted number; surge is rounded up and unavailable down. Both are zero only
+// if no pods are wanted, or with another strategy.
 func bounds(d *appsv1.Deployment) (maxSurge, maxUnavailable int32) {
 	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		return 0, 0

@@ -29,11 +29,7 @@ func fixture(t *testing.T, objects ...runtime.Object) (*Controller, *fake.Client
 	apps, pods := factory.Apps().V1(), factory.Core().V1().Pods()
 	c := NewDeploymentController(t.Context(), apps.Deployments(), apps.ReplicaSets(), pods, client)
 	original := *c
-	t.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		original.Run(ended, 0) // shuts down what the constructor began
-	})
+	t.Cleanup(func() { shutDown(&original) })
 	for _, obj := range objects {
 		switch obj.(type) {
 		case *appsv1.Deployment:
@@ -94,22 +90,6 @@ func TestADeploymentThatIsGoneAsksForNothing(t *testing.T) {
 	c, client := fixture(t)
 	require.NoError(t, c.sync(t.Context(), cache.NewObjectName("ns", "web")))
 	assert.Empty(t, writes(client))
-}
-
-func TestAReplicaSetThatTheCacheDoesNotShowYetIsNoCollision(t *testing.T) {
-	t.Parallel()
-	d := rolling(1, "1", "0")
-	mine := newReplicaSet(see(d))
-	c, client := fixture(t, d, mine)
-	// As if it had arrived in the cache after observe had looked there.
-	require.NoError(t, c.act(t.Context(), see(d), plan{create: mine}))
-	assert.Equal(t, []string{"create replicasets "}, writes(client))
-
-	theirs := mine.DeepCopy()
-	theirs.OwnerReferences[0].UID = "somebody"
-	c, client = fixture(t, d, theirs)
-	require.NoError(t, c.act(t.Context(), see(d), plan{create: mine}))
-	assert.Equal(t, []string{"create replicasets ", "update deployments status"}, writes(client))
 }
 
 func TestTheStatusIsWrittenThoughAStepFails(t *testing.T) {

@@ -18,10 +18,13 @@ import (
 // request that failed, as it was: it goes into the set's ReplicaFailure
 // condition.
 func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
+	logger := klog.FromContext(ctx).WithValues("kind", c.Kind, "set", klog.KObj(seen.set), "want", *seen.set.Spec.Replicas)
 	switch {
 	case plan.create > 0:
+		logger.V(2).Info("Too few replicas", "creating", plan.create)
 		return c.createPods(ctx, seen.set, plan.create)
 	case len(plan.delete) > 0:
+		logger.V(2).Info("Too many replicas", "deleting", len(plan.delete))
 		for _, ratio := range ageRatios(seen, plan.delete) {
 			deletionAgeRatio.Observe(ratio)
 		}
@@ -30,9 +33,10 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 	return nil
 }
 
+// createPods asks for count more pods, slowly at first, and returns the first
+// error. From before the first request on the set expects them, and in the end
+// those that were created and no others.
 func (c *Controller) createPods(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
-	klog.FromContext(ctx).V(2).Info("Too few replicas", "kind", c.Kind, "set", klog.KObj(set),
-		"want", *set.Spec.Replicas, "creating", count)
 	c.expectations.Expect(set, count)
 	created, err := slowStart(count, func() error { return c.createPod(ctx, set) })
 	for range count - created {
@@ -61,8 +65,6 @@ func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) erro
 // error. What makes one deletion fail, unlike a quota, need not make the next
 // one fail.
 func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pods []*corev1.Pod) error {
-	klog.FromContext(ctx).V(2).Info("Too many replicas", "kind", c.Kind, "set", klog.KObj(set),
-		"want", *set.Spec.Replicas, "deleting", len(pods))
 	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)

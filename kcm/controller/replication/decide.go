@@ -13,15 +13,15 @@ type plan struct {
 
 // decide compares the number of pods with what the set asks for. It plans
 // nothing for a set that is being deleted, whose pods are the garbage
-// collector's to remove, nor before what was planned earlier has been
-// observed. One plan creates or deletes at most burst pods.
+// collector's to remove, nor before the set may act. One plan creates or
+// deletes at most burst pods.
 func decide(seen observed, burst int) plan {
-	if !seen.settled || seen.set.DeletionTimestamp != nil {
+	if !seen.mayAct || seen.set.DeletionTimestamp != nil {
 		return plan{}
 	}
-	surplus := len(seen.active) - int(*seen.set.Spec.Replicas)
-	if surplus < 0 {
-		return plan{create: min(-surplus, burst)}
+	missing := int(*seen.set.Spec.Replicas) - len(seen.active)
+	return plan{
+		create: min(max(missing, 0), burst),
+		delete: leastMissed(seen, min(max(-missing, 0), burst)),
 	}
-	return plan{delete: leastMissed(seen, min(surplus, burst))}
 }

@@ -1,7 +1,10 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,33 +38,55 @@ func testPods(n int) []*corev1.Pod {
 	return pods
 }
 
+// planned says what a plan does about pods.
+func planned(p plan) string {
+	var steps []string
+	if p.create != 0 {
+		steps = append(steps, fmt.Sprintf("create %d", p.create))
+	}
+	if len(p.delete) > 0 {
+		steps = append(steps, "delete "+names(p.delete))
+	}
+	return cmp.Or(strings.Join(steps, "; "), "nothing")
+}
+
+// names lists pods in the order of their names.
+func names(pods []*corev1.Pod) string {
+	var names []string
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	slices.Sort(names)
+	return cmp.Or(strings.Join(names, " "), "none")
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	deleted := testSet(3)
 	deleted.DeletionTimestamp = ptr.To(metav1.Now())
 	tests := map[string]struct {
-		seen           observed
-		create, delete int
+		seen observed
+		want string
 	}{
-		"too few pods are made up for":                         {seen: observed{set: testSet(3), active: testPods(1), settled: true}, create: 2},
-		"too many pods are deleted":                            {seen: observed{set: testSet(1), active: testPods(3), settled: true}, delete: 2},
-		"enough pods are left alone":                           {seen: observed{set: testSet(3), active: testPods(3), settled: true}},
-		"zero replicas delete all":                             {seen: observed{set: testSet(0), active: testPods(3), settled: true}, delete: 3},
-		"a burst of creations is limited":                      {seen: observed{set: testSet(100), settled: true}, create: 10},
-		"a burst of deletions is limited":                      {seen: observed{set: testSet(0), active: testPods(30), settled: true}, delete: 10},
-		"nothing is created before earlier writes are seen":    {seen: observed{set: testSet(3)}},
-		"nothing is deleted before earlier writes are seen":    {seen: observed{set: testSet(0), active: testPods(3)}},
-		"a set that is being deleted creates nothing":          {seen: observed{set: deleted, settled: true}},
-		"a set that is being deleted deletes nothing":          {seen: observed{set: deleted, active: testPods(5), settled: true}},
-		"pods that are terminating are replaced at once":       {seen: observed{set: testSet(3), active: testPods(2), terminating: testPods(1), settled: true}, create: 1},
-		"pods that are terminating are not counted as surplus": {seen: observed{set: testSet(2), active: testPods(2), terminating: testPods(1), settled: true}},
+		"too few pods are made up for":                   {observed{set: testSet(3), active: testPods(1), mayAct: true}, "create 2"},
+		"too many pods are deleted":                      {observed{set: testSet(1), active: testPods(3), mayAct: true}, "delete web-00 web-01"},
+		"enough pods are left alone":                     {observed{set: testSet(3), active: testPods(3), mayAct: true}, "nothing"},
+		"of a set of zero all pods go":                   {observed{set: testSet(0), active: testPods(3), mayAct: true}, "delete web-00 web-01 web-02"},
+		"a burst of creations is limited":                {observed{set: testSet(100), mayAct: true}, "create 4"},
+		"a burst of deletions is limited":                {observed{set: testSet(0), active: testPods(30), mayAct: true}, "delete web-00 web-01 web-02 web-03"},
+		"a burst is created whole":                       {observed{set: testSet(4), mayAct: true}, "create 4"},
+		"nothing is created before the set may act":      {observed{set: testSet(3)}, "nothing"},
+		"nothing is deleted before the set may act":      {observed{set: testSet(0), active: testPods(3)}, "nothing"},
+		"a set that is being deleted creates nothing":    {observed{set: deleted, mayAct: true}, "nothing"},
+		"a set that is being deleted deletes nothing":    {observed{set: deleted, active: testPods(5), mayAct: true}, "nothing"},
+		"pods that are terminating are replaced at once": {observed{set: testSet(3), active: testPods(2), terminating: testPods(1), mayAct: true}, "create 1"},
+		"pods that are terminating are not too many":     {observed{set: testSet(2), active: testPods(2), terminating: testPods(1), mayAct: true}, "nothing"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan := decide(tt.seen, 10)
-			assert.Equal(t, tt.create, plan.create)
-			assert.Len(t, plan.delete, tt.delete)
+			assert.Equal(t, tt.want, planned(decide(tt.seen, 4)), "replicas: %d; pods: %d active, %d terminating; may act: %t; burst: 4",
+				*tt.seen.set.Spec.Replicas, len(tt.seen.active), len(tt.seen.terminating), tt.seen.mayAct)
 		})
 	}
 }

@@ -259,7 +259,7 @@ func (m *model) terminate(pod *corev1.Pod) {
 func (m *model) checkCreated(pod *corev1.Pod) {
 	wanted := int(*m.cachedSet().Spec.Replicas)
 	if have := len(m.active()); have > wanted+m.unanswered.created {
-		m.wrong, m.how = "a pod was created that was not missing", fmt.Sprintf("%s makes it %d pods for %d replicas", pod.Name, have, wanted)
+		m.broke("a pod was created that was not missing", "made pod number %d, %s, where %d are asked for", have, pod.Name, wanted)
 	}
 }
 
@@ -274,24 +274,39 @@ func (m *model) checkDeleted(pod *corev1.Pod) {
 	}
 	wanted := int(*m.cachedSet().Spec.Replicas)
 	if have+m.unanswered.deleted < wanted && !m.ranOut {
-		m.wrong, m.how = "a pod was deleted that was needed", fmt.Sprintf("%s leaves %d pods for %d replicas", pod.Name, have, wanted)
+		m.broke("a pod was deleted that was needed", "deleted %s, which leaves %d pods where %d are asked for", pod.Name, have, wanted)
 	}
 }
 
-// settle lets the cluster come to rest. When the caches have caught up and
+// broke notes the first promise that the loop breaks, and how far behind its
+// cache was then.
+func (m *model) broke(promise, did string, args ...any) {
+	if m.wrong != "" {
+		return
+	}
+	view := "Your cache showed everything"
+	if unshown, untold := m.podCache.Behind(); unshown > 0 {
+		view = fmt.Sprintf("Your cache was %d behind", unshown)
+	} else if untold > 0 {
+		view = fmt.Sprintf("Your loop had not been told of the last %d changes", untold)
+	}
+	m.wrong, m.how = promise, view+", and your loop "+fmt.Sprintf(did, args...)
+}
+
+// comeToRest lets the cluster come to rest. When the caches have caught up and
 // failures have ended, the loop needs one sync for each burst of pods that are
 // missing or too many, two that write what becomes of the last of them into
 // the status, and one that finds nothing to do.
-func (m *model) settle(t *rapid.T) {
+func (m *model) comeToRest(t *rapid.T) {
 	m.catchUp(t)
 	missing := int(*m.set().Spec.Replicas) - len(m.active())
 	bound := (max(missing, -missing)+m.burst-1)/m.burst + 3
 	for rounds, moved := 0, true; moved; rounds++ {
 		if rounds == bound {
-			m.fail(t, "the loop does not come to rest", "after %d syncs", bound)
+			m.fail(t, "the loop does not come to rest", "All was well, and your loop was still at work after %d syncs", bound)
 		}
 		if err := m.sync(t, answers{how: well}); err != nil {
-			m.fail(t, "a sync failed without need", "%v", err)
+			m.fail(t, "a sync failed without need", "All was well, and your loop failed: %v", err)
 		}
 		moved = m.requests > 0
 		for _, pod := range m.pods.List() {
@@ -307,7 +322,8 @@ func (m *model) checkDone(t *rapid.T) {
 	set, have := m.set(), int32(len(m.active()))
 	wanted, status := *set.Spec.Replicas, set.Status
 	if have != wanted || status.Replicas != wanted || status.ReadyReplicas != wanted || status.ObservedGeneration != set.Generation {
-		m.fail(t, "the loop rests before it is done", "%d pods for %d replicas, status %+v", have, wanted, status)
+		m.fail(t, "the loop rests before it is done", "Your loop has nothing more to do, with %d pods for %d replicas; the status says %d, %d of them ready, of generation %d, which is now %d",
+			have, wanted, status.Replicas, status.ReadyReplicas, status.ObservedGeneration, set.Generation)
 	}
 }
 
@@ -322,7 +338,7 @@ func (m *model) catchUp(t *rapid.T) {
 		return
 	}
 	if m.unheard == 0 {
-		m.fail(t, "the loop waits for what will never come", "it has heard of all that there is")
+		m.fail(t, "the loop waits for what will never come", "Your loop has heard of all that there is, and still waits for pods")
 	}
 	m.wait()
 	m.unheard = 0
@@ -434,9 +450,9 @@ func podStates(pods []*corev1.Pod) string {
 	return cmp.Or(strings.Join(states, " "), "-")
 }
 
-// fail says which promise was broken, how, and what led to it. The promise
-// alone is the failure, because rapid makes a case smaller only as long as it
-// fails for the same reason, which it tells by the text.
+// fail says in one sentence what the loop did, and then what led to it. The
+// failure itself is the promise alone, because rapid makes a case smaller only
+// as long as it fails for the same reason, which it tells by the text.
 func (m *model) fail(t *rapid.T, promise, how string, args ...any) {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -444,6 +460,6 @@ func (m *model) fail(t *rapid.T, promise, how string, args ...any) {
 	fmt.Fprintln(table, "\tstep\twanted\tpods\twanted\tpods\tuntold\twaits for")
 	fmt.Fprintln(table, strings.Join(m.trace, "\n"))
 	table.Flush()
-	t.Logf("%s: %s\n\n%s\npods: p pending, r ready, u not ready, t terminating, f failed", promise, fmt.Sprintf(how, args...), text.String())
+	t.Logf("%s.\n\n%s\npods: p pending, r ready, u not ready, t terminating, f failed", fmt.Sprintf(how, args...), text.String())
 	t.Fatal(promise)
 }

@@ -30,9 +30,9 @@ type observed struct {
 	// one Deployment, this set's included. Only read when some of this set's
 	// pods have to go.
 	related []*corev1.Pod
-	// settled says that the cache shows all that earlier syncs have created
-	// and deleted, or that this was waited for long enough.
-	settled bool
+	// mayAct says that the cache shows all that earlier syncs have created and
+	// deleted, or that this was waited for long enough.
+	mayAct bool
 	// countsTerminating says that the status has terminatingReplicas.
 	countsTerminating bool
 	// honoursCost says that the pods' deletion cost counts.
@@ -40,7 +40,7 @@ type observed struct {
 	now         time.Time
 }
 
-// observe reads the set and its pods, and settles which pods are its own.
+// observe reads the set and its pods, and claims the pods that are its own.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
 	for _, writes := range []*ownWrites{c.setWrites, c.podWrites} {
 		if err := writes.observed(key); err != nil {
@@ -59,10 +59,10 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 	}
 	enabled := feature.DefaultFeatureGate.Enabled
 	// Expectations are asked before the pods are read, so that a pod whose
-	// notification settled them is among those read.
+	// notification was the last expected is among those read.
 	seen := observed{
 		set:               set,
-		settled:           c.expectations.Satisfied(set),
+		mayAct:            c.expectations.Satisfied(set),
 		countsTerminating: c.countsTerminating && enabled(controller.DeploymentReplicaSetTerminatingReplicas),
 		honoursCost:       enabled(controller.PodDeletionCost),
 	}

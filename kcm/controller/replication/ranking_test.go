@@ -43,7 +43,7 @@ func setReady(pod *corev1.Pod, ago time.Duration) {
 
 // Each rule is tried against all that follow: the pod that it would delete has
 // the better of them in everything that counts less.
-func TestPodsAreDeletedByTheFirstRuleThatTellsThemApart(t *testing.T) {
+func TestRanking(t *testing.T) {
 	t.Parallel()
 	cost := func(value string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: value} }
@@ -75,75 +75,97 @@ func TestPodsAreDeletedByTheFirstRuleThatTellsThemApart(t *testing.T) {
 	unassigned := func(p *corev1.Pod) { p.Spec.NodeName = "" }
 
 	tests := map[string]struct{ first, then func(*corev1.Pod) }{
-		"without a node before with one":               {all(unassigned, cost("9")), all(phase(corev1.PodPending), notReady)},
-		"pending before unknown":                       {all(phase(corev1.PodPending), cost("9")), all(phase(corev1.PodUnknown), notReady)},
-		"unknown before running":                       {all(phase(corev1.PodUnknown), cost("9")), notReady},
-		"not ready before ready":                       {all(notReady, cost("9")), cost("-9")},
-		"cheap before dear":                            {all(cost("-1"), aged(9000*time.Hour)), all(readyFor(time.Second), restarted(9))},
-		"cheap before no price":                        {cost("-1"), none},
-		"no price before dear":                         {none, all(cost("1"), restarted(9))},
-		"a price with leading zeros is none":           {cost("-1"), cost("-0")},
-		"a price with a plus sign is none":             {cost("+7"), cost("1")},
-		"a price that is too large is none":            {cost("2147483648"), cost("1")},
-		"a price that is no number is none":            {cost("cheap"), cost("1")},
-		"ready a minute before ready an hour":          {readyFor(time.Minute), all(readyFor(time.Hour), restarted(9))},
-		"ready since an unknown time before all":       {func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Time{} }, readyFor(-time.Second)},
-		"ready in the future before ready in the past": {readyFor(-time.Second), all(readyFor(time.Millisecond), restarted(9))},
-		"more restarts before fewer":                   {all(restarted(2), aged(9000*time.Hour)), all(restarted(1), initRestarted("sidecar", 9), aged(time.Second))},
-		"more sidecar restarts before fewer":           {all(initRestarted("sidecar", 2)), all(initRestarted("sidecar", 1), aged(time.Second))},
-		"restarts of an init container do not count":   {aged(time.Minute), all(aged(time.Hour), initRestarted("init", 9))},
-		"a minute old before an hour old":              {aged(time.Minute), aged(time.Hour)},
-		"of unknown age before new":                    {func(p *corev1.Pod) { p.CreationTimestamp = metav1.Time{} }, aged(time.Second)},
+		"a pod without a node goes before one that has a node":                                {all(unassigned, cost("9")), all(phase(corev1.PodPending), notReady)},
+		"a pending pod goes before one in an unknown phase":                                   {all(phase(corev1.PodPending), cost("9")), all(phase(corev1.PodUnknown), notReady)},
+		"a pod in an unknown phase goes before a running one":                                 {all(phase(corev1.PodUnknown), cost("9")), notReady},
+		"a pod that is not ready goes before a ready one, whatever it costs":                  {all(notReady, cost("9")), cost("-9")},
+		"a cheap pod goes before one without a price, however new that is":                    {all(cost("-1"), aged(9000*time.Hour)), all(readyFor(time.Second), restarted(9))},
+		"a pod with a negative price goes before one without":                                 {cost("-1"), none},
+		"a pod without a price goes before a dear one":                                        {none, all(cost("1"), restarted(9))},
+		"a price with leading zeros is none":                                                  {cost("-1"), cost("-0")},
+		"a price with a plus sign is none":                                                    {cost("+7"), cost("1")},
+		"a price that is too large is none":                                                   {cost("2147483648"), cost("1")},
+		"a price that is no number is none":                                                   {cost("cheap"), cost("1")},
+		"a pod that has been ready for a minute goes before one that has for an hour":         {readyFor(time.Minute), all(readyFor(time.Hour), restarted(9))},
+		"a pod that is ready since nobody knows when goes before all that are":                {func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Time{} }, readyFor(-time.Second)},
+		"a pod that is ready since nobody knows when goes before one that is ready since now": {func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Time{} }, readyFor(0)},
+		"a pod that became ready in the future goes before one that did in the past":          {readyFor(-time.Second), all(readyFor(time.Nanosecond), restarted(9))},
+		"of pods ready for as long the one that has restarted more often goes":                {all(restarted(2), aged(9000*time.Hour)), all(restarted(1), initRestarted("sidecar", 9), aged(time.Second))},
+		"of pods restarted as often the one whose sidecars did more often goes":               {all(initRestarted("sidecar", 2)), all(initRestarted("sidecar", 1), aged(time.Second))},
+		"restarts of an init container do not count":                                          {aged(time.Minute), all(aged(time.Hour), initRestarted("init", 9))},
+		"a pod of a minute goes before one of an hour":                                        {aged(time.Minute), aged(time.Hour)},
+		"a pod of unknown age goes before a new one":                                          {func(p *corev1.Pod) { p.CreationTimestamp = metav1.Time{} }, aged(time.Second)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The names would have it the other way round.
+			// The UIDs would have it the other way round.
 			first, then := runningPod("z", tt.first), runningPod("a", tt.then)
 			seen := observed{honoursCost: true, active: []*corev1.Pod{then, first}, now: testNow}
-			assert.Same(t, first, leastMissed(seen, 1)[0])
+			which := map[string]string{"z": "the first of the two goes", "a": "the second of the two goes"}
+			assert.Equal(t, which["z"], which[leastMissed(seen, 1)[0].Name])
 		})
 	}
 }
 
-func TestTimesOfOneMagnitudeAreToldApartByUID(t *testing.T) {
+func TestRankingByTime(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*corev1.Pod, time.Duration){
-		"ready": setReady,
-		"old":   func(p *corev1.Pod, d time.Duration) { p.CreationTimestamp = metav1.NewTime(testNow.Add(-d)) },
+		"ready for 60 and for 65 seconds is as good as the same, and the UID decides": setReady,
+		"60 and 65 seconds old is as good as the same, and the UID decides": func(p *corev1.Pod, d time.Duration) {
+			p.CreationTimestamp = metav1.NewTime(testNow.Add(-d))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			younger := runningPod("b", func(p *corev1.Pod) { edit(p, 60*time.Second) })
 			older := runningPod("a", func(p *corev1.Pod) { edit(p, 65*time.Second) })
 			seen := observed{honoursCost: true, active: []*corev1.Pod{younger, older}, now: testNow}
-			assert.Same(t, older, leastMissed(seen, 1)[0])
+			assert.Equal(t, "pod a goes", "pod "+names(leastMissed(seen, 1))+" goes", "a: 65 seconds, b: 60 seconds")
 		})
 	}
 }
 
-func TestPodsWithMostNeighboursOfTheFamilyGoFirst(t *testing.T) {
+func TestRankingByNeighbours(t *testing.T) {
 	t.Parallel()
 	on := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
-	lonely, crowded := runningPod("a", on("lonely")), runningPod("z", on("crowded"))
-	finished := runningPod("finished", func(p *corev1.Pod) { p.Spec.NodeName = "lonely"; p.Status.Phase = corev1.PodSucceeded })
-	seen := observed{
-		honoursCost: true,
-		active:      []*corev1.Pod{lonely, crowded},
-		related: []*corev1.Pod{
-			lonely, crowded, runningPod("sibling", on("crowded")),
-			finished, finished, finished, // count for nothing
+	tests := map[string]struct {
+		edit        func(lonely *corev1.Pod)
+		ignoresCost bool
+		want        string
+	}{
+		"of pods alike the one with most neighbours of its family goes": {
+			edit: func(*corev1.Pod) {}, want: "the one on the crowded node goes",
 		},
-		now: testNow,
+		"neighbours count before the time that a pod has been ready": {
+			edit: func(p *corev1.Pod) { setReady(p, time.Second) }, want: "the one on the crowded node goes",
+		},
+		"deletion cost counts before neighbours": {
+			edit: func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "-1"} }, want: "the one on the lonely node goes",
+		},
+		"deletion cost counts for nothing when its feature gate is off": {
+			edit:        func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "-1"} },
+			ignoresCost: true, want: "the one on the crowded node goes",
+		},
 	}
-	assert.Same(t, crowded, leastMissed(seen, 1)[0])
-
-	setReady(lonely, time.Second)
-	assert.Same(t, crowded, leastMissed(seen, 1)[0], "neighbours count before ready time")
-	lonely.Annotations = map[string]string{corev1.PodDeletionCost: "-1"}
-	assert.Same(t, lonely, leastMissed(seen, 1)[0], "deletion cost counts before neighbours")
-	seen.honoursCost = false
-	assert.Same(t, crowded, leastMissed(seen, 1)[0], "unless its feature gate is off")
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lonely, crowded := runningPod("a", on("lonely")), runningPod("z", on("crowded"))
+			finished := runningPod("finished", func(p *corev1.Pod) { p.Spec.NodeName = "lonely"; p.Status.Phase = corev1.PodSucceeded })
+			tt.edit(lonely)
+			seen := observed{
+				honoursCost: !tt.ignoresCost,
+				active:      []*corev1.Pod{lonely, crowded},
+				related: []*corev1.Pod{
+					lonely, crowded, runningPod("sibling", on("crowded")),
+					finished, finished, finished, // count for nothing
+				},
+				now: testNow,
+			}
+			assert.Equal(t, tt.want, "the one on the "+leastMissed(seen, 1)[0].Spec.NodeName+" node goes")
+		})
+	}
 }
 
 // drawPod draws from few values, so that most pods are alike in most things.
@@ -207,8 +229,8 @@ func documented(related []*corev1.Pod) []criterion {
 			}
 			return powerOfTwo(p.Status.Conditions[0].LastTransitionTime.Time)
 		}},
-		{"restarts (fewer stay)", func(p *corev1.Pod) float64 { return -float64(p.Status.ContainerStatuses[0].RestartCount) }},
-		{"restarts of a sidecar (fewer stay)", func(p *corev1.Pod) float64 { return -float64(p.Status.InitContainerStatuses[0].RestartCount) }},
+		{"restarts (fewer stay)", func(p *corev1.Pod) float64 { return 0 - float64(p.Status.ContainerStatuses[0].RestartCount) }},
+		{"restarts of a sidecar (fewer stay)", func(p *corev1.Pod) float64 { return 0 - float64(p.Status.InitContainerStatuses[0].RestartCount) }},
 		{"age, in powers of two", func(p *corev1.Pod) float64 { return powerOfTwo(p.CreationTimestamp.Time) }},
 	}
 }
@@ -237,29 +259,34 @@ func powerOfTwo(t time.Time) float64 {
 	return float64(doublings)
 }
 
-// Of any two pods, the first documented criterion that tells them apart says
-// which goes first, and where none does, the UID.
-func TestPodsAreDeletedInTheDocumentedOrder(t *testing.T) {
+func TestRankingAsDocumented(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		pods := drawPods(t, 2, 6)
-		chosen := leastMissed(observed{honoursCost: true, active: pods, related: pods, now: testNow}, len(pods))
-		for i := range chosen[1:] {
-			first, then := chosen[i], chosen[i+1]
-			by, less := "UID", first.UID < then.UID
-			for _, c := range documented(pods) {
-				if a, b := c.number(first), c.number(then); a != b {
-					by, less = c.name, a < b
-					break
-				}
+	t.Run("of any two pods the first criterion that tells them apart says which goes, and else the UID", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			pods := drawPods(t, 2, 6)
+			chosen := leastMissed(observed{honoursCost: true, active: pods, related: pods, now: testNow}, len(pods))
+			for i := range chosen[1:] {
+				checkOrder(t, chosen[i], chosen[i+1], documented(pods))
 			}
-			if !less {
-				logPods(t, first, then, documented(pods))
-				t.Logf("%s goes before %s, against the criterion %q", first.Name, then.Name, by)
-				t.Fatal("pods do not go in the documented order")
-			}
-		}
+		})
 	})
+}
+
+// checkOrder wants first to go before then.
+func checkOrder(t *rapid.T, first, then *corev1.Pod, criteria []criterion) {
+	by, less := "UID", first.UID < then.UID
+	for _, c := range criteria {
+		if a, b := c.number(first), c.number(then); a != b {
+			by, less = c.name, a < b
+			break
+		}
+	}
+	if !less {
+		logPods(t, first, then, criteria)
+		t.Logf("%s goes before %s, against the criterion %q: the smaller number goes first", first.Name, then.Name, by)
+		t.Fatal("pods do not go in the documented order")
+	}
 }
 
 // logPods shows two pods by every criterion.
@@ -271,29 +298,6 @@ func logPods(t *rapid.T, first, then *corev1.Pod, criteria []criterion) {
 	t.Log("\n" + text)
 }
 
-func TestTheRankingIsATotalOrder(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var ranks []rank
-		for i := range 3 {
-			pod := drawPod(t, fmt.Sprint(i))
-			r := rankOf(pod, rapid.IntRange(0, 1).Draw(t, "neighbours"), testNow)
-			r.deletionCost = deletionCost(pod)
-			ranks = append(ranks, r)
-		}
-		a, b, c := ranks[0], ranks[1], ranks[2]
-		assert.Zero(t, a.compare(a))
-		assert.NotZero(t, a.compare(b), "two pods are never alike")
-		assert.Equal(t, a.compare(b), -b.compare(a))
-		if a.compare(b) < 0 && b.compare(c) < 0 {
-			assert.Negative(t, a.compare(c))
-		}
-		if a.compare(b) > 0 && b.compare(c) > 0 {
-			assert.Positive(t, a.compare(c))
-		}
-	})
-}
-
 func indices(pods []*corev1.Pod) (indices []int) {
 	for i := range pods {
 		indices = append(indices, i)
@@ -301,20 +305,46 @@ func indices(pods []*corev1.Pod) (indices []int) {
 	return indices
 }
 
-func TestTheChoiceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
+func TestRankingIsATotalOrder(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		pods := drawPods(t, 1, 12)
-		var shuffled []*corev1.Pod
-		for _, i := range rapid.Permutation(indices(pods)).Draw(t, "order") {
-			shuffled = append(shuffled, pods[i])
-		}
-		before := slices.Clone(shuffled)
-		n := rapid.IntRange(0, len(pods)).Draw(t, "n")
-		chosen := leastMissed(observed{honoursCost: true, active: shuffled, related: pods, now: testNow}, n)
-		assert.Equal(t, leastMissed(observed{honoursCost: true, active: pods, related: pods, now: testNow}, n), chosen)
-		assert.Equal(t, before, shuffled, "what was observed is not changed")
-		assert.Len(t, chosen, n)
+	t.Run("what goes before another never comes after it, whatever the third", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			var ranks []rank
+			for i := range 3 {
+				pod := drawPod(t, fmt.Sprint(i))
+				r := rankOf(pod, rapid.IntRange(0, 1).Draw(t, "neighbours"), testNow)
+				r.deletionCost = deletionCost(pod)
+				ranks = append(ranks, r)
+			}
+			a, b, c := ranks[0], ranks[1], ranks[2]
+			assert.Zero(t, a.compare(a), "a pod and itself")
+			assert.NotZero(t, a.compare(b), "two pods are never alike")
+			assert.Equal(t, a.compare(b), -b.compare(a), "one pod and another, and the other way round")
+			if a.compare(b) < 0 && b.compare(c) < 0 {
+				assert.Negative(t, a.compare(c), "0 goes before 1, and 1 before 2, but 0 not before 2")
+			}
+			if a.compare(b) > 0 && b.compare(c) > 0 {
+				assert.Positive(t, a.compare(c), "2 goes before 1, and 1 before 0, but 2 not before 0")
+			}
+		})
+	})
+	t.Run("the choice does not depend on the order in which pods are listed", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			pods := drawPods(t, 1, 12)
+			var shuffled []*corev1.Pod
+			for _, i := range rapid.Permutation(indices(pods)).Draw(t, "order") {
+				shuffled = append(shuffled, pods[i])
+			}
+			before := slices.Clone(shuffled)
+			n := rapid.IntRange(0, len(pods)).Draw(t, "n")
+			chosen := leastMissed(observed{honoursCost: true, active: shuffled, related: pods, now: testNow}, n)
+			again := leastMissed(observed{honoursCost: true, active: pods, related: pods, now: testNow}, n)
+			assert.Equal(t, names(again), names(chosen), "%d of the same %d pods, listed otherwise", n, len(pods))
+			assert.Equal(t, before, shuffled, "what was observed is not changed")
+			assert.Len(t, chosen, n)
+		})
 	})
 }
 

@@ -1,7 +1,9 @@
 package replication
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,32 +83,77 @@ func TestDecideConditions(t *testing.T) {
 	}
 }
 
-func TestNextAvailableIsWhenTheFirstReadyPodBecomesAvailable(t *testing.T) {
+func TestNextAvailable(t *testing.T) {
 	t.Parallel()
-	notReady := runningPod("c", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
+	notReady := readyPod("c", time.Second)
+	notReady.Status.Conditions[0].Status = corev1.ConditionFalse
 	unknown := runningPod("d", func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Time{} })
+	readyForSecond, readyForSeven := readyPod("a", time.Second), readyPod("b", 7*time.Second)
+	const never = "nothing to wait for"
 	tests := map[string]struct {
 		minReadySeconds int32
 		pods            []*corev1.Pod
-		in              time.Duration
-		ok              bool
+		want            string
 	}{
-		"no pods":                          {minReadySeconds: 10},
-		"none asked for":                   {pods: []*corev1.Pod{readyPod("a", time.Second)}},
-		"all available":                    {minReadySeconds: 10, pods: []*corev1.Pod{readyPod("a", 10*time.Second), readyPod("b", time.Hour)}},
-		"not ready, or since unknown time": {minReadySeconds: 10, pods: []*corev1.Pod{notReady, unknown}},
-		"the earliest of several":          {minReadySeconds: 10, pods: []*corev1.Pod{readyPod("a", time.Second), notReady, readyPod("b", 7*time.Second), readyPod("c", time.Hour)}, in: 3 * time.Second, ok: true},
+		"without pods there is nothing to wait for": {10, nil, never},
+		"with zero seconds a ready pod is available at once": {
+			0, []*corev1.Pod{readyForSecond}, never,
+		},
+		"with zero seconds a clock that is behind makes no difference": {
+			0, []*corev1.Pod{readyPod("a", -time.Second)}, never,
+		},
+		"pods that are available are not waited for": {
+			10, []*corev1.Pod{readyPod("a", 10*time.Second), readyPod("b", time.Hour)}, never,
+		},
+		"pods that are not ready are not waited for": {
+			10, []*corev1.Pod{notReady}, never,
+		},
+		"a pod that is ready since nobody knows when is not waited for": {
+			10, []*corev1.Pod{unknown}, never,
+		},
+		"a ready pod is waited for until its seconds are over": {
+			10, []*corev1.Pod{readyForSecond}, "look again in 9s",
+		},
+		"the time counts from when it became ready and not from its creation": {
+			10, []*corev1.Pod{runningPod("a", func(p *corev1.Pod) {
+				setReady(p, 4*time.Second)
+				p.CreationTimestamp = metav1.NewTime(testNow.Add(-8 * time.Second))
+			})}, "look again in 6s",
+		},
+		"of several pods the first to become available is waited for": {
+			10, []*corev1.Pod{readyForSecond, notReady, readyForSeven, readyPod("e", 3*time.Second), readyPod("f", time.Hour)}, "look again in 3s",
+		},
+		"in whatever order they are listed the first is waited for": {
+			10, []*corev1.Pod{readyForSeven, readyPod("e", 3*time.Second), readyForSecond}, "look again in 3s",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set := testSet(3)
 			set.Spec.MinReadySeconds = tt.minReadySeconds
-			at, ok := nextAvailable(observed{set: set, active: tt.pods, now: testNow})
-			assert.Equal(t, tt.ok, ok)
-			if tt.ok {
-				assert.Equal(t, testNow.Add(tt.in), at)
+			seen := never
+			if at, ok := nextAvailable(observed{set: set, active: tt.pods, now: testNow}); ok {
+				seen = "look again in " + at.Sub(testNow).String()
 			}
+			assert.Equal(t, tt.want, seen, "minReadySeconds: %d; pods ready for: %s", tt.minReadySeconds, readyFor(tt.pods))
 		})
 	}
+}
+
+// readyFor says how long pods have been ready.
+func readyFor(pods []*corev1.Pod) string {
+	var times []string
+	for _, pod := range pods {
+		ready := pod.Status.Conditions[0]
+		switch {
+		case ready.Status != corev1.ConditionTrue:
+			times = append(times, "not at all")
+		case ready.LastTransitionTime.IsZero():
+			times = append(times, "nobody knows")
+		default:
+			times = append(times, testNow.Sub(ready.LastTransitionTime.Time).String())
+		}
+	}
+	return cmp.Or(strings.Join(times, ", "), "none")
 }

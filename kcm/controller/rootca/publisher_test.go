@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,36 +53,47 @@ func contents(cm *corev1.ConfigMap) string {
 	if annotations[DescriptionAnnotation] == Description {
 		annotations[DescriptionAnnotation] = "ours"
 	}
-	return fmt.Sprintf("%s/%s of version %q: data %v, annotations %v, labels %v",
-		cm.Namespace, cm.Name, cm.ResourceVersion, cm.Data, annotations, cm.Labels)
+	return fmt.Sprintf("%s/%s with data {%s}, annotations {%s}, labels {%s} and version %q",
+		cm.Namespace, cm.Name, pairs(cm.Data), pairs(annotations), pairs(cm.Labels), cm.ResourceVersion)
+}
+
+func pairs(texts map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		all = append(all, key+": "+texts[key])
+	}
+	return strings.Join(all, ", ")
 }
 
 func TestEveryNamespaceHasTheBundleAndNothingElse(t *testing.T) {
 	t.Parallel()
 	type text = map[string]string
 	bundle, described := text{"ca.crt": "root CA"}, text{"kubernetes.io/description": Description}
-	const mended = `update shop/kube-root-ca.crt of version "7": data map[ca.crt:root CA], annotations map[kubernetes.io/description:ours], labels map[team:blue]`
-	for name, test := range map[string]struct {
+	const mended = `update shop/kube-root-ca.crt with data {ca.crt: root CA}, annotations {kubernetes.io/description: ours}, labels {team: blue} and version "7"`
+	for _, test := range []struct {
+		name string
 		seen *corev1.ConfigMap
 		does string
 	}{
-		"a namespace without the ConfigMap gets it": {
-			does: `create shop/kube-root-ca.crt of version "": data map[ca.crt:root CA], annotations map[kubernetes.io/description:ours], labels map[]`,
+		{
+			name: "a namespace without the ConfigMap gets it",
+			does: `create shop/kube-root-ca.crt with data {ca.crt: root CA}, annotations {kubernetes.io/description: ours}, labels {} and version ""`,
 		},
-		"nothing is written to one that is as it should be": {seen: configMap(bundle, described), does: "nothing is written"},
-		"another bundle is replaced":                        {seen: configMap(text{"ca.crt": "old"}, described), does: mended},
-		"a bundle that was taken out is put back":           {seen: configMap(nil, described), does: mended},
-		"what somebody has added to the data is removed":    {seen: configMap(text{"ca.crt": "root CA", "extra": "e"}, described), does: mended},
-		"a description that is missing is written":          {seen: configMap(bundle, nil), does: mended},
-		"a description that is empty is written":            {seen: configMap(bundle, text{"kubernetes.io/description": ""}), does: mended},
-		"a description in other words may stay":             {seen: configMap(bundle, text{"kubernetes.io/description": "mine"}), does: "nothing is written"},
-		"a description in other words goes with wrong data": {seen: configMap(nil, text{"kubernetes.io/description": "mine"}), does: mended},
-		"labels and other annotations are kept": {
+		{name: "nothing is written to one that is as it should be", seen: configMap(bundle, described), does: "nothing is written"},
+		{name: "another bundle is replaced", seen: configMap(text{"ca.crt": "old"}, described), does: mended},
+		{name: "a bundle that was taken out is put back", seen: configMap(nil, described), does: mended},
+		{name: "what somebody has added to the data is removed", seen: configMap(text{"ca.crt": "root CA", "extra": "e"}, described), does: mended},
+		{name: "a description that is missing is written", seen: configMap(bundle, nil), does: mended},
+		{name: "a description that is empty is written", seen: configMap(bundle, text{"kubernetes.io/description": ""}), does: mended},
+		{name: "a description in other words may stay", seen: configMap(bundle, text{"kubernetes.io/description": "mine"}), does: "nothing is written"},
+		{name: "a description in other words goes with wrong data", seen: configMap(nil, text{"kubernetes.io/description": "mine"}), does: mended},
+		{
+			name: "labels and other annotations are kept",
 			seen: configMap(nil, text{"mine": "m"}),
-			does: `update shop/kube-root-ca.crt of version "7": data map[ca.crt:root CA], annotations map[kubernetes.io/description:ours mine:m], labels map[team:blue]`,
+			does: `update shop/kube-root-ca.crt with data {ca.crt: root CA}, annotations {kubernetes.io/description: ours, mine: m}, labels {team: blue} and version "7"`,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			situation := "the namespace has no such ConfigMap"
 			if test.seen != nil {

@@ -3,6 +3,7 @@ package serviceaccount
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,13 +17,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func namespaceIn(phase corev1.NamespacePhase) *corev1.Namespace {
-	return &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: "ns"},
-		Status:     corev1.NamespaceStatus{Phase: phase},
-	}
-}
-
 func accountsNamed(names ...string) []corev1.ServiceAccount {
 	var accounts []corev1.ServiceAccount
 	for _, name := range names {
@@ -31,115 +25,133 @@ func accountsNamed(names ...string) []corev1.ServiceAccount {
 	return accounts
 }
 
-func pointers(accounts []corev1.ServiceAccount) []*corev1.ServiceAccount {
-	var p []*corev1.ServiceAccount
-	for i := range accounts {
-		p = append(p, &accounts[i])
+// seenNamespace is what the loop sees of team-a when it has some accounts.
+func seenNamespace(phase corev1.NamespacePhase, has ...string) observedNamespace {
+	seen := observedNamespace{namespace: &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "team-a"},
+		Status:     corev1.NamespaceStatus{Phase: phase},
+	}}
+	for _, account := range accountsNamed(has...) {
+		account.Namespace = "team-a"
+		seen.accounts = append(seen.accounts, &account)
 	}
-	return p
+	return seen
 }
 
-func namesOf(accounts []*corev1.ServiceAccount) []string {
+// creations says what is to be created, as "create team-a/default".
+func creations(accounts []*corev1.ServiceAccount) string {
 	var names []string
 	for _, account := range accounts {
-		names = append(names, account.Name)
+		names = append(names, account.Namespace+"/"+account.Name)
 	}
-	return names
+	if len(names) == 0 {
+		return "create nothing"
+	}
+	slices.Sort(names)
+	return "create " + strings.Join(names, ", ")
 }
 
 func TestANamespaceIsGivenTheAccountsThatItLacks(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		namespace *corev1.Namespace
-		has       []string
-		wants     []string
-		creates   []string
+	active, terminating := corev1.NamespaceActive, corev1.NamespaceTerminating
+	for behaviour, test := range map[string]struct {
+		seen   observedNamespace
+		wanted []string
+		plan   string
 	}{
-		"an active namespace without accounts gets the default one": {
-			namespace: namespaceIn(corev1.NamespaceActive), wants: []string{"default"}, creates: []string{"default"},
-		},
-		"an account that is there is not created": {
-			namespace: namespaceIn(corev1.NamespaceActive), has: []string{"default"}, wants: []string{"default"},
-		},
-		"accounts of other names do not count": {
-			namespace: namespaceIn(corev1.NamespaceActive), has: []string{"builder"}, wants: []string{"default"}, creates: []string{"default"},
-		},
-		"only what is missing of several is created": {
-			namespace: namespaceIn(corev1.NamespaceActive), has: []string{"default"}, wants: []string{"default", "builder"}, creates: []string{"builder"},
-		},
-		"a terminating namespace is left alone": {
-			namespace: namespaceIn(corev1.NamespaceTerminating), wants: []string{"default"},
-		},
-		"a namespace that is gone is left alone": {
-			wants: []string{"default"},
-		},
+		"a namespace without accounts is given default":      {seenNamespace(active), []string{"default"}, "create team-a/default"},
+		"a namespace that has default is given nothing":      {seenNamespace(active, "default"), []string{"default"}, "create nothing"},
+		"an account of another name is no default":           {seenNamespace(active, "builder"), []string{"default"}, "create team-a/default"},
+		"of several accounts only the missing are made":      {seenNamespace(active, "default", "other"), []string{"default", "builder", "tester"}, "create team-a/builder, team-a/tester"},
+		"accounts that nobody asked for stay":                {seenNamespace(active, "builder"), nil, "create nothing"},
+		"a namespace that is being deleted is given nothing": {seenNamespace(terminating), []string{"default"}, "create nothing"},
+		"a namespace that is gone is given nothing":          {observedNamespace{}, []string{"default"}, "create nothing"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
-			seen := observedNamespace{namespace: test.namespace, accounts: pointers(accountsNamed(test.has...))}
-			missing := decideAccounts(seen, accountsNamed(test.wants...))
-			assert.Equal(t, test.creates, namesOf(missing))
-			for _, account := range missing {
-				assert.Equal(t, "ns", account.Namespace)
-			}
+			assert.Equal(t, test.plan, creations(decideAccounts(test.seen, accountsNamed(test.wanted...))), "wanted in every namespace: %s", strings.Join(test.wanted, ", "))
 		})
 	}
-}
 
-func TestWhatIsCreatedTogetherWithWhatIsThereIsWhatIsWanted(t *testing.T) {
-	t.Parallel()
-	names := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), rapid.ID)
-	rapid.Check(t, func(t *rapid.T) {
-		has, wants := names.Draw(t, "has"), names.Draw(t, "wants")
-		seen := observedNamespace{namespace: namespaceIn(corev1.NamespaceActive), accounts: pointers(accountsNamed(has...))}
-		created := namesOf(decideAccounts(seen, accountsNamed(wants...)))
-		for _, name := range wants {
-			assert.NotEqual(t, slices.Contains(has, name), slices.Contains(created, name), "%s", name)
-		}
-		assert.Subset(t, wants, created)
+	t.Run("every namespace is given accounts of its own", func(t *testing.T) {
+		t.Parallel()
+		wanted := accountsNamed("default")
+		one, other := seenNamespace(active), seenNamespace(active)
+		other.namespace.Name = "team-b"
+		plans := [][]*corev1.ServiceAccount{decideAccounts(one, wanted), decideAccounts(other, wanted)}
+		assert.Equal(t, "create team-a/default, then create team-b/default", creations(plans[0])+", then "+creations(plans[1]))
+		assert.Empty(t, wanted[0].Namespace, "the template belongs to no namespace")
+	})
+	t.Run("what is there and what is created is what is wanted", func(t *testing.T) {
+		t.Parallel()
+		names := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), rapid.ID)
+		rapid.Check(t, func(t *rapid.T) {
+			has, wanted := names.Draw(t, "there"), names.Draw(t, "wanted")
+			var missing []*corev1.ServiceAccount
+			for _, account := range accountsNamed(wanted...) {
+				if !slices.Contains(has, account.Name) {
+					account.Namespace = "team-a"
+					missing = append(missing, &account)
+				}
+			}
+			plan := decideAccounts(seenNamespace(active, has...), accountsNamed(wanted...))
+			assert.Equal(t, creations(missing), creations(plan), "there: %q, wanted: %q", has, wanted)
+		})
 	})
 }
 
-func TestTheTemplateOfAnAccountIsNotChanged(t *testing.T) {
-	t.Parallel()
-	wanted := accountsNamed("default")
-	created := decideAccounts(observedNamespace{namespace: namespaceIn(corev1.NamespaceActive)}, wanted)
-	require.Len(t, created, 1)
-	assert.Empty(t, wanted[0].Namespace)
-}
-
-func TestRefusedCreationsAreErrorsUnlessThereIsNothingToDo(t *testing.T) {
+func TestCreationsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	accounts := corev1.Resource("serviceaccounts")
-	terminating := apierrors.NewForbidden(accounts, "default", errors.New("namespace is being terminated"))
+	terminating := apierrors.NewForbidden(accounts, "first", errors.New("namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
-	for name, test := range map[string]struct {
+	const good, bad = "all is well", "the key is tried again"
+	for behaviour, test := range map[string]struct {
 		refusal error
-		fails   bool
+		outcome string
 	}{
-		"the account has come in the meantime": {refusal: apierrors.NewAlreadyExists(accounts, "default")},
-		"the namespace is being deleted":       {refusal: terminating},
-		"the server is in trouble":             {refusal: apierrors.NewInternalError(errors.New("boom")), fails: true},
-		"it is not allowed":                    {refusal: apierrors.NewForbidden(accounts, "default", errors.New("no")), fails: true},
+		"an account that has come in the meantime is no failure": {apierrors.NewAlreadyExists(accounts, "first"), good},
+		"a namespace that is being deleted by now is no failure": {terminating, good},
+		"what a quota refuses is a failure":                      {apierrors.NewForbidden(accounts, "first", errors.New("exceeded quota: none")), bad},
+		"what a server in trouble does not do is a failure":      {apierrors.NewInternalError(errors.New("etcdserver: no leader")), bad},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
-			client := fake.NewClientset()
-			client.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				created := action.(clienttesting.CreateAction).GetObject().(*corev1.ServiceAccount)
-				return created.Name == "first", nil, test.refusal
-			})
-			wanted := accountsNamed("first", "second")
-			c := &ServiceAccountsController{client: client}
-			err := c.act(t.Context(), decideAccounts(observedNamespace{namespace: namespaceIn(corev1.NamespaceActive)}, wanted))
-			if test.fails {
-				require.ErrorIs(t, err, test.refusal)
-				assert.ErrorContains(t, err, "create service account ns/first")
-			} else {
-				require.NoError(t, err)
-			}
-			_, err = client.CoreV1().ServiceAccounts("ns").Get(t.Context(), "second", metav1.GetOptions{})
-			assert.NoError(t, err, "the other account is created all the same")
+			outcome, created := actWith(t, map[string]error{"first": test.refusal})
+			assert.Equal(t, test.outcome, outcome, "the API server said: %s", test.refusal)
+			assert.Equal(t, "create team-a/second", created, "two accounts were to be created, and the first was refused: %s", test.refusal)
 		})
 	}
+	t.Run("what is accepted is created", func(t *testing.T) {
+		t.Parallel()
+		outcome, created := actWith(t, nil)
+		assert.Equal(t, good+": create team-a/first, team-a/second", outcome+": "+created)
+	})
+}
+
+// actWith has the loop create two accounts, of which the API server refuses some,
+// and says how it went and which accounts there are afterwards.
+func actWith(t *testing.T, refusals map[string]error) (outcome, created string) {
+	t.Helper()
+	client := fake.NewClientset()
+	client.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		err := refusals[action.(clienttesting.CreateAction).GetObject().(*corev1.ServiceAccount).Name]
+		return err != nil, nil, err
+	})
+	var missing []*corev1.ServiceAccount
+	for _, account := range accountsNamed("first", "second") {
+		account.Namespace = "team-a"
+		missing = append(missing, &account)
+	}
+	outcome = "all is well"
+	if err := (&ServiceAccountsController{client: client}).act(t.Context(), missing); err != nil {
+		outcome = "the key is tried again"
+	}
+	list, err := client.CoreV1().ServiceAccounts("team-a").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var there []*corev1.ServiceAccount
+	for i := range list.Items {
+		there = append(there, &list.Items[i])
+	}
+	return outcome, creations(there)
 }

@@ -1,7 +1,6 @@
 package serviceaccount
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -60,34 +59,42 @@ func keyOf(secret *corev1.Secret) secretKey {
 }
 
 // controllerOn returns a controller whose caches hold the cached objects and
-// whose API server holds the live ones. It does not run, but when the test ends
-// it is run and stopped at once, to end the goroutines of its queues.
+// whose API server holds the live ones. It has no queues.
 func controllerOn(t *testing.T, cached, live []runtime.Object) (*TokensController, *fake.Clientset) {
 	t.Helper()
 	client := fake.NewClientset(live...)
-	factory := informers.NewSharedInformerFactory(client, 0)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	generator, err := NewTokenGenerator(key)
-	require.NoError(t, err)
-	core := factory.Core().V1()
-	c := NewTokensController(core.ServiceAccounts(), core.Secrets(), client,
-		TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
-	t.Cleanup(func() {
-		ctx, stop := context.WithCancel(context.Background())
-		stop()
-		c.synced = nil
-		c.Run(ctx, 0)
-	})
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	accounts := cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)
+	secrets := cache.NewIndexer(cache.MetaNamespaceKeyFunc, byNamespace)
 	for _, obj := range cached {
 		switch obj := obj.(type) {
 		case *corev1.ServiceAccount:
-			require.NoError(t, core.ServiceAccounts().Informer().GetStore().Add(obj))
+			require.NoError(t, accounts.Add(obj))
 		case *corev1.Secret:
-			require.NoError(t, core.Secrets().Informer().GetStore().Add(obj))
+			require.NoError(t, secrets.Add(obj))
 		}
 	}
-	return c, client
+	return &TokensController{
+		client:        client,
+		tokens:        generator(t),
+		rootCA:        rootCA,
+		accountLister: corelisters.NewServiceAccountLister(accounts),
+		secretLister:  corelisters.NewSecretLister(secrets),
+	}, client
+}
+
+func generator(t *testing.T) TokenGenerator {
+	t.Helper()
+	g, err := NewTokenGenerator(ecdsaKey(t, elliptic.P256()))
+	require.NoError(t, err)
+	return g
+}
+
+func ecdsaKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	require.NoError(t, err)
+	return key
 }
 
 // contents says what a Secret holds, in words.

@@ -2,7 +2,6 @@ package serviceaccount
 
 import (
 	"crypto"
-	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,6 +11,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,17 +20,9 @@ import (
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 )
 
-func ecdsaKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(curve, rand.Reader)
-	require.NoError(t, err)
-	return key
-}
-
 func TestATokenSaysWhoItsBearerIs(t *testing.T) {
 	t.Parallel()
-	generator, err := NewTokenGenerator(ecdsaKey(t, elliptic.P256()))
-	require.NoError(t, err)
+	generator := generator(t)
 	const prefix = "kubernetes.io/serviceaccount/"
 	said := func(t *testing.T) map[string]any {
 		t.Helper()
@@ -38,16 +30,19 @@ func TestATokenSaysWhoItsBearerIs(t *testing.T) {
 		require.NoError(t, err)
 		return saidBy(t, token)
 	}
-	for name, claims := range map[string]map[string]string{
-		"the issuer is the one of tokens that are kept in Secrets":        {"iss": "kubernetes/serviceaccount"},
-		"the subject is the user as whom the bearer appears":              {"sub": "system:serviceaccount:shop:builder"},
-		"the account is named, with the UID that no later one will have":  {prefix + "service-account.name": "builder", prefix + "service-account.uid": "uid"},
-		"the Secret is named in which the API server looks for the token": {prefix + "namespace": "shop", prefix + "secret.name": "builder-token"},
+	for _, test := range []struct {
+		name   string
+		claims map[string]string
+	}{
+		{"the issuer is the one of tokens that are kept in Secrets", map[string]string{"iss": "kubernetes/serviceaccount"}},
+		{"the subject is the user as whom the bearer appears", map[string]string{"sub": "system:serviceaccount:shop:builder"}},
+		{"the account is named, with the UID that no later one will have", map[string]string{prefix + "service-account.name": "builder", prefix + "service-account.uid": "uid"}},
+		{"the Secret is named in which the API server looks for the token", map[string]string{prefix + "namespace": "shop", prefix + "secret.name": "builder-token"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			said := said(t)
-			for claim, want := range claims {
+			for claim, want := range test.claims {
 				assert.Equal(t, want, said[claim], "the claim %s", claim)
 			}
 		})
@@ -57,6 +52,12 @@ func TestATokenSaysWhoItsBearerIs(t *testing.T) {
 		assert.ElementsMatch(t, []string{
 			"iss", "sub", prefix + "namespace", prefix + "secret.name", prefix + "service-account.name", prefix + "service-account.uid",
 		}, slices.Collect(maps.Keys(said(t))), "the claims of a token")
+	})
+	t.Run("it is one text, in three parts with dots between", func(t *testing.T) {
+		t.Parallel()
+		token, err := generator.GenerateToken(builder("uid"), tokenSecret("", nil))
+		require.NoError(t, err)
+		assert.Len(t, strings.Split(token, "."), 3, "header, claims and signature of %s", token)
 	})
 	t.Run("what cannot be signed is an error", func(t *testing.T) {
 		t.Parallel()
@@ -88,16 +89,17 @@ func TestATokenIsSignedForEveryKindOfKey(t *testing.T) {
 	t.Parallel()
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name      string
 		key       crypto.Signer
 		algorithm string
 	}{
-		"an RSA key signs":                  {key: rsaKey, algorithm: "RS256"},
-		"an ECDSA key on curve P-256 signs": {key: ecdsaKey(t, elliptic.P256()), algorithm: "ES256"},
-		"an ECDSA key on curve P-384 signs": {key: ecdsaKey(t, elliptic.P384()), algorithm: "ES384"},
-		"an ECDSA key on curve P-521 signs": {key: ecdsaKey(t, elliptic.P521()), algorithm: "ES512"},
+		{name: "an RSA key signs", key: rsaKey, algorithm: "RS256"},
+		{name: "an ECDSA key on curve P-256 signs", key: ecdsaKey(t, elliptic.P256()), algorithm: "ES256"},
+		{name: "an ECDSA key on curve P-384 signs", key: ecdsaKey(t, elliptic.P384()), algorithm: "ES384"},
+		{name: "an ECDSA key on curve P-521 signs", key: ecdsaKey(t, elliptic.P521()), algorithm: "ES512"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			generator, err := NewTokenGenerator(test.key)
 			require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
@@ -20,65 +21,76 @@ import (
 func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 	t.Parallel()
 	filled, unfilled := tokenSecret("uid", nil), tokenSecret("", nil)
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name         string
 		cached, live []runtime.Object
 		key          secretKey
 		situation    string
 		observed     string
 	}{
-		"when the caches have both, nothing is asked": {
+		{
+			name:   "when the caches have both, nothing is asked",
 			cached: []runtime.Object{filled, builder("uid")}, key: keyOf(filled),
 			situation: "the caches have the Secret and its account",
 			observed:  "Secret there, account uid with the list []; asked 0 times",
 		},
-		"when the caches have neither, nothing is asked": {
+		{
+			name: "when the caches have neither, nothing is asked",
 			live: []runtime.Object{builder("uid")}, key: keyOf(filled),
 			situation: "the caches have neither the Secret nor its account",
 			observed:  "Secret gone, account gone; asked 0 times",
 		},
-		"an account that the cache has not heard of yet is found": {
+		{
+			name:   "an account that the cache has not heard of yet is found",
 			cached: []runtime.Object{filled}, live: []runtime.Object{builder("uid")}, key: keyOf(filled),
 			situation: "the cache of accounts is behind: the API server has the account already",
 			observed:  "Secret there, account uid with the list []; asked 1 times",
 		},
-		"an account is gone when the API server says so": {
+		{
+			name:   "an account is gone when the API server says so",
 			cached: []runtime.Object{filled}, key: keyOf(filled),
 			situation: "neither the cache nor the API server has the account",
 			observed:  "Secret there, account gone; asked 1 times",
 		},
-		"an account that is to be written is read anew": {
+		{
+			name:   "an account that is to be written is read anew",
 			cached: []runtime.Object{builder("uid")}, live: []runtime.Object{builder("uid", "since", "then")}, key: keyOf(filled),
 			situation: "the Secret is gone, and the list of its account has grown since the cache heard of it",
 			observed:  "Secret gone, account uid with the list [since then]; asked 1 times",
 		},
-		"another account of the name is no heir": {
+		{
+			name:   "another account of the name is no heir",
 			cached: []runtime.Object{filled, builder("other")}, live: []runtime.Object{builder("other")}, key: keyOf(filled),
 			situation: "the Secret was filled for the account uid, and other has its name now",
 			observed:  "Secret there, account gone; asked 1 times",
 		},
-		"a former account in the cache is not the one that is meant": {
+		{
+			name:   "a former account in the cache is not the one that is meant",
 			cached: []runtime.Object{filled, builder("former")}, live: []runtime.Object{builder("uid")}, key: keyOf(filled),
 			situation: "the Secret was filled for the account uid, and the cache still has its predecessor",
 			observed:  "Secret there, account uid with the list []; asked 1 times",
 		},
-		"an unfilled Secret is for whoever has the name": {
+		{
+			name:   "an unfilled Secret is for whoever has the name",
 			cached: []runtime.Object{unfilled, builder("other")}, key: keyOf(unfilled),
 			situation: "the Secret has no UID of an account yet",
 			observed:  "Secret there, account other with the list []; asked 0 times",
 		},
-		"the annotations of now say whose a Secret is": {
+		{
+			name:   "the annotations of now say whose a Secret is",
 			cached: []runtime.Object{filled, builder("uid")}, key: keyOf(tokenSecret("before", nil)),
 			situation: "when the key was queued, the Secret was of the account before, and now it is of uid",
 			observed:  "Secret there, account uid with the list []; asked 0 times",
 		},
-		"another Secret of the name is not the one that is meant": {
+		{
+			name:   "another Secret of the name is not the one that is meant",
 			cached: []runtime.Object{filled, builder("uid", "first")}, live: []runtime.Object{builder("uid", "first")},
 			key:       secretKey{cache.NewObjectName("shop", "builder-token"), "former", accountOf(filled)},
 			situation: "the Secret of the key was deleted, and another was created under its name",
 			observed:  "Secret gone, account uid with the list [first]; asked 1 times",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c, client := controllerOn(t, test.cached, test.live)
 			seen, err := c.observeSecret(t.Context(), test.key)
@@ -94,7 +106,26 @@ func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 		_, err := c.observeSecret(t.Context(), keyOf(filled))
 		assert.Error(t, err, "the API server does not say whether the account is there, so nobody may conclude that it is gone")
 	})
+	t.Run("a cache that cannot be read is no answer", func(t *testing.T) {
+		t.Parallel()
+		cached := []runtime.Object{filled, builder("uid")}
+		c, _ := controllerOn(t, cached, nil)
+		c.secretLister = corelisters.NewSecretLister(brokenIndexer{})
+		_, err := c.observeSecret(t.Context(), keyOf(filled))
+		assert.ErrorIs(t, err, errBroken, "nobody may conclude that the Secret is gone")
+
+		c, _ = controllerOn(t, cached, nil)
+		c.accountLister = corelisters.NewServiceAccountLister(brokenIndexer{})
+		_, err = c.observeSecret(t.Context(), keyOf(filled))
+		assert.ErrorIs(t, err, errBroken, "nobody may conclude that the account is gone")
+	})
 }
+
+var errBroken = errors.New("the cache is broken")
+
+type brokenIndexer struct{ cache.Indexer }
+
+func (brokenIndexer) GetByKey(string) (any, bool, error) { return nil, false, errBroken }
 
 // refuse has the API server answer with an error.
 func refuse(client *fake.Clientset, verb, resource string, refusal error) {
@@ -107,57 +138,80 @@ func TestATokenIsThereAndStays(t *testing.T) {
 	t.Parallel()
 	type data = map[string]string
 	const filled = `ca.crt "root CA", namespace "shop", token "t", of builder with UID "uid"`
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name   string
 		has    data
 		rootCA []byte
 		does   string
 	}{
-		"an empty Secret gets all three": {
+		{
+			name:   "an empty Secret gets all three",
 			rootCA: rootCA,
 			does:   `write ca.crt "root CA", namespace "shop", of builder with UID "uid"; sign a token for builder with UID "uid"`,
 		},
-		"nothing is written to one that lacks nothing": {
-			has: data{"ca.crt": "root CA", "namespace": "shop", "token": "t"}, rootCA: rootCA,
+		{
+			name: "nothing is written to one that lacks nothing",
+			has:  data{"ca.crt": "root CA", "namespace": "shop", "token": "t"}, rootCA: rootCA,
 			does: "nothing is written",
 		},
-		"a new CA bundle replaces the old one and leaves the token": {
-			has: data{"ca.crt": "old", "namespace": "shop", "token": "t"}, rootCA: rootCA,
+		{
+			name: "a new CA bundle replaces the old one and leaves the token",
+			has:  data{"ca.crt": "old", "namespace": "shop", "token": "t"}, rootCA: rootCA,
 			does: "write " + filled,
 		},
-		"without a CA bundle, the one that is there stays": {
+		{
+			name: "without a CA bundle, the one that is there stays",
 			has:  data{"ca.crt": "old", "namespace": "shop", "token": "t"},
 			does: "nothing is written",
 		},
-		"without a CA bundle, none is written": {
+		{
+			name: "without a CA bundle, none is written",
 			does: `write namespace "shop", of builder with UID "uid"; sign a token for builder with UID "uid"`,
 		},
-		"a namespace that is missing is written": {
-			has: data{"ca.crt": "root CA", "token": "t"}, rootCA: rootCA,
+		{
+			name: "a namespace that is missing is written",
+			has:  data{"ca.crt": "root CA", "token": "t"}, rootCA: rootCA,
 			does: "write " + filled,
 		},
-		"a namespace that somebody wrote stays": {
-			has: data{"ca.crt": "root CA", "namespace": "other", "token": "t"}, rootCA: rootCA,
+		{
+			name: "a namespace that somebody wrote stays",
+			has:  data{"ca.crt": "root CA", "namespace": "other", "token": "t"}, rootCA: rootCA,
 			does: "nothing is written",
 		},
-		"a token that was taken out is signed anew": {
-			has: data{"ca.crt": "root CA", "namespace": "shop"}, rootCA: rootCA,
+		{
+			name: "a token that was taken out is signed anew",
+			has:  data{"ca.crt": "root CA", "namespace": "shop"}, rootCA: rootCA,
 			does: `write ca.crt "root CA", namespace "shop", of builder with UID "uid"; sign a token for builder with UID "uid"`,
 		},
-		"a token that was emptied is signed anew": {
-			has: data{"ca.crt": "root CA", "namespace": "shop", "token": ""}, rootCA: rootCA,
+		{
+			name: "a token that was emptied is signed anew",
+			has:  data{"ca.crt": "root CA", "namespace": "shop", "token": ""}, rootCA: rootCA,
 			does: `write ca.crt "root CA", namespace "shop", token "", of builder with UID "uid"; sign a token for builder with UID "uid"`,
 		},
-		"what else is in the Secret stays": {
-			has: data{"extra": "e", "namespace": "other", "token": "t"}, rootCA: rootCA,
+		{
+			name: "what else is in the Secret stays",
+			has:  data{"extra": "e", "namespace": "other", "token": "t"}, rootCA: rootCA,
 			does: `write ca.crt "root CA", extra "e", namespace "other", token "t", of builder with UID "uid"`,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			plan := fill(tokenSecret("", test.has), builder("uid"), test.rootCA)
 			assert.Equal(t, test.does, plan.inWords(), "the Secret holds %v, and the CA bundle is %q", test.has, test.rootCA)
 		})
 	}
+	t.Run("what is written says for whom, by name and UID", func(t *testing.T) {
+		t.Parallel()
+		secret := tokenSecret("", nil)
+		secret.Annotations = map[string]string{"mine": "m"}
+		plan := fill(secret, builder("uid"), rootCA)
+		require.NotNil(t, plan.update, "an empty Secret is written")
+		assert.Equal(t, map[string]string{
+			"mine":                               "m",
+			"kubernetes.io/service-account.name": "builder",
+			"kubernetes.io/service-account.uid":  "uid",
+		}, plan.update.Annotations, "annotations")
+	})
 	t.Run("the cache's own Secret is not changed", func(t *testing.T) {
 		t.Parallel()
 		for _, secret := range []*corev1.Secret{tokenSecret("", nil), tokenSecret("", data{"token": "t", "ca.crt": "old"})} {
@@ -227,50 +281,60 @@ func TestAWriteIsTriedAgainWhenNothingElseBringsItBack(t *testing.T) {
 	t.Parallel()
 	secrets, accounts := corev1.Resource("secrets"), corev1.Resource("serviceaccounts")
 	changed := errors.New("changed in the meantime")
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name           string
 		write          func(ctx context.Context, c *TokensController) error
 		verb, resource string
 		refusal        error
 		then           string
 	}{
-		"a Secret that somebody else has changed brings itself back": {
+		{
+			name:  "a Secret that somebody else has changed brings itself back",
 			write: writeSecret, verb: "update", resource: "secrets",
 			refusal: apierrors.NewConflict(secrets, "builder-token", changed), then: "is content",
 		},
-		"a Secret that is gone needs no token": {
+		{
+			name:  "a Secret that is gone needs no token",
 			write: writeSecret, verb: "update", resource: "secrets",
 			refusal: apierrors.NewNotFound(secrets, "builder-token"), then: "is content",
 		},
-		"a Secret that could not be written is tried again": {
+		{
+			name:  "a Secret that could not be written is tried again",
 			write: writeSecret, verb: "update", resource: "secrets",
 			refusal: apierrors.NewInternalError(changed), then: "tries again",
 		},
-		"an account that somebody else has changed is read and written again": {
+		{
+			name:  "an account that somebody else has changed is read and written again",
 			write: writeAccount, verb: "update", resource: "serviceaccounts",
 			refusal: apierrors.NewConflict(accounts, "builder", changed), then: "tries again",
 		},
-		"an account that is gone has no list to mend": {
+		{
+			name:  "an account that is gone has no list to mend",
 			write: writeAccount, verb: "update", resource: "serviceaccounts",
 			refusal: apierrors.NewNotFound(accounts, "builder"), then: "is content",
 		},
-		"an account that could not be written is tried again": {
+		{
+			name:  "an account that could not be written is tried again",
 			write: writeAccount, verb: "update", resource: "serviceaccounts",
 			refusal: apierrors.NewInternalError(changed), then: "tries again",
 		},
-		"a Secret whose name another has by now is gone": {
+		{
+			name:  "a Secret whose name another has by now is gone",
 			write: deleteSecret, verb: "delete", resource: "secrets",
 			refusal: apierrors.NewConflict(secrets, "builder-token", changed), then: "is content",
 		},
-		"a Secret that somebody else has deleted is gone": {
+		{
+			name:  "a Secret that somebody else has deleted is gone",
 			write: deleteSecret, verb: "delete", resource: "secrets",
 			refusal: apierrors.NewNotFound(secrets, "builder-token"), then: "is content",
 		},
-		"a Secret that could not be deleted is tried again": {
+		{
+			name:  "a Secret that could not be deleted is tried again",
 			write: deleteSecret, verb: "delete", resource: "secrets",
 			refusal: apierrors.NewInternalError(changed), then: "tries again",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c, client := controllerOn(t, nil, []runtime.Object{tokenSecret("uid", nil), builder("uid")})
 			refuse(client, test.verb, test.resource, test.refusal)

@@ -8,16 +8,33 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 )
+
+// controllerWithQueues returns one that does not run, but when the test ends it is
+// run and stopped at once, to end the goroutines of its queues.
+func controllerWithQueues(t *testing.T) *TokensController {
+	t.Helper()
+	client := fake.NewClientset()
+	core := informers.NewSharedInformerFactory(client, 0).Core().V1()
+	c := NewTokensController(core.ServiceAccounts(), core.Secrets(), client, TokensControllerOptions{})
+	c.synced = nil
+	t.Cleanup(func() {
+		ctx, stop := context.WithCancel(context.Background())
+		stop()
+		c.Run(ctx, 0)
+	})
+	return c
+}
 
 // queued runs a controller whose loops do nothing but note their keys.
 func queued(t *testing.T, enqueue func(c *TokensController)) (accounts []accountKey, secrets []secretKey) {
 	t.Helper()
 	var lock sync.Mutex
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := controllerOn(t, nil, nil)
-		c.synced = nil
+		c := controllerWithQueues(t)
 		c.accounts.Sync = func(_ context.Context, key accountKey) error {
 			lock.Lock()
 			defer lock.Unlock()
@@ -75,7 +92,7 @@ func TestOnlyAccountsThatWentAreQueued(t *testing.T) {
 
 func TestAFailingKeyIsGivenUpAfterTenRetriesUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
-	c, _ := controllerOn(t, nil, nil)
+	c := controllerWithQueues(t)
 	assert.Equal(t, 10, c.accounts.MaxRetries)
 	assert.Equal(t, 10, c.secrets.MaxRetries)
 }

@@ -73,6 +73,7 @@ func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 		{"get as nobody that is known", []string{"start m", "get m root /healthz"}, []string{"unknown user root: use admin"}},
 		{"exits with another code", []string{"start m --no-such-flag", "exits m 0"}, []string{"m has ended with exit code 1", "unknown flag: --no-such-flag"}},
 		{"exits of one that goes on", []string{"start m", "exits m 0"}, []string{"waited 15s until m has ended"}},
+		{"program that does not build", []string{"program m nowhere"}, []string{"build nowhere: exit status 1"}},
 		{"start twice", []string{"start m", "start m"}, []string{"m was started already"}},
 
 		{"await", []string{create, `await configmap/one 'self.data.x == "2"'`},

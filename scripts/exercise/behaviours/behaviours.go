@@ -149,7 +149,7 @@ type run struct {
 	parents map[string]bool
 	output  map[string]*strings.Builder
 	// loose is what belongs to no test.
-	loose strings.Builder
+	loose    strings.Builder
 	late     bool
 	complete bool
 }

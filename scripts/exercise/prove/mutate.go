@@ -99,6 +99,8 @@ func (m *mutator) mutate(node ast.Node, body *ast.BlockStmt) {
 		}
 	case *ast.CallExpr:
 		m.call(node)
+	case *ast.KeyValueExpr:
+		m.forget(node)
 	case *ast.BlockStmt:
 		m.remove(node.List, node == body)
 	case *ast.CaseClause:
@@ -148,7 +150,7 @@ func (m *mutator) negateAtom(condition ast.Expr) {
 var (
 	logging = regexp.MustCompile(`^(klog|log|slog|logger|utilruntime)\.`)
 	// unordered are calls whose arguments can stand in any order, or are for a reader.
-	unordered = regexp.MustCompile(`^(min|max|fmt\..*|errors\.Join|.*\b(Equal|DeepEqual))$`)
+	unordered = regexp.MustCompile(`^(append|min|max|fmt\..*|errors\.Join|.*\b(Equal|DeepEqual))$`)
 )
 
 // call swaps arguments that stand side by side. The compiler says whether they are
@@ -175,6 +177,16 @@ func (m *mutator) call(call *ast.CallExpr) {
 			m.edit(call.Args[i].Pos(), call.Args[i+1].End(), second+between+first)
 		}
 	}
+}
+
+// forget leaves out an element of a literal, and the comma behind it.
+func (m *mutator) forget(element *ast.KeyValueExpr) {
+	rest := strings.TrimLeft(m.text[m.offset(element.End()):], " \t\n")
+	end := element.End()
+	if strings.HasPrefix(rest, ",") {
+		end = m.base + token.Pos(len(m.text)-len(rest)+1)
+	}
+	m.edit(element.Pos(), end, "")
 }
 
 // remove leaves out each statement that others can do without. What ends a function

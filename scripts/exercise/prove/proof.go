@@ -33,6 +33,8 @@ type proof struct {
 	// prints them.
 	behaviours []string
 	rejected   int
+	// patience is how long a wrong body may run. Many hang.
+	patience time.Duration
 	// mutated is the number of mutants that compile.
 	killed, mutated int
 	took            time.Duration
@@ -69,7 +71,9 @@ func (p *proof) addVariants() error {
 	for _, right := range p.Solutions.Right {
 		found, err := parts(right.Text, p.Functions)
 		v := p.program.add(found)
-		v.failure = err
+		if err != nil {
+			v.failure = fmt.Errorf("is no solution: %w", err)
+		}
 		p.rights = append(p.rights, v)
 	}
 	for _, wrong := range p.Solutions.Wrong {
@@ -80,7 +84,9 @@ func (p *proof) addVariants() error {
 			}
 		}
 		v := p.program.add(applied)
-		v.failure = err
+		if err != nil {
+			v.failure = fmt.Errorf("does not fit: %w", err)
+		}
 		p.wrongs = append(p.wrongs, v)
 	}
 	for _, m := range p.mutants {
@@ -93,9 +99,10 @@ func (p *proof) variants() []*variant {
 	return slices.Concat([]*variant{p.cut}, p.rights, p.wrongs, p.changed)
 }
 
-// fail notes what is not as it has to be.
+// fail notes, in a line, what is not as it has to be.
 func (p *proof) fail(format string, args ...any) {
-	p.failures = append(p.failures, p.Errorf("%s: %w", p.Name, fmt.Errorf(format, args...)))
+	line := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", " / ")
+	p.failures = append(p.failures, p.Errorf("%s: %s", p.Name, line))
 }
 
 func (p *proof) mark() string {
@@ -124,10 +131,12 @@ func (p *proof) prove(ctx context.Context) error {
 
 // proveBook finds the behaviours and proves that the book's body has them.
 func (p *proof) proveBook(ctx context.Context) error {
-	o, err := p.program.run(ctx, 0, anyOf(p.Tests), 1)
+	begin := time.Now()
+	o, err := p.program.run(ctx, 0, anyOf(p.Tests), 1, limit)
 	if err != nil {
 		return err
 	}
+	p.patience = min(2*time.Second+10*time.Since(begin), limit)
 	if !o.passed {
 		p.fail("the book's solution fails: %s", o.says())
 		return nil
@@ -161,9 +170,9 @@ func (p *proof) proveRights(ctx context.Context) error {
 	return p.each(ctx, p.rights, func(i int, v *variant) (func(), error) {
 		name := p.Solutions.Right[i].Name
 		if v.failure != nil {
-			return func() { p.fail("%s.go does not compile: %w", name, v.failure) }, nil
+			return func() { p.fail("%s.go %s", name, v.failure) }, nil
 		}
-		o, err := p.program.run(ctx, v.number, anyOf(p.Tests), 1)
+		o, err := p.program.run(ctx, v.number, anyOf(p.Tests), 1, limit)
 		return func() {
 			if err == nil && !o.passed {
 				p.fail("%s.go fails: %s", name, o.says())
@@ -175,11 +184,11 @@ func (p *proof) proveRights(ctx context.Context) error {
 // proveCut proves that each test fails as long as nothing is written.
 func (p *proof) proveCut(ctx context.Context) error {
 	if p.cut.failure != nil {
-		p.fail("without its body it does not compile: %w", p.cut.failure)
+		p.fail("what the reader begins with %s", p.cut.failure)
 		return nil
 	}
 	for _, test := range p.Tests {
-		o, err := p.program.run(ctx, p.cut.number, anyOf([]string{test}), 1)
+		o, err := p.program.run(ctx, p.cut.number, anyOf([]string{test}), 1, limit)
 		if err != nil {
 			return err
 		}
@@ -201,7 +210,7 @@ func (p *proof) proveWrongs(ctx context.Context) error {
 		failure, err := p.reject(ctx, p.Solutions.Wrong[i], v)
 		return func() {
 			if failure != nil {
-				p.fail("%s.diff %w", p.Solutions.Wrong[i].Name, failure)
+				p.fail("%s.diff %s", p.Solutions.Wrong[i].Name, failure)
 			} else {
 				p.rejected++
 			}
@@ -217,7 +226,7 @@ const seeds = 3
 // or nil.
 func (p *proof) reject(ctx context.Context, wrong *solutions.Wrong, v *variant) (failure, err error) {
 	if v.failure != nil {
-		return fmt.Errorf("does not compile: %w", v.failure), nil
+		return v.failure, nil
 	}
 	at := slices.IndexFunc(p.behaviours, func(name string) bool { return sentenceOf(name) == asGo(wrong.CaughtBy) })
 	if at < 0 {
@@ -225,22 +234,29 @@ func (p *proof) reject(ctx context.Context, wrong *solutions.Wrong, v *variant) 
 	}
 	behaviour := p.behaviours[at]
 	for seed := 1; seed == 1 || seed <= seeds && p.program.rapid; seed++ {
-		o, err := p.program.run(ctx, v.number, exactly(behaviour), seed)
+		o, err := p.program.run(ctx, v.number, exactly(behaviour), seed, p.patience)
 		if err != nil {
 			return nil, err
 		}
 		// No other behaviour runs, so this one fails, or is the one in which the
 		// process came to its end.
 		result, begun := o.results[behaviour]
-		if o.passed || !begun || result != "" && result != "FAIL" {
+		ended := begun && result == "" && !o.passed
+		switch rejected := ended || result == "FAIL"; {
+		case !rejected && seed == 1:
 			return fmt.Errorf("is not rejected by %q", wrong.CaughtBy), nil
+		case !rejected:
+			return fmt.Errorf("is rejected by %q only sometimes: not with -rapid.seed=%d", wrong.CaughtBy, seed), nil
+		case ended:
+			return nil, nil // it may have hung: once is enough
 		}
 	}
 	return nil, nil
 }
 
-// enough is the percentage of the mutants that the tests kill at least.
-const enough = 90
+// survivors is how many mutants, explained or not, may survive: one in ten, rounded up.
+// A short function has few, and one of them may be none that shows.
+func survivors(mutated int) int { return (mutated + 9) / 10 }
 
 func (p *proof) proveMutants(ctx context.Context) error {
 	survived := make([]bool, len(p.mutants))
@@ -248,7 +264,11 @@ func (p *proof) proveMutants(ctx context.Context) error {
 		if v.failure != nil {
 			return func() {}, nil
 		}
-		lives, err := p.survives(ctx, v)
+		within := p.patience
+		if slices.ContainsFunc(p.Solutions.Survivors, p.mutants[i].explained) {
+			within = limit
+		}
+		lives, err := p.survives(ctx, v, within)
 		return func() {
 			p.mutated++
 			if survived[i] = lives; !lives {
@@ -260,16 +280,16 @@ func (p *proof) proveMutants(ctx context.Context) error {
 		return err
 	}
 	p.explain(survived)
-	if p.percentage() < enough {
-		p.fail("the tests kill %d of %d mutants, %d %%: at least %d %% have to be told from the book's solution", p.killed, p.mutated, p.percentage(), enough)
+	if least := p.mutated - survivors(p.mutated); p.killed < least {
+		p.fail("the tests kill %d of %d mutants: they have to tell at least %d from the book's solution", p.killed, p.mutated, least)
 	}
 	return nil
 }
 
 // survives tells whether all tests pass, the quickest first.
-func (p *proof) survives(ctx context.Context, v *variant) (bool, error) {
+func (p *proof) survives(ctx context.Context, v *variant, within time.Duration) (bool, error) {
 	for _, test := range p.Tests {
-		o, err := p.program.run(ctx, v.number, anyOf([]string{test}), 1, "-test.failfast")
+		o, err := p.program.run(ctx, v.number, anyOf([]string{test}), 1, within, "-test.failfast")
 		if err != nil || !o.passed {
 			return false, err
 		}
@@ -313,7 +333,7 @@ func (m mutant) explained(s solutions.Survivor) bool {
 // each tries variants side by side, and then notes what was found, in their order.
 func (p *proof) each(ctx context.Context, all []*variant, try func(int, *variant) (note func(), err error)) error {
 	group, _ := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.NumCPU())
+	group.SetLimit(2 * runtime.NumCPU()) // many mutants only hang
 	notes := make([]func(), len(all))
 	for i, v := range all {
 		group.Go(func() (err error) {
@@ -369,6 +389,9 @@ func (o *outcome) says() string {
 		if o.results[name] == "FAIL" && !slices.ContainsFunc(o.order, func(other string) bool { return strings.HasPrefix(other, name+"/") }) {
 			sentences = append(sentences, strconv.Quote(strings.ReplaceAll(sentenceOf(name), "_", " ")))
 		}
+	}
+	if more := len(sentences) - 3; more > 0 {
+		sentences = append(sentences[:3], fmt.Sprintf("and %d more", more))
 	}
 	if len(sentences) > 0 {
 		return strings.Join(sentences, ", ")

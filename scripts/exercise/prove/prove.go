@@ -37,12 +37,22 @@ func Run(ctx context.Context, root string, numbers []string, out io.Writer) erro
 	defer os.RemoveAll(temporary)
 	programs := programsOf(root, temporary, exercises)
 	var proofs []*proof
+	var failures []error
 	for _, p := range programs {
-		begin := time.Now()
-		if err := p.prepare(ctx); err != nil {
+		if err := p.prepare(); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s: %d bodies of %d exercises built, %.1f s\n", p.dir, len(p.variants), len(p.proofs), time.Since(begin).Seconds())
+		fmt.Fprintf(out, "%s: building %d bodies of %d exercises", p.dir, len(p.variants), len(p.proofs))
+		begin := time.Now()
+		err := p.build(ctx)
+		fmt.Fprintf(out, ", %.1f s\n", time.Since(begin).Seconds())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
 		for _, proof := range p.proofs {
 			if err := proof.prove(ctx); err != nil {
 				return err
@@ -55,7 +65,7 @@ func Run(ctx context.Context, root string, numbers []string, out io.Writer) erro
 		}
 	}
 	slices.SortStableFunc(proofs, func(a, b *proof) int { return a.Chapter.Number - b.Chapter.Number })
-	return tell(proofs, out)
+	return errors.Join(append(failures, tell(proofs, out))...)
 }
 
 // choose returns the exercises in which the reader writes code.

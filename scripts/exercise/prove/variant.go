@@ -24,7 +24,7 @@ type variant struct {
 }
 
 // always are packages that a solution can use though the book's does not.
-var always = []string{"cmp", "errors", "fmt", "maps", "slices", "strings", "time"}
+var always = []string{"cmp", "context", "errors", "fmt", "maps", "math", "slices", "sort", "strconv", "strings", "sync", "time"}
 
 // file returns a Go file that declares the variant beside the book's functions, under
 // names that end with its number.
@@ -58,18 +58,14 @@ func (v *variant) renamings(file *ast.File, functions map[string]bool) map[int]r
 	rename := func(ident *ast.Ident) {
 		renamings[int(ident.Pos()-file.FileStart)] = renaming{ident.Name, v.named(ident.Name)}
 	}
-	own := map[*ast.Object]bool{}
-	for _, object := range file.Scope.Objects {
-		own[object] = !functions[object.Name]
-	}
 	for _, declaration := range file.Decls {
 		if f, ok := declaration.(*ast.FuncDecl); ok && functions[weave.NameOf(f)] {
 			rename(f.Name)
 		}
 	}
 	ast.Inspect(file, func(node ast.Node) bool {
-		if ident, ok := node.(*ast.Ident); ok && own[ident.Obj] {
-			rename(ident)
+		if ident, ok := node.(*ast.Ident); ok && !functions[ident.Name] && ident.Obj != nil && ident.Obj == file.Scope.Lookup(ident.Name) {
+			rename(ident) // the file declares it, and no function does inside
 		}
 		return true
 	})

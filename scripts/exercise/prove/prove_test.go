@@ -1,0 +1,75 @@
+package prove
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// writeBook writes a book to a directory. It has an exercise that is sound, one with weak
+// tests and a rotten file of solutions, and one that the book's own solution fails.
+func writeBook(t *testing.T) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	require.NoError(t, os.CopyFS(root, os.DirFS("testdata/book")))
+	return root
+}
+
+func TestWhatIsWrongWithAnExerciseIsSaidInALineEach(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := Run(t.Context(), writeBook(t), []string{"01"}, &out)
+	require.Error(t, err)
+
+	times := regexp.MustCompile(`\d+\.\d s`)
+	assert.Equal(t, `kcm/shop: building 43 bodies of 2 exercises, TIME
+1 of 3: ✓ 01 till, TIME
+2 of 3: ✗ 01 discount, TIME
+kcm/stock: building 1 bodies of 1 exercises, TIME
+3 of 3: ✗ 01 stock, TIME
+
+chapter  exercise  minutes  behaviours  wrong rejected  mutants killed   time   
+01       till      10       8           5 of 5          16 of 17 (94 %)  TIME  ✓
+01       discount  15       2           0 of 4          5 of 12 (41 %)   TIME  ✗
+01       stock     20       0           0 of 0          0 of 0 (0 %)     TIME  ✗
+`, times.ReplaceAllString(out.String(), "TIME"))
+	assert.Equal(t, strings.Split(`another-way.go fails: "half of it"
+stray.go is no solution: it declares none of the exercise's functions
+TestNothing passes before anything is written
+FILE has 4 wrong solutions: 5 likely misconceptions are the least
+ignored.diff is not rejected by "half of it"
+unknown.diff is said to be caught by "a half", which no test is called
+broken.diff does not compile: percent.of undefined (type int has no field or method of)
+elsewhere.diff does not fit: FILE, elsewhere.diff: these lines stand in 0 places of the book's solution and have to stand in one: / 	return price + percent
+UNTOLD if percent > 100 { => if percent >= 100 {: WHY
+UNTOLD if percent > 100 { => if percent > 101 {: WHY
+UNTOLD if percent > 100 { => if percent > 99 {: WHY
+UNTOLD return 0 => : WHY
+UNTOLD return 0 => return 1: WHY
+UNTOLD return 0 => return -1: WHY
+UNTOLD return price - price*percent/100 => return price - price*percent/99: WHY
+FILE explains a mutant that the tests kill: survives: return price - price*percent/100 => return price + price*percent/100
+FILE explains a mutant that there is not: survives: if percent == 100 { => if percent != 100 {
+the tests kill 5 of 12 mutants: they have to tell at least 10 from the book's solution
+chapters/01-shop/README.md:37: stock: the book's solution fails: "one too many"`, "\n"), strings.Split(strings.NewReplacer(
+		"chapters/01-shop/README.md:21: discount: ", "",
+		"no test tells a mutant of discount from it: write one, or, where none can, in labs/01-shop/wrong/discount.txtar: survives:", "UNTOLD",
+		"labs/01-shop/wrong/discount.txtar", "FILE").Replace(err.Error()), "\n"))
+}
+
+func TestAnInterruptLeavesNothingBehind(t *testing.T) {
+	root, temporary := writeBook(t), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, Run(ctx, root, nil, new(bytes.Buffer)), context.Canceled)
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}

@@ -1,0 +1,3 @@
+module example.com/book
+
+go 1.26.0
