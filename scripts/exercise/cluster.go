@@ -32,6 +32,9 @@ func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*workspa
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(filepath.Join(w.Root, "labs", w.Slug, "lab.txtar")); err != nil {
+		return nil // the chapter has no lab
+	}
 	if err := play(ctx, w.Root, program, os.Stdout, "lab", fmt.Sprintf("%02d", w.Chapter)); err != nil {
 		return err
 	}
@@ -66,7 +69,11 @@ func build(ctx context.Context, module, slug string) (program string, err error)
 func play(ctx context.Context, root, program string, out io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "play"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
-	cmd.Env = append(os.Environ(), "KCM="+program)
+	variable := "KCM="
+	if filepath.Base(program) != "kcm" {
+		variable = "LOOP=" // chapter 00 has a loop and no manager
+	}
+	cmd.Env = append(os.Environ(), variable+program)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("play %s: %w", strings.Join(args, " "), err)

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 
+	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/play"
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // playFile plays somebody's own script, with all loops of the finished kcm, or
@@ -56,9 +60,23 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *p
 	if s.Manager, err = play.NewManager(ctx, c, reference, program); err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
+	loop := os.Getenv("LOOP")
+	if loop == "" || reference {
+		_, stop, err := s.RunLoops()
+		if err != nil {
+			return nil, nil, errors.Join(err, c.Close())
+		}
+		return s, func() error { return errors.Join(stop(), c.Close()) }, nil
+	}
+	// A program with a loop of its own for ReplicaSets, as chapter 00 has one, works beside kcm's other loops.
+	s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, func(name string) bool { return name == "replicaset-controller" })
 	_, stop, err := s.RunLoops()
 	if err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
-	return s, func() error { return errors.Join(stop(), c.Close()) }, nil
+	own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfig(cluster.Admin)))
+	if err != nil {
+		return nil, nil, errors.Join(err, stop(), c.Close())
+	}
+	return s, func() error { own.Kill(); return errors.Join(stop(), c.Close()) }, nil
 }
