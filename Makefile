@@ -136,13 +136,15 @@ test: bin/labcluster ## test what you have changed: lint, all tests with the rac
 		"the book's code, links and diagrams: $(MAKE) --no-print-directory weave-check"
 
 .PHONY: verify
-verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: the original, all labs and the demo, all stages and sessions
+verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: the original, all labs and the demo, all sessions, stages and exercises
 	@scripts/steps \
 		"the scenarios with kcm and with the original: $(MAKE) --no-print-directory compare" \
 		"all labs and the demo: $(MAKE) --no-print-directory labs" \
 		"all labs and the demo with the original: $(MAKE) --no-print-directory labs REFERENCE=1" \
 		"what the chapters tell to type: $(MAKE) --no-print-directory transcripts-check" \
-		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages"
+		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
+		"every exercise: right solutions pass, wrong ones do not: $(MAKE) --no-print-directory exercises-check" \
+		"every broken manager is rejected by a scenario that the original passes: $(MAKE) --no-print-directory judge"
 
 .PHONY: lint
 lint: modules ## check formatting, go vet and staticcheck in all modules
