@@ -143,7 +143,7 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"all labs and the demo with the original: $(MAKE) --no-print-directory labs REFERENCE=1" \
 		"what the chapters tell to type: $(MAKE) --no-print-directory transcripts-check" \
 		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
-		"every exercise: right solutions pass, wrong ones do not: $(MAKE) --no-print-directory exercises-check" \
+		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
 		"every broken manager is rejected by a scenario that the original passes: $(MAKE) --no-print-directory judge"
 
 .PHONY: lint
