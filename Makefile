@@ -112,7 +112,7 @@ exercises-check: bin/exercise ## prove of all exercises that right solutions pas
 	@bin/exercise prove $(ARGS)
 
 .PHONY: judge
-judge: bin/exercise bin/play bin/labcluster ## prove that the exercises' scenarios reject the broken managers and that the original passes (ARGS="05 06")
+judge: bin/exercise bin/play bin/labcluster ## prove that the scenarios that a reader is to write reject the broken managers (ARGS="05 06")
 	@bin/exercise judge $(ARGS)
 
 .PHONY: labs
@@ -144,7 +144,7 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"what the chapters tell to type: $(MAKE) --no-print-directory transcripts-check" \
 		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
 		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
-		"every broken manager is rejected by a scenario that the original passes: $(MAKE) --no-print-directory judge"
+		"every broken manager is rejected by its scenario: $(MAKE) --no-print-directory judge"
 
 .PHONY: lint
 lint: modules ## check formatting, go vet and staticcheck in all modules
