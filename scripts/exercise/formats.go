@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ func gradescope(out *os.File, all []*graded) error {
 		Status   string  `json:"status"`
 		Output   string  `json:"output,omitempty"`
 	}
-	var tests []test
+	tests := []test{}
 	for _, p := range all[0].Points {
 		t := test{Name: p.Exercise + ": " + p.Sentence, MaxScore: 1, Status: "failed", Output: p.Said}
 		if p.Holds {
@@ -101,8 +102,9 @@ func gradescope(out *os.File, all []*graded) error {
 	return indentedJSON(out, map[string]any{"score": float64(all[0].Score), "visibility": "visible", "tests": tests})
 }
 
-// classroom50 writes result.json as Classroom 50's autograders do (classroom50/result/v1).
-// Its runner says in the environment whose submission it is.
+// classroom50 writes result.json as Classroom 50's autograders do
+// (https://github.com/foundation50/classroom50/wiki/Advanced-Autograding). Its runner
+// says in the environment whose submission it is, and writes the owner into it itself.
 func classroom50(out *os.File, all []*graded) error {
 	if len(all) != 1 {
 		return fmt.Errorf("FORMAT=classroom50: %w", errOne)
@@ -123,8 +125,8 @@ func classroom50(out *os.File, all []*graded) error {
 	}
 	return indentedJSON(out, map[string]any{
 		"schema": "classroom50/result/v1", "classroom": os.Getenv("CLASSROOM"), "assignment": os.Getenv("ASSIGNMENT"),
-		"usernames": []string{os.Getenv("USERNAME")}, "submission": os.Getenv("SUBMISSION_TAG"), "commit": os.Getenv("COMMIT_URL"),
-		"release": os.Getenv("RELEASE_URL"), "review": os.Getenv("REVIEW_URL"), "datetime": time.Now().UTC().Format(time.RFC3339),
+		"owner": cmp.Or(os.Getenv("OWNER"), os.Getenv("USERNAME")), "submission": os.Getenv("SUBMISSION_TAG"), "commit": os.Getenv("COMMIT_URL"),
+		"release": os.Getenv("RELEASE_URL"), "review": cmp.Or(os.Getenv("REVIEW_URL"), os.Getenv("COMMIT_URL")), "datetime": time.Now().UTC().Format(time.RFC3339),
 		"score": all[0].Score, "max-score": all[0].Of, "tests": tests,
 	})
 }

@@ -71,6 +71,8 @@ func Build(ctx context.Context, module, dir, binary string, args ...string) erro
 	args = append([]string{"test", "-c", "-vet=off", "-o", binary}, append(args, "./"+dir)...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = module
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes what it has begun
+	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return nil
@@ -179,9 +181,9 @@ type run struct {
 	parents map[string]bool
 	output  map[string]*strings.Builder
 	// loose is what belongs to no test.
-	loose    strings.Builder
-	late     bool
-	complete bool
+	loose strings.Builder
+	// late and tooMuch say why the program was ended, complete that it was not.
+	late, tooMuch, complete bool
 }
 
 func newRun(tell func(Behaviour)) *run {
@@ -230,11 +232,13 @@ func (p *Program) start(ctx context.Context, tests string, r *run) error {
 	for _, file := range cmd.ExtraFiles {
 		file.Close() // they are the program's now
 	}
-	r.read(events)
+	if r.read(events); r.tooMuch {
+		cancel()
+	}
 	convert.Wait()
 	cmd.Wait() // how it ended is told by what it has said
-	r.late = limited.Err() != nil && ctx.Err() == nil
-	r.complete = r.complete && !r.late && testified()
+	r.late = errors.Is(limited.Err(), context.DeadlineExceeded)
+	r.complete = r.complete && limited.Err() == nil && testified()
 	return nil
 }
 
@@ -263,15 +267,20 @@ func (p *Program) callWitness(cmd *exec.Cmd) (testified func() bool, err error) 
 	}, nil
 }
 
+// maxEvents is how many bytes of test2json are read of a run: about 100,000 lines of what
+// the tests print.
+const maxEvents = 16 << 20
+
 func (r *run) read(events io.Reader) {
-	lines := bufio.NewScanner(events)
-	lines.Buffer(nil, 1<<24)
+	limited := &io.LimitedReader{R: events, N: maxEvents}
+	lines := bufio.NewScanner(limited)
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) == nil {
 			r.see(e)
 		}
 	}
+	r.tooMuch = limited.N <= 0
 }
 
 func (r *run) see(e event) {
@@ -328,8 +337,11 @@ func (r *run) breakOff() bool {
 		}
 	}
 	why := "the process ended in the middle of it\n"
-	if r.late {
+	switch {
+	case r.late:
 		why = "it did not end in time\n"
+	case r.tooMuch:
+		why = "it printed too much\n"
 	}
 	r.known[culprit] = true
 	r.tell(Behaviour{Test: culprit, Said: why + r.said(culprit) + r.loose.String()})

@@ -99,6 +99,12 @@ func Open(dir string) (*Workspace, error) {
 }
 
 func readJSON(path string, into any) error {
+	// A workspace that was handed in may have anything in the file's place.
+	if info, err := os.Stat(path); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() || info.Size() > maxPackage {
+		return fmt.Errorf("%s is no file of a workspace", path)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
