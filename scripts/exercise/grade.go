@@ -241,9 +241,16 @@ func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *
 	if wrong == nil {
 		program, wrong = g.build(ctx, p, files)
 	}
+	all := &behaviours.Outcome{}
+	if wrong == nil {
+		var err error
+		if all, err = program.Try(ctx, behaviours.Any(p.Tests...)); err != nil {
+			return err
+		}
+	}
 	for _, test := range p.behaviours {
-		b := behaviours.Behaviour{Test: test}
-		if wrong == nil {
+		b := behaviours.Behaviour{Test: test, Holds: all.Passed}
+		if wrong == nil && !all.Passed {
 			var err error
 			if b, err = program.One(ctx, test); err != nil {
 				return err
@@ -305,13 +312,12 @@ func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte
 	binary := filepath.Join(g.temp, "tests")
 	building, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	if err := behaviours.Build(building, p.module, p.Dir, binary); err != nil {
+	program, err := behaviours.Build(building, p.module, p.Dir, binary)
+	if err != nil {
 		return nil, fmt.Errorf("does not compile:\n%w", err)
 	}
-	program := &behaviours.Program{
-		Path: binary, Dir: filepath.Join(p.module, p.Dir), Limit: p.patience, Witness: rand.Text(),
-		Env: []string{"HOME=" + g.temp, "TMPDIR=" + g.temp},
-	}
+	program.Limit, program.Witness = p.patience, rand.Text()
+	program.Env = []string{"HOME=" + g.temp, "TMPDIR=" + g.temp}
 	if runtime.GOOS == "linux" {
 		program.Command = []string{"bash", "-c", fmt.Sprintf(`ulimit -v %d -c 0 -u 4096; exec "$@"`, memory), "limited"}
 	}
