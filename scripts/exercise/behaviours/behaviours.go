@@ -43,11 +43,14 @@ func Sentence(test string) string {
 	if name != test {
 		return strings.ReplaceAll(name, "_", " ")
 	}
-	words := capitals.ReplaceAllString(strings.TrimPrefix(test, "Test"), " $0")
-	return strings.ToLower(strings.TrimSpace(words))
+	words := strings.TrimPrefix(test, "Test")
+	for _, capital := range capitals {
+		words = capital.ReplaceAllString(words, "$1 $2")
+	}
+	return strings.ToLower(words)
 }
 
-var capitals = regexp.MustCompile(`[A-Z][a-z0-9]+|[A-Z]+`)
+var capitals = []*regexp.Regexp{regexp.MustCompile(`([a-z0-9])([A-Z])`), regexp.MustCompile(`([A-Z])([A-Z][a-z])`)}
 
 // Program is a package's tests, compiled.
 type Program struct {
@@ -137,7 +140,7 @@ func (p *Program) run(ctx context.Context, test string, tell func(Behaviour)) er
 				found[began] = Behaviour{Test: began, Holds: o.Results[began] == "PASS", Said: o.Said(began)}
 			}
 		}
-		if o.complete() {
+		if o.complete() && (o.Results[test] != "FAIL" || anyFails(found)) {
 			break
 		}
 		if culprit := o.brokeOff(); culprit != "" && !parents[culprit] && o.Results[culprit] == "" {
@@ -167,6 +170,15 @@ func (p *Program) run(ctx context.Context, test string, tell func(Behaviour)) er
 		}
 	}
 	return nil
+}
+
+func anyFails(found map[string]Behaviour) bool {
+	for _, b := range found {
+		if !b.Holds {
+			return true
+		}
+	}
+	return false
 }
 
 // One runs one behaviour by itself. It holds if the program has run to its end and
