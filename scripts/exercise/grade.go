@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
@@ -237,38 +239,56 @@ func (g *grader) observe(ctx context.Context, p *pristine, solved map[string][]b
 func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *graded) error {
 	files := maps.Clone(p.files)
 	var program *behaviours.Program
-	wrong := (&workspace.Submission{Dir: dir}).Graft(p.Exercise, files)
-	if wrong == nil {
-		program, wrong = g.build(ctx, p, files)
+	err := (&workspace.Submission{Dir: dir}).Graft(p.Exercise, files)
+	if err == nil {
+		program, err = g.build(ctx, p, files)
 	}
-	all := &behaviours.Outcome{}
-	if wrong == nil {
-		var err error
-		if all, err = program.Try(ctx, behaviours.Any(p.Tests...)); err != nil {
-			return err
-		}
+	found := make([]behaviours.Behaviour, len(p.behaviours))
+	if err == nil {
+		err = g.try(ctx, p, program, found)
 	}
-	for _, test := range p.behaviours {
-		b := behaviours.Behaviour{Test: test, Holds: all.Passed}
-		if wrong == nil && !all.Passed {
-			var err error
-			if b, err = program.One(ctx, test); err != nil {
-				return err
-			}
-		}
-		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test), Holds: b.Holds}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for i, test := range p.behaviours {
+		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test), Holds: found[i].Holds}
 		switch {
-		case b.Holds:
+		case one.Holds:
 			result.Score++
-		case wrong != nil:
-			one.Said = short(wrong.Error())
+		case err != nil:
+			one.Said = short(err.Error())
 		default:
-			one.Said = brief(b)
+			one.Said = brief(found[i])
 		}
 		result.Of++
 		result.Points = append(result.Points, one)
 	}
-	return ctx.Err()
+	return nil
+}
+
+// atOnce is how many behaviours are looked at side by side, each in a process of its own.
+var atOnce = min(runtime.NumCPU(), 4)
+
+// try finds out which behaviours of an exercise hold: all, if they do so together, and
+// else those that do by themselves.
+func (g *grader) try(ctx context.Context, p *pristine, program *behaviours.Program, found []behaviours.Behaviour) error {
+	all, err := program.Try(ctx, behaviours.Any(p.Tests...))
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, test := range p.behaviours {
+		if all.Passed {
+			found[i].Holds = true
+			continue
+		}
+		group.Go(func() (err error) {
+			found[i], err = program.One(ctx, test)
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // brief is what a student is told of a behaviour that does not hold.
@@ -292,9 +312,9 @@ func short(text string) string {
 	return text
 }
 
-// memory is how many KiB of addresses a submission may use; 4 GiB is ten times what
-// the book's solutions need.
-const memory = 4 << 20
+// memory is how many KiB of addresses a process may use. The book's solutions need less
+// than 2 GiB, of which they use a tenth.
+const memory = 3 << 20
 
 // build compiles the tests of an exercise in a module. Its error is about what is in
 // the module, unless the context has ended.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -43,6 +44,9 @@ func (s *Submission) Graft(e *weave.Exercise, files map[string][]byte) error {
 				addedIn[d.text] = name
 			}
 		}
+	}
+	if len(texts) == 0 || !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(text, unwritten(e.Name)) }) {
+		return errors.New("not written")
 	}
 	for _, d := range reachable(texts, added) {
 		written[addedIn[d.text]] = append(written[addedIn[d.text]], d)
