@@ -493,13 +493,20 @@ func (w *Written) keep(files map[string][]byte) error {
 		if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, files[name]) {
 			continue
 		}
-		own, was, err := w.both(name)
-		if !strings.HasSuffix(name, ".go") || err != nil {
+		own, was, bothErr := w.both(name)
+		if !strings.HasSuffix(name, ".go") || bothErr != nil {
 			files[name] = mine
 			w.Kept = append(w.Kept, name)
 			continue
 		}
 		changed, added := own.changes(was)
+		for _, d := range slices.Concat(changed, added) {
+			w.Kept = append(w.Kept, name+": "+d.name)
+		}
+		if err == nil && bytes.Equal(base, files[name]) {
+			files[name] = mine // the book has not changed
+			continue
+		}
 		if files[name], err = withoutKnown(name, files[name], &added); err != nil {
 			return err
 		}
@@ -508,9 +515,6 @@ func (w *Written) keep(files map[string][]byte) error {
 			return err
 		}
 		files[name] = grafted
-		for _, d := range slices.Concat(changed, added) {
-			w.Kept = append(w.Kept, name+": "+d.name)
-		}
 	}
 	return nil
 }
