@@ -230,7 +230,7 @@ func (g *grader) observe(ctx context.Context, p *pristine, solved map[string][]b
 			fails = fmt.Errorf("%q does not hold: %s", b.Sentence(), b.Said)
 		}
 	})
-	p.patience = min(5*time.Second+10*time.Since(begin), limit)
+	p.patience = min(2*time.Second+10*time.Since(begin), limit)
 	return errors.Join(err, fails)
 }
 
