@@ -106,7 +106,7 @@ func TestMistakesInExercisesAreSaidWithTheirLines(t *testing.T) {
 		{"1. Round one up,\n   and the other down.\n2. Not both to 0.\n", "Round.\n", "README.md:5: the exercise bounds does not say what is to be done"},
 		{"kcm/shop bounds exercise", "kcm/shop bounds", "README.md:5: the exercise bounds has no code"},
 		{"<details><summary>The code", "\n## Elsewhere\n\n<details><summary>The code", "README.md:5: the exercise bounds has no code"},
-		{"## What users see\n", "## Below\n\n‘‘‘go kcm/shop stray exercise\n‘‘‘\n\n## What users see\n", "README.md:39: the block belongs to no exercise"},
+		{"## What users see\n", "## Below\n\n‘‘‘go kcm/shop stray exercise\n‘‘‘\n\n## What users see\n", "README.md:37: the block belongs to no exercise"},
 	} {
 		require.Contains(t, exercised, c.before)
 		_, err := parseExercised(strings.Replace(exercised, c.before, c.after, 1))
