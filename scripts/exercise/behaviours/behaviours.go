@@ -128,7 +128,7 @@ func (p *Program) run(ctx context.Context, test string, tell func(Behaviour)) er
 	late := 0
 	for range maxRuns {
 		known := len(found)
-		o, err := p.Try(ctx, Any(test), "-test.skip", pattern(slices.Collect(maps.Keys(found))))
+		o, err := p.Try(ctx, Any(test), "-test.skip", Exactly(slices.Collect(maps.Keys(found))...))
 		if err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func anyFails(found map[string]Behaviour) bool {
 // One runs one behaviour by itself. It holds if the program has run to its end and
 // passed: code that ends the process, or prints what a test would print, gains nothing.
 func (p *Program) One(ctx context.Context, test string) (Behaviour, error) {
-	o, err := p.Try(ctx, pattern([]string{test}))
+	o, err := p.Try(ctx, Exactly(test))
 	if err != nil {
 		return Behaviour{}, err
 	}
@@ -254,8 +254,8 @@ func (p *Program) callWitness(cmd *exec.Cmd) (testified func() bool, err error) 
 // Any matches some test functions.
 func Any(tests ...string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
-// pattern matches tests by their whole names.
-func pattern(tests []string) string {
+// Exactly matches tests by their whole names.
+func Exactly(tests ...string) string {
 	var all []string
 	for _, test := range tests {
 		var parts []string

@@ -156,7 +156,7 @@ func declaredIn(files map[string][]byte, dir string) map[string]string {
 
 // Harmless are packages that do nothing to files, processes or the network, so that a
 // solution can use them though the book's does not. With one that ends with a slash all
-// below it are.
+// below it are. The book's own other solutions have the same.
 var Harmless = []string{
 	"bytes", "cmp", "context", "errors", "fmt", "iter", "maps", "math", "math/bits", "math/rand", "math/rand/v2", "slices", "sort",
 	"strconv", "strings", "sync", "sync/atomic", "time", "unicode", "unicode/utf8",
