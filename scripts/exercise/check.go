@@ -14,7 +14,7 @@ import (
 )
 
 // limit is how long the checks of one function of tests may take.
-const limit = 10 * time.Second
+const limit = 20 * time.Second
 
 // check says what holds, exercise by exercise, and shows the first thing that does
 // not. Then, where CLUSTER is set and all holds, it goes to a cluster.

@@ -72,7 +72,7 @@ type Program struct {
 // Build compiles the tests of a package of a module. The error is what the compiler
 // says, with paths as in the module.
 func Build(ctx context.Context, module, dir, binary string) (*Program, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, "./"+dir)
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, "./"+dir)
 	cmd.Dir = module
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes what it has begun
 	cmd.WaitDelay = 5 * time.Second
