@@ -55,6 +55,9 @@ func grade(ctx context.Context, root, dir string) error {
 	if err != nil {
 		return err
 	}
+	if f := os.Getenv("FORMAT"); len(submissions) > 1 && (f == "gradescope" || f == "classroom50") {
+		return fmt.Errorf("FORMAT=%s is about one submission: DIR has to be a workspace", f)
+	}
 	book, err := weave.Open(root)
 	if err != nil {
 		return err
