@@ -105,7 +105,7 @@ progress: bin/exercise ## sum up all exercises
 
 .PHONY: grade
 grade: bin/exercise ## grade a workspace, or each folder in a directory (DIR=, NN=06, FORMAT=json, junit, gradescope or classroom50)
-	@$(if $(DIR),,echo 'say what is to be graded: make grade DIR=submissions'; exit 2;) bin/exercise grade $(DIR)
+	@$(if $(DIR),,echo 'say what is to be graded: make grade DIR=submissions'; exit 2;) bin/exercise grade '$(DIR)'
 
 .PHONY: exercises-check
 exercises-check: bin/exercise ## prove of all exercises that right solutions pass and wrong ones do not (ARGS="05 06")

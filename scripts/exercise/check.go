@@ -23,7 +23,7 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{w: w, built: map[string]error{}}
+	c := &checker{w: w, built: map[string]built{}}
 	if c.temp, err = os.MkdirTemp("", "check-"); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func andScenario(n int) string {
 type checker struct {
 	w     *workspace.Workspace
 	temp  string
-	built map[string]error // by directory
+	built map[string]built // by directory
 	// told says that something that does not hold has been shown.
 	told bool
 	open int
@@ -123,15 +123,23 @@ func isAre(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are"
 }
 
+// built is a package's tests, or why they do not compile.
+type built struct {
+	program *behaviours.Program
+	err     error
+}
+
 // build compiles the tests of the exercise's package, once.
 func (c *checker) build(ctx context.Context, e *workspace.Exercise) (*behaviours.Program, error) {
-	binary := filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-"))
-	err, done := c.built[e.Dir]
+	b, done := c.built[e.Dir]
 	if !done {
-		err = behaviours.Build(ctx, c.w.Dir, e.Dir, binary)
-		c.built[e.Dir] = err
+		b.program, b.err = behaviours.Build(ctx, c.w.Dir, e.Dir, filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-")))
+		if b.err == nil {
+			b.program.Limit = limit
+		}
+		c.built[e.Dir] = b
 	}
-	return &behaviours.Program{Path: binary, Dir: filepath.Join(c.w.Dir, e.Dir), Limit: limit}, err
+	return b.program, b.err
 }
 
 // explain says of a behaviour that does not hold what was expected, what was seen,
@@ -146,7 +154,7 @@ func (c *checker) explain(e *workspace.Exercise, b behaviours.Behaviour) string 
 			out.WriteString("\n" + indented(part.title+part.text, "      "))
 		}
 	}
-	fmt.Fprintf(&out, "\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), "README.md"))
+	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), "README.md"))
 	return out.String()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -26,7 +27,7 @@ func hint(_ context.Context, w *workspace.Workspace) error {
 	}
 	shown := e.Hints[n]
 	fmt.Printf("%s, %s\n\n%s\n", e.Name, shown.Title, indented(shown.Text, "  "))
-	w.Progress.Hints[e.Name] = n + 1
+	w.Progress.Hints[e.Name] = max(n+1, w.Progress.Hints[e.Name])
 	if left := len(e.Hints) - n - 1; left > 0 {
 		fmt.Printf("\n%d more: make hint-%02d ONLY=%s\n", left, w.Chapter, e.Name)
 	}
@@ -40,8 +41,10 @@ func solution(_ context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if isOpen(w, e) && os.Getenv("YES") != "1" && !agreed(w, e) {
-		return nil
+	if isOpen(w, e) && os.Getenv("YES") != "1" {
+		if yes, err := agreed(w, e); err != nil || !yes {
+			return err
+		}
 	}
 	book, err := weave.Open(w.Root)
 	if err != nil {
@@ -81,14 +84,17 @@ func showScenario(w *workspace.Workspace, e *workspace.Exercise) error {
 	return nil
 }
 
-// agreed asks whether the solution is to be shown.
-func agreed(w *workspace.Workspace, e *workspace.Exercise) bool {
+// agreed asks whether the solution is to be shown. Its error is that nobody has answered.
+func agreed(w *workspace.Workspace, e *workspace.Exercise) (bool, error) {
 	left := ""
 	if n := len(e.Hints) - w.Progress.Hints[e.Name]; n > 0 {
 		left = fmt.Sprintf(" There are hints that you have not seen: %d.", n)
 	}
 	fmt.Printf("%s does not hold yet.%s Show the book's solution? [y/N] ", e.Name, left)
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is no
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	fmt.Println()
-	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
+	if err != nil && answer == "" {
+		return false, errors.New("there was no answer; YES=1 answers, too")
+	}
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y"), nil
 }

@@ -28,6 +28,7 @@ import (
 )
 
 func main() {
+	signal.Ignore(syscall.SIGPIPE) // who reads no further, as head does, leaves the end to us, and what there is to remove
 	// A second Ctrl-C ends it at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

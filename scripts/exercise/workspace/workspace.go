@@ -99,6 +99,12 @@ func Open(dir string) (*Workspace, error) {
 }
 
 func readJSON(path string, into any) error {
+	// A workspace that was handed in may have anything in the file's place.
+	if info, err := os.Stat(path); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() || info.Size() > maxPackage {
+		return fmt.Errorf("%s is no file of a workspace", path)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -189,14 +195,14 @@ func Sum(texts map[string]string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// unwritten is what the body of a function says that nobody has written.
-func unwritten(e *Exercise) string { return fmt.Sprintf("panic(%q)", weave.Unwritten+e.Name) }
+// unwritten is what the body of a function of an exercise says that nobody has written.
+func unwritten(name string) string { return fmt.Sprintf("panic(%q)", weave.Unwritten+name) }
 
 // Unwritten returns the functions of an exercise that nobody has written.
 func (e *Exercise) Unwritten(texts map[string]string) []string {
 	var names []string
 	for _, f := range e.Functions {
-		if text := texts[f.Name]; text == "" || strings.Contains(text, unwritten(e)) {
+		if text := texts[f.Name]; text == "" || strings.Contains(text, unwritten(e.Name)) {
 			names = append(names, f.Name)
 		}
 	}
@@ -487,13 +493,20 @@ func (w *Written) keep(files map[string][]byte) error {
 		if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, files[name]) {
 			continue
 		}
-		own, was, err := w.both(name)
-		if !strings.HasSuffix(name, ".go") || err != nil {
+		own, was, bothErr := w.both(name)
+		if !strings.HasSuffix(name, ".go") || bothErr != nil {
 			files[name] = mine
 			w.Kept = append(w.Kept, name)
 			continue
 		}
 		changed, added := own.changes(was)
+		for _, d := range slices.Concat(changed, added) {
+			w.Kept = append(w.Kept, name+": "+d.name)
+		}
+		if err == nil && bytes.Equal(base, files[name]) {
+			files[name] = mine // the book has not changed
+			continue
+		}
 		if files[name], err = withoutKnown(name, files[name], &added); err != nil {
 			return err
 		}
@@ -502,9 +515,6 @@ func (w *Written) keep(files map[string][]byte) error {
 			return err
 		}
 		files[name] = grafted
-		for _, d := range slices.Concat(changed, added) {
-			w.Kept = append(w.Kept, name+": "+d.name)
-		}
 	}
 	return nil
 }
