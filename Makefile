@@ -46,7 +46,7 @@ bin/book bin/play:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
-stage-% stages lab-% labs image check-% judge: export KCM_LDFLAGS = $(kcm_ldflags)
+stage-% stages lab-% labs image check-% build-% judge: export KCM_LDFLAGS = $(kcm_ldflags)
 
 .PHONY: weave
 weave: bin/book ## bring what the chapters show up to date: code, files, steps of labs
@@ -89,6 +89,9 @@ exercise-%: bin/exercise ## write the workspace of a chapter's exercises to exer
 
 check-%: bin/exercise ## check what you have written, behaviour by behaviour (ONLY=name, DEST=, CLUSTER=embedded or kind)
 	@$(if $(CLUSTER),$(MAKE) --no-print-directory bin/play bin/labcluster &&) bin/exercise check $*
+
+build-%: bin/exercise ## build what you have written, to run it by hand (DEST=)
+	@bin/exercise build $*
 
 watch-%: bin/exercise ## check what you write at each save (ONLY=name, DEST=)
 	@bin/exercise watch $*

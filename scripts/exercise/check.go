@@ -28,10 +28,8 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 		return err
 	}
 	defer os.RemoveAll(c.temp)
-	scenarios := 0
 	for _, e := range exercises {
 		if e.Scenario() {
-			scenarios++
 			continue
 		}
 		if err := c.check(ctx, e); err != nil {
@@ -42,21 +40,20 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 		return err
 	}
 	c.sumUp(exercises)
+	onlyScenarios := !slices.ContainsFunc(exercises, func(e *workspace.Exercise) bool { return !e.Scenario() })
 	switch cluster := os.Getenv("CLUSTER"); {
 	case c.open > 0:
 		return errNotYet
 	case cluster != "":
 		return onCluster(ctx, w, exercises)
+	case onlyScenarios:
+		return fmt.Errorf("a scenario is checked on a cluster: %s", typed("check", w.Chapter, "ONLY="+exercises[0].Name, "CLUSTER=embedded"))
+	case len(exercises) < len(w.Exercises):
+		fmt.Printf("\nIt holds. All of the chapter: %s\n", typed("check", w.Chapter))
+	default:
+		fmt.Printf("\nAll of it holds. Then on a cluster: %s\n", typed("check", w.Chapter, "CLUSTER=embedded"))
 	}
-	fmt.Printf("\nAll of it holds. On a cluster, with the lab%s: make check-%02d CLUSTER=embedded%s\n", andScenario(scenarios), w.Chapter, dest())
 	return nil
-}
-
-func andScenario(n int) string {
-	if n == 0 {
-		return " and the scenarios of the chapter"
-	}
-	return ", the scenarios of the chapter and the one that you write"
 }
 
 // checker checks the exercises of a workspace.
@@ -82,10 +79,15 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 		fmt.Printf("\n%s: %s not written yet (%d minutes, %s)\n", e.Name, isAre(names), e.Minutes, strings.Join(e.Files(), ", "))
 		return nil
 	}
+	_, tried := c.built[e.Dir]
 	program, err := c.build(ctx, e)
 	if err != nil {
 		c.open++
-		fmt.Printf("\n%s does not compile\n%s\n", e.Name, indented(err.Error(), "    "))
+		c.w.Progress.Held[e.Name] = [2]int{}
+		delete(c.w.Progress.Passed, e.Name)
+		if !tried {
+			fmt.Printf("\n%s does not compile\n%s\n", e.Dir, indented(err.Error(), "    "))
+		}
 		return ctx.Err()
 	}
 	fmt.Printf("\n%s\n", e.Name)
@@ -173,11 +175,12 @@ func indented(text, by string) string {
 func (c *checker) sumUp(exercises []*workspace.Exercise) {
 	var parts []string
 	for _, e := range exercises {
-		if e.Scenario() {
-			continue
-		}
 		held := c.w.Progress.Held[e.Name]
 		switch {
+		case e.Scenario() && isOpen(c.w, e):
+			parts = append(parts, e.Name+" – (on a cluster)")
+		case e.Scenario():
+			parts = append(parts, e.Name+" ✓")
 		case held[1] == 0:
 			parts = append(parts, e.Name+" –")
 		case held[0] == held[1]:
@@ -188,6 +191,6 @@ func (c *checker) sumUp(exercises []*workspace.Exercise) {
 	}
 	fmt.Printf("\n%s\n", strings.Join(parts, " · "))
 	if i := slices.IndexFunc(exercises, func(e *workspace.Exercise) bool { return !e.Scenario() && isOpen(c.w, e) }); i >= 0 {
-		fmt.Printf("stuck with %s? make hint-%02d%s\n", exercises[i].Name, c.w.Chapter, dest())
+		fmt.Printf("stuck with %s? %s\n", exercises[i].Name, typed("hint", c.w.Chapter, "ONLY="+exercises[i].Name))
 	}
 }

@@ -22,14 +22,14 @@ func hint(_ context.Context, w *workspace.Workspace) error {
 	}
 	n := w.Progress.Hints[e.Name]
 	if n == len(e.Hints) {
-		fmt.Printf("%s has no more hints. make solution-%02d ONLY=%s shows the book's.\n", e.Name, w.Chapter, e.Name)
+		fmt.Printf("%s has no more hints; %s shows the book's. Once more:\n\n", e.Name, typed("solution", w.Chapter, "ONLY="+e.Name))
 		n = 0
 	}
 	shown := e.Hints[n]
 	fmt.Printf("%s, %s\n\n%s\n", e.Name, shown.Title, indented(shown.Text, "  "))
 	w.Progress.Hints[e.Name] = max(n+1, w.Progress.Hints[e.Name])
 	if left := len(e.Hints) - n - 1; left > 0 {
-		fmt.Printf("\n%d more: make hint-%02d ONLY=%s\n", left, w.Chapter, e.Name)
+		fmt.Printf("\n%d more: %s\n", left, typed("hint", w.Chapter, "ONLY="+e.Name))
 	}
 	return w.Save()
 }

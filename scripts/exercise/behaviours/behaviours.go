@@ -111,7 +111,7 @@ const (
 )
 
 // Run runs test functions one after the other, and calls tell with the behaviours of
-// each in the order in which the test has them.
+// each in the order in which the package's test files have them.
 func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour)) error {
 	for _, test := range tests {
 		if err := p.run(ctx, test, tell); err != nil {
@@ -163,11 +163,42 @@ func (p *Program) run(ctx context.Context, test string, tell func(Behaviour)) er
 			break
 		}
 	}
+	if err := p.sort(test, order); err != nil {
+		return err
+	}
 	for _, began := range order {
 		if b, ok := found[began]; ok && !parents[began] {
 			tell(b)
 			delete(found, began)
 		}
+	}
+	return nil
+}
+
+// sort brings the behaviours of a test function into the order in which their
+// sentences stand in it, with those behind them that do not stand there as they are:
+// it is the same in each run, also where the test ranges over a map.
+func (p *Program) sort(function string, tests []string) error {
+	paths, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		_, body, found := bytes.Cut(text, []byte("func "+function+"("))
+		if !found {
+			continue
+		}
+		at := func(test string) int {
+			if i := bytes.Index(body, []byte(`"`+Sentence(test)+`"`)); i >= 0 {
+				return i
+			}
+			return len(body)
+		}
+		slices.SortStableFunc(tests, func(a, b string) int { return at(a) - at(b) })
 	}
 	return nil
 }

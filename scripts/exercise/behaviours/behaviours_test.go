@@ -51,7 +51,7 @@ func TestATestThatPanicsHasSaidSoAndTheOthersGetTheirAnswers(t *testing.T) {
 func TestAPanicOutsideOfBehavioursIsOne(t *testing.T) {
 	t.Parallel()
 	lines, said := told(t, program("1"), "TestShownPanicsAtOnce", "TestShownPanicsLast")
-	assert.Equal(t, []string{"✗ shown panics at once", "✗ shown panics last", "✓ the only one"}, lines)
+	assert.Equal(t, []string{"✗ shown panics at once", "✓ the only one", "✗ shown panics last"}, lines)
 	assert.Contains(t, said["shown panics at once"], "panic: not even begun")
 	assert.Contains(t, said["shown panics last"], "panic: in the end")
 }

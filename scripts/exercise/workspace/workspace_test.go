@@ -90,6 +90,22 @@ One line.
 Look.
 
 </details>
+-- chapters/03-receipt/README.md --
+# A receipt
+
+<!-- exercise: receipt, 10 minutes, TestReceipt -->
+**Yours**
+
+1. Print it.
+
+<details><summary>Hint 1</summary>
+
+A word will do.
+
+</details>
+
+‘‘‘go kcm/shop receipt exercise
+‘‘‘
 -- kcm/shop/shop.go --
 package shop
 
@@ -122,12 +138,18 @@ func (p *price) report() string {
 func priceOf(of int) *price {
 	return &price{of}
 }
+
+// receipt is what is printed.
+func receipt() string {
+	return "paid"
+}
 -- kcm/shop/shop_test.go --
 package shop
 
 import "testing"
 
 func TestTotal(t *testing.T)    { t.Run("it adds", func(t *testing.T) { helped(t, total(1, 2) == 3) }) }
+func TestReceipt(t *testing.T)  { t.Run("paid", func(t *testing.T) { helped(t, receipt() == "paid") }) }
 func TestDiscount(t *testing.T) { t.Run("half", func(t *testing.T) { helped(t, discount(2, 50) == 1) }) }
 func TestReport(t *testing.T)   { t.Run("one", func(t *testing.T) { helped(t, priceOf(1).report() == "1") }) }
 
@@ -280,6 +302,8 @@ func TestForceOverwritesWhatWasChanged(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, w.Kept)
 	assert.Equal(t, before, read(t, w.Dir, shop))
+	assert.Contains(t, w.Overwritten, shop+": total")
+	assert.Contains(t, read(t, w.Dir, filepath.Join(OverwrittenDir, shop)), "// mine")
 }
 
 func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
@@ -308,6 +332,21 @@ func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
 	}
 }
 
+func TestWhatIsCarriedIsCarriedOn(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	solve(t, w.Dir)
+	for _, number := range []string{"2", "3"} {
+		w, err = Write(Options{Root: root, Number: number})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"total"}, w.Carried)
+		assert.Contains(t, read(t, w.Dir, shop), "// mine")
+		assert.Contains(t, read(t, w.Dir, shop), "func add(")
+	}
+}
+
 func TestWhatHasNotPassedAsItIsIsNotCarried(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
@@ -318,6 +357,7 @@ func TestWhatHasNotPassedAsItIsIsNotCarried(t *testing.T) {
 	w, err = Write(Options{Root: root, Number: "2"})
 	require.NoError(t, err)
 	assert.Empty(t, w.Carried)
+	assert.Equal(t, []string{"total"}, w.Left)
 	assert.Contains(t, read(t, w.Dir, shop), "sum += price")
 }
 
