@@ -51,7 +51,7 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	case len(exercises) < len(w.Exercises):
 		fmt.Printf("\nIt holds. All of the chapter: %s\n", typed("check", w.Chapter))
 	default:
-		fmt.Printf("\nAll of it holds. Then on a cluster: %s\n", typed("check", w.Chapter, "CLUSTER=embedded"))
+		fmt.Printf("\nAll code holds. Then on a cluster: %s\n", typed("check", w.Chapter, "CLUSTER=embedded"))
 	}
 	return nil
 }

@@ -311,7 +311,7 @@ var relative = regexp.MustCompile(`\]\(\.\./(\d\d-)`)
 var remark = regexp.MustCompile(`(?m)^<!-- (exercise|scenario): [^>]*-->\n`)
 
 const note = `
-> Your workspace of chapter %[1]02d: the chapter without its answers, and the code without the bodies that you write.
+> Your workspace of chapter %02[1]d: the chapter without its answers, and the code without the bodies that you write.
 > "make check" here says what holds. The commands of the chapter are for the folder of the book, %[2]s, and run the book's
 > program. To run yours, type "make build" here, and there
 >
