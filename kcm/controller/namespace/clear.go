@@ -26,12 +26,11 @@ type remains struct {
 	// elapsed is how long ago the deletion of the namespace was noticed.
 	elapsed time.Duration
 	// objects are those that are still there, by resource. A resource that has
-	// none is not in it.
+	// none is not in it, nor is one that could not be cleared.
 	objects map[schema.GroupVersionResource][]metav1.PartialObjectMetadata
 	// discovery and parsing are why some resources may not be known.
 	discovery, parsing error
-	// failures are why objects may be there that are not listed here, or were
-	// not asked to go.
+	// failures are why resources could not be cleared.
 	failures []error
 }
 
@@ -89,7 +88,7 @@ func (c *NamespaceController) clear(ctx context.Context, namespace string, r res
 		return objects, nil
 	}
 	if err := c.delete(ctx, namespace, r, unasked); err != nil {
-		return objects, err
+		return nil, err
 	}
 	return c.list(ctx, namespace, r)
 }
