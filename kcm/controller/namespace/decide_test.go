@@ -95,6 +95,15 @@ func TestDecide(t *testing.T) {
 		decide(left)
 		assert.Empty(t, left.namespace.Status.Conditions, "conditions of the namespace that was read")
 	})
+	t.Run("a plan says which namespace it is about", func(t *testing.T) {
+		t.Parallel()
+		for _, elapsed := range []time.Duration{0, time.Minute} {
+			p := decide(nothing(elapsed))
+			if assert.NotNil(t, p.namespace, "the namespace of the plan after %s", elapsed) {
+				assert.Equal(t, "shop", p.namespace.Name, "the namespace of the plan after %s", elapsed)
+			}
+		}
+	})
 	t.Run("the conditions have the time of the look", func(t *testing.T) {
 		t.Parallel()
 		p := decide(nothing(time.Minute))
