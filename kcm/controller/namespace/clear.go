@@ -83,11 +83,11 @@ func (c *NamespaceController) clear(ctx context.Context, namespace string, r res
 	if err != nil {
 		return nil, err
 	}
-	unasked := unasked(objects)
-	if len(unasked) == 0 {
+	doomed := unasked(objects)
+	if len(doomed) == 0 {
 		return objects, nil
 	}
-	if err := c.delete(ctx, namespace, r, unasked); err != nil {
+	if err := c.delete(ctx, namespace, r, doomed); err != nil {
 		return nil, err
 	}
 	return c.list(ctx, namespace, r)

@@ -106,7 +106,12 @@ func (c *NamespaceController) sync(ctx context.Context, name string) error {
 	if ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0 {
 		return nil
 	}
-	return c.act(ctx, decide(c.empty(ctx, ns, c.noticed.since(ns.UID))))
+	elapsed := c.noticed.since(ns.UID)
+	if elapsed < lateCreations {
+		// Now, and not after a look that may itself take longer than that.
+		c.loop.AddAfter(name, lateCreations-elapsed)
+	}
+	return c.act(ctx, decide(c.empty(ctx, ns, elapsed)))
 }
 
 // noticed remembers when this manager has first seen that a namespace is being

@@ -29,14 +29,14 @@ type plan struct {
 
 // decide returns what follows from what is left of a namespace.
 //
-// While objects may still appear in it nothing is said, and it is looked at
-// again when that time is over. After that its status says what is left and
-// what went wrong. With a failure, of discovery, too, or with an object that
+// While objects may still appear in it nothing is planned: the next look comes
+// when that time is over. After that its status says what is left and what went
+// wrong. With a failure, of discovery, too, or with an object that
 // nothing accounts for, it fails; otherwise it waits while something is left,
 // and is let go when nothing is.
 func decide(left remains) plan {
 	if left.elapsed < lateCreations {
-		return plan{namespace: left.namespace, again: lateCreations - left.elapsed}
+		return plan{namespace: left.namespace}
 	}
 	estimate, unaccounted := account(left)
 	left.failures = append(left.failures, unaccounted...)

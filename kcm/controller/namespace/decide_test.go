@@ -51,9 +51,9 @@ func TestDecide(t *testing.T) {
 	}{
 		{"an empty namespace is let go", "nothing is left", nothing(5 * time.Second), "write the status; let go"},
 		{"while objects may appear an empty namespace stays", "nothing is left, and the rest has not been looked at",
-			nothing(2 * time.Second), "look again in 3s"},
-		{"while objects may appear nothing is said", "a pod is left after two seconds",
-			nothing(2*time.Second).with(pods, object("a", graceful(30))), "look again in 3s"},
+			nothing(2 * time.Second), "do nothing"},
+		{"while objects may appear nothing is planned", "a pod is left after two seconds",
+			nothing(2*time.Second).with(pods, object("a", graceful(30))), "do nothing"},
 		{"what is left is said and waited for", "a ConfigMap has a finalizer",
 			nothing(20*time.Second).with(configMaps, ledger), "write the status; look again in 5s"},
 		{"what has been said is not said again", "a ConfigMap has a finalizer, and the status says so",
