@@ -128,3 +128,16 @@ func (c *ControllerContext) newClient(d *ControllerDescriptor) (kubernetes.Inter
 	}
 	return client, nil
 }
+
+// clientConfig returns the configuration of clients for a controller that asks
+// for more than others: so many times as often as --kube-api-qps allows, and
+// in bursts of so many times --kube-api-burst.
+func (c *ControllerContext) clientConfig(account string, qps float32, burst int) (*rest.Config, error) {
+	kubeconfig, err := c.ClientBuilder.Config(account)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", account, err)
+	}
+	kubeconfig.QPS *= qps
+	kubeconfig.Burst *= burst
+	return kubeconfig, nil
+}

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
+	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
@@ -45,6 +48,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "deployment-controller", aliases: []string{"deployment"},
 			account: "deployment-controller", constructor: newDeployment,
+		},
+		{
+			name: "namespace-controller", aliases: []string{"namespace"},
+			account: "namespace-controller", constructor: newNamespace,
 		},
 	})
 }
@@ -147,4 +154,30 @@ func newDeployment(ctx context.Context, c *ControllerContext, client kubernetes.
 		client,
 	)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Deployment.ConcurrentDeploymentSyncs)}, nil
+}
+
+// newNamespace takes clients of its own: to empty one namespace takes hundreds
+// of requests, and at the usual rate would take a minute.
+func newNamespace(ctx context.Context, c *ControllerContext, _ kubernetes.Interface) (*Controller, error) {
+	kubeconfig, err := c.clientConfig("namespace-controller", 20, 100)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	loop := namespace.NewNamespaceController(ctx,
+		client,
+		metadataClient,
+		client.Discovery().ServerPreferredNamespacedResources,
+		c.InformerFactory.Core().V1().Namespaces(),
+		c.ComponentConfig.Namespace.NamespaceSyncPeriod.Duration,
+		corev1.FinalizerKubernetes,
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Namespace.ConcurrentNamespaceSyncs)}, nil
 }

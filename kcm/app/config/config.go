@@ -31,6 +31,7 @@ type ComponentConfig struct {
 	UseServiceAccountCredentials bool
 
 	Deployment     kcmconfig.DeploymentControllerConfiguration
+	Namespace      kcmconfig.NamespaceControllerConfiguration
 	ReplicaSet     kcmconfig.ReplicaSetControllerConfiguration
 	Replication    kcmconfig.ReplicationControllerConfiguration
 	ServiceAccount kcmconfig.SAControllerConfiguration
