@@ -4,8 +4,11 @@ package process
 
 import (
 	"bytes"
+	"errors"
+	"math/rand/v2"
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -85,13 +88,15 @@ func LastLines(log string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// FreePort returns a port of 127.0.0.1 that nobody listens on.
+// FreePort returns a port of 127.0.0.1 that nobody listens on. It is below those that
+// Linux and macOS give to outgoing connections, so that none of them takes it before it
+// is used.
 func FreePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for range 200 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		if listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			return port, listener.Close()
+		}
 	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, err
+	return "", errors.New("no free port on 127.0.0.1: end other programs that listen there")
 }
