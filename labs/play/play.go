@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"time"
 
@@ -97,7 +96,7 @@ func (p *Play) enter(c *call) error {
 // root CA may not run here, or a manager of an early chapter may not have it.
 func (p *Play) awaitNamespace() error {
 	wanted := `serviceaccounts.exists(s, s.metadata.name == "default")`
-	if p.LoopsRun && slices.Contains(p.Manager.Loops, "root-ca-certificate-publisher-controller") {
+	if p.LoopsRun && p.Manager.has("root-ca-certificate-publisher-controller") {
 		wanted += ` && configmaps.exists(c, c.metadata.name == "kube-root-ca.crt")`
 	}
 	q, err := p.parseQuestion([]string{wanted})

@@ -28,6 +28,9 @@ type Manager struct {
 	pod       func(context.Context) (*cluster.StaticPod, error)
 }
 
+// has tells whether the manager has a controller: those of early chapters lack some.
+func (m *Manager) has(controller string) bool { return slices.Contains(m.Loops, controller) }
+
 // NewManager returns kcm, which is a program, or the original kube-controller-manager
 // with that kcm's loops. It is to run on a cluster, or on none if c is nil.
 // Variables are added to kcm's environment.

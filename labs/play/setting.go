@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +70,7 @@ func (s *Setting) holds(condition string) (bool, error) {
 	case "process": // and no static pod
 		return s.Manager == nil || s.Manager.pod == nil, nil
 	case "accounts": // which the manager of chapter 05 makes
-		return s.Manager == nil || slices.Contains(s.Manager.Loops, "serviceaccount-token-controller"), nil
+		return s.Manager == nil || s.Manager.has("serviceaccount-token-controller"), nil
 	}
 	return false, fmt.Errorf("unknown condition %s; there are %s", condition, strings.Join(conditions, ", "))
 }

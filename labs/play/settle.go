@@ -2,7 +2,6 @@ package play
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,7 +80,7 @@ var touches = map[string]string{
 // seen returns when the loops have seen all that has happened until now.
 func (p *Play) seen() error {
 	kind := "Deployment"
-	if !slices.Contains(p.Manager.Loops, "deployment-controller") {
+	if !p.Manager.has("deployment-controller") {
 		kind = "ReplicaSet"
 	}
 	object, err := parseManifest(fmt.Sprintf(witness, kind), "")
