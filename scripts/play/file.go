@@ -61,22 +61,24 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *p
 		return nil, nil, errors.Join(err, c.Close())
 	}
 	loop := os.Getenv("LOOP")
-	if loop == "" || reference {
-		_, stop, err := s.RunLoops()
-		if err != nil {
-			return nil, nil, errors.Join(err, c.Close())
-		}
-		return s, func() error { return errors.Join(stop(), c.Close()) }, nil
+	if reference {
+		loop = ""
 	}
-	// A program with a loop of its own for ReplicaSets, as chapter 00 has one, works beside kcm's other loops.
-	s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, func(name string) bool { return name == "replicaset-controller" })
+	if loop != "" {
+		// A program with a loop of its own for ReplicaSets, as chapter 00 has one, works beside kcm's other loops.
+		s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, func(name string) bool { return name == "replicaset-controller" })
+	}
 	_, stop, err := s.RunLoops()
 	if err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
+	stopAll := func() error { return errors.Join(stop(), c.Close()) }
+	if loop == "" {
+		return s, stopAll, nil
+	}
 	own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfig(cluster.Admin)))
 	if err != nil {
-		return nil, nil, errors.Join(err, stop(), c.Close())
+		return nil, nil, errors.Join(err, stopAll())
 	}
-	return s, func() error { own.Kill(); return errors.Join(stop(), c.Close()) }, nil
+	return s, func() error { own.Kill(); return stopAll() }, nil
 }
