@@ -27,9 +27,13 @@ type Outcome struct {
 	running []string
 	output  map[string]*strings.Builder // by test, or "" for what is none's
 	current string
-	line    []byte
-	size    int
-	stop    func()
+	// failed is the behaviour that failed last, fallen the one that did before a test
+	// above it came to its end: a panic ends all tests above, and then says what it was.
+	failed, fallen string
+
+	line []byte
+	size int
+	stop func()
 }
 
 const (
@@ -63,6 +67,9 @@ var said = regexp.MustCompile(`^(?:=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP
 
 func (o *Outcome) see(line string) {
 	text, marked, _ := strings.Cut(line, mark)
+	if o.fallen != "" && crashed.MatchString(text) {
+		o.current = o.fallen
+	}
 	o.keep(text)
 	for part := range strings.SplitSeq(marked, mark) {
 		match := said.FindStringSubmatch(part)
@@ -83,7 +90,11 @@ func (o *Outcome) see(line string) {
 			o.running = append(o.running, test)
 		case "":
 			if o.Results[test] = match[2]; o.parents[test] {
-				continue // a panic ends all tests above, and then says what it was
+				o.fallen = o.failed
+				continue
+			}
+			if match[2] == "FAIL" {
+				o.failed = test
 			}
 		}
 		o.current = test
@@ -91,6 +102,7 @@ func (o *Outcome) see(line string) {
 }
 
 func (o *Outcome) begin(test string) {
+	o.fallen = ""
 	o.Order = append(o.Order, test)
 	o.running = append(o.running, test)
 	if i := strings.LastIndexByte(test, '/'); i >= 0 {
