@@ -8,9 +8,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
@@ -29,6 +31,9 @@ type ControllerContext struct {
 	// InformerFactory has one cache for each kind of object, which all
 	// controllers share.
 	InformerFactory informers.SharedInformerFactory
+	// RESTMapper tells which resource holds the objects of a kind. It asks the
+	// API server when it is first needed, and again after a Reset.
+	RESTMapper meta.ResettableRESTMapper
 	// ComponentConfig has the options of the controllers.
 	ComponentConfig config.ComponentConfig
 	// InformersStarted is closed when the factory is started. A controller
@@ -57,11 +62,16 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
 		informers.WithTransform(trimManagedFields), informers.WithInformerName(name))
+	discovery, err := root.DiscoveryClient("controller-discovery")
+	if err != nil {
+		return nil, fmt.Errorf("client for discovery: %w", err)
+	}
 	controllersmetrics.Register()
 	return &ControllerContext{
 		ClientBuilder:     clientBuilder,
 		RootClientBuilder: root,
 		InformerFactory:   factory,
+		RESTMapper:        restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery)),
 		ComponentConfig:   c.ComponentConfig,
 		InformersStarted:  make(chan struct{}),
 		ResyncPeriod:      resync,
@@ -127,4 +137,17 @@ func (c *ControllerContext) newClient(d *ControllerDescriptor) (kubernetes.Inter
 		return nil, fmt.Errorf("client for %s: %w", d.account, err)
 	}
 	return client, nil
+}
+
+// clientConfig returns the configuration of clients for a controller that asks
+// for more than others: so many times as often as --kube-api-qps allows, and
+// in bursts of so many times --kube-api-burst.
+func (c *ControllerContext) clientConfig(account string, qps float32, burst int) (*rest.Config, error) {
+	kubeconfig, err := c.ClientBuilder.Config(account)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", account, err)
+	}
+	kubeconfig.QPS *= qps
+	kubeconfig.Burst *= burst
+	return kubeconfig, nil
 }

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
+	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
@@ -45,6 +49,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "deployment-controller", aliases: []string{"deployment"},
 			account: "deployment-controller", constructor: newDeployment,
+		},
+		{
+			name: "garbage-collector-controller", aliases: []string{"garbagecollector"},
+			account: "generic-garbage-collector", constructor: newGarbageCollector,
 		},
 	})
 }
@@ -147,4 +155,31 @@ func newDeployment(ctx context.Context, c *ControllerContext, client kubernetes.
 		client,
 	)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Deployment.ConcurrentDeploymentSyncs)}, nil
+}
+
+// newGarbageCollector takes clients of its own: to collect one object may take
+// two requests, so that it may make twice as many as others.
+func newGarbageCollector(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.GarbageCollector
+	if !*options.EnableGarbageCollector {
+		return nil, nil
+	}
+	kubeconfig, err := c.clientConfig("generic-garbage-collector", 2, 1)
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	ignored := map[schema.GroupResource]struct{}{}
+	for _, r := range options.GCIgnoredResources {
+		ignored[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = struct{}{}
+	}
+	loop := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, c.RESTMapper, discoveryClient, ignored)
+	return &Controller{Loop: loop, Workers: int(options.ConcurrentGCSyncs)}, nil
 }

@@ -30,10 +30,11 @@ type ComponentConfig struct {
 	// a token of its own instead of the manager's credentials.
 	UseServiceAccountCredentials bool
 
-	Deployment     kcmconfig.DeploymentControllerConfiguration
-	ReplicaSet     kcmconfig.ReplicaSetControllerConfiguration
-	Replication    kcmconfig.ReplicationControllerConfiguration
-	ServiceAccount kcmconfig.SAControllerConfiguration
+	Deployment       kcmconfig.DeploymentControllerConfiguration
+	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
+	ReplicaSet       kcmconfig.ReplicaSetControllerConfiguration
+	Replication      kcmconfig.ReplicationControllerConfiguration
+	ServiceAccount   kcmconfig.SAControllerConfiguration
 }
 
 // Config is what the manager runs with.

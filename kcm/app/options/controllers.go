@@ -23,6 +23,7 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-rc-syncs", 5, "ReplicationControllers", &c.Replication.ConcurrentRCSyncs},
 		{"concurrent-replicaset-syncs", 5, "ReplicaSets", &c.ReplicaSet.ConcurrentRSSyncs},
 		{"concurrent-deployment-syncs", 5, "Deployments", &c.Deployment.ConcurrentDeploymentSyncs},
+		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
 	}
 }
 
@@ -33,6 +34,7 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 			fmt.Sprintf("How many %s may be synced at the same time. More react faster and cost more CPU and network.", w.objects))
 	}
 	addServiceAccountFlags(c, groups.FlagSet("serviceaccount-controller"))
+	addGarbageCollectorFlags(c, groups.FlagSet("garbage-collector-controller"))
 }
 
 // validateControllers checks the options of the controllers.
