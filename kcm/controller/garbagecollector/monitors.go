@@ -145,9 +145,7 @@ func trim(kind schema.GroupVersionKind) cache.TransformFunc {
 	}
 }
 
-// watch has the graph follow an informer. After its watch was broken an
-// informer may show an object as the successor of another one of its name,
-// whose deletion it has not seen.
+// watch has the graph follow an informer.
 func (gc *GarbageCollector) watch(informer cache.SharedIndexInformer) cache.InformerSynced {
 	return controller.Handle(informer, controller.Handlers[*object]{
 		Add: func(obj *object) {
@@ -155,10 +153,7 @@ func (gc *GarbageCollector) watch(informer cache.SharedIndexInformer) cache.Info
 			gc.noticeKinds(obj)
 		},
 		Update: func(old, obj *object) {
-			if old.UID != obj.UID {
-				gc.change(func(g *graph) work { return g.remove(old) })
-			}
-			gc.change(func(g *graph) work { return g.put(obj) })
+			gc.change(func(g *graph) work { return g.replace(old, obj) })
 			gc.noticeKinds(obj)
 		},
 		Delete: func(obj *object) {
