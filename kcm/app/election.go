@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,58 +24,82 @@ var errStillRunning = errors.New("still running")
 var errLost = errors.New("lost the Lease: could not renew it in time, another replica may lead now")
 
 // lead takes part in the election, and runs run while this replica leads. It
-// returns when ctx has ended, when run has failed, or with an error when the
-// Lease was lost. In the first two cases it releases the Lease, unless something
-// is still running that might write. In the last it waits for run no longer
-// than until another replica may lead.
-//
-// The election has a context of its own, which ends after run has. Were it the
-// same, the Lease would be up for grabs while the controllers are still
-// stopping, and two leaders could be at work for a moment.
+// returns when ctx has ended, when run has failed, or with errLost when the
+// Lease was lost.
 func lead(ctx context.Context, c config.CompletedConfig, events record.EventRecorder,
 	health *leaderelection.HealthzAdaptor, run func(context.Context) error) error {
 	lock, err := newLock(c, events)
 	if err != nil {
 		return err
 	}
-	election, leave := context.WithCancel(context.WithoutCancel(ctx))
-	defer leave()
+	return leadWith(ctx, c, lock, health, run)
+}
 
-	// Being told to stop and becoming the leader may come at the same time.
-	// Whichever is first keeps the other from happening. Do also waits: the
-	// last one, below, for the controllers. Where that is the first, the Lease
-	// was lost before anything had begun.
-	var once sync.Once
-	var failure error
-	lost := false
-	elector, err := newElector(c, lock, func(leading context.Context) {
-		once.Do(func() {
-			defer leave()
-			failure = runUntil(ctx, leading, run)
-			lost = leading.Err() != nil && ctx.Err() == nil
-		})
-	})
+// leadWith is lead with a Lease. It returns what runUntil does, or nil where
+// that was never called, after it has released the Lease. One that was lost, or
+// under which something may still write, it leaves alone. That a Lease could not
+// be released is logged, and no failure. When it returns, nobody renews any more.
+//
+// The election has a context of its own, which ends after run has. Were it the
+// same, the Lease would be up for grabs while the controllers are still
+// stopping, and two leaders could be at work for a moment.
+func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.Interface,
+	health *leaderelection.HealthzAdaptor, run func(context.Context) error) error {
+	elected := make(chan context.Context, 1)
+	elector, err := newElector(c, lock, func(leading context.Context) { elected <- leading })
 	if err != nil {
 		return err
 	}
 	health.SetLeaderElection(elector)
-	stop := context.AfterFunc(ctx, func() { once.Do(leave) })
-	defer stop()
-	elector.Run(election)
-	ended := make(chan struct{})
-	go func() { once.Do(func() { lost = true }); close(ended) }()
+
+	election, leave := context.WithCancel(context.WithoutCancel(ctx))
+	over := make(chan struct{})
+	go func() { defer close(over); elector.Run(election) }()
+	var failure error
 	select {
-	case <-ended:
-	case <-time.After(restOfLease(c)):
-		return errors.Join(errStillRunning, errLost)
+	case <-ctx.Done(): // nothing was begun, and nothing will be
+	case leading := <-elected:
+		failure = runUntil(ctx, leading, restOfLease(c), run)
 	}
-	switch {
-	case lost:
-		return errors.Join(failure, errLost)
-	case !errors.Is(failure, errStillRunning):
-		if err := release(election, c, lock); err != nil {
-			klog.FromContext(ctx).Error(err, "The Lease stays taken until it runs out")
+	leave()
+	<-over // a renewal may be on its way
+	if errors.Is(failure, errLost) || errors.Is(failure, errStillRunning) {
+		return failure
+	}
+	if err := release(election, c, lock); err != nil {
+		klog.FromContext(ctx).Error(err, "The Lease stays taken until it runs out")
+	}
+	return failure
+}
+
+// runUntil calls run, unless ctx has ended already, with a context that ends
+// when ctx or leading does, and returns what run does. That leading has ended
+// means that the Lease is lost: then it waits for run no longer than rest, and
+// returns errStillRunning and errLost. Where run returns in time, it adds
+// errLost, unless ctx has ended, too: who is to stop has nothing to lose.
+func runUntil(ctx, leading context.Context, rest time.Duration, run func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	both, cancel := context.WithCancel(leading)
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- run(both) }()
+
+	var failure error
+	select {
+	case failure = <-ended:
+	case <-leading.Done():
+		select {
+		case failure = <-ended:
+		case <-time.After(rest):
+			return errors.Join(errStillRunning, errLost)
 		}
+	}
+	if leading.Err() != nil && ctx.Err() == nil {
+		return errors.Join(failure, errLost)
 	}
 	return failure
 }
@@ -86,19 +109,6 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 func restOfLease(c config.CompletedConfig) time.Duration {
 	e := c.ComponentConfig.Generic.LeaderElection
 	return e.LeaseDuration.Duration - e.RetryPeriod.Duration - e.RenewDeadline.Duration
-}
-
-// runUntil calls run with a context that ends when either of the two does,
-// unless the first has ended already.
-func runUntil(ctx, leading context.Context, run func(context.Context) error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	both, cancel := context.WithCancel(leading)
-	defer cancel()
-	stop := context.AfterFunc(ctx, cancel)
-	defer stop()
-	return run(both)
 }
 
 // newLock returns the Lease. Its client has a timeout of its own: a renewal

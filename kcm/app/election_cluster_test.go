@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/url"
 	"sync"
@@ -67,37 +66,6 @@ func TestTheLeaseIsHeldUntilTheControllersHaveStopped(t *testing.T) {
 	close(stop)
 	require.NoError(t, <-done)
 	assert.Empty(t, leaseHolder(t, "held"), "all have stopped")
-}
-
-func TestAFailureOfTheControllersEndsTheLeadership(t *testing.T) {
-	t.Parallel()
-	c := electionConfig(t, "failed")
-	err := lead(t.Context(), c, record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(context.Context) error {
-		return errors.New("no key")
-	})
-	assert.EqualError(t, err, "no key")
-	assert.Empty(t, leaseHolder(t, "failed"), "another replica may try")
-}
-
-func TestTheLeaseIsKeptWhileAControllerMayStillWrite(t *testing.T) {
-	t.Parallel()
-	c := electionConfig(t, "running")
-	err := lead(t.Context(), c, record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(context.Context) error {
-		return errStillRunning
-	})
-	assert.ErrorIs(t, err, errStillRunning)
-	assert.Equal(t, c.Identity, leaseHolder(t, "running"), "until it runs out")
-}
-
-func TestBeingToldToStopBeforeTheElectionRunsNothing(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err := lead(ctx, electionConfig(t, "early"), record.NewFakeRecorder(10), leaderelection.NewLeaderHealthzAdaptor(time.Second), func(context.Context) error {
-		assert.Fail(t, "run was called")
-		return nil
-	})
-	assert.NoError(t, err)
 }
 
 func TestALeaderThatCannotRenewStopsInTimeAndLeavesTheLeaseAlone(t *testing.T) {

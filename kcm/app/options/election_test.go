@@ -85,7 +85,8 @@ func TestWhatElseAnElectionNeeds(t *testing.T) {
 			t.Parallel()
 			e := electionOf(15*time.Second, 10*time.Second, 2*time.Second)
 			test.change(e)
-			assert.Equal(t, test.verdict, verdict(e), "the default times, and %+v", *e)
+			assert.Equal(t, test.verdict, verdict(e), "--leader-elect=%t with the default times, --leader-elect-resource-lock=%q "+
+				"--leader-elect-resource-namespace=%q --leader-elect-resource-name=%q", e.LeaderElect, e.ResourceLock, e.ResourceNamespace, e.ResourceName)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ func mistakes(o *KubeControllerManagerOptions) string {
 		flags = append(flags, flag)
 	}
 	slices.Sort(flags)
-	return strings.Join(flags, "\n")
+	return cmp.Or(strings.Join(flags, "\n"), "no mistake")
 }
 
 func TestGenericMistakes(t *testing.T) {
@@ -61,7 +62,10 @@ func TestGenericMistakes(t *testing.T) {
 			for _, give := range test.given {
 				give(o)
 			}
-			assert.Equal(t, strings.Join(test.want, "\n"), mistakes(o), "the flags that errors begin with, sorted")
+			g := o.Generic
+			assert.Equal(t, cmp.Or(strings.Join(test.want, "\n"), "no mistake"), mistakes(o), "the flags that errors begin with, sorted, of "+
+				"--kube-api-qps=%g --kube-api-burst=%d --min-resync-period=%s --controller-start-interval=%s --controller-shutdown-timeout=%s",
+				g.ClientConnection.QPS, g.ClientConnection.Burst, g.MinResyncPeriod.Duration, g.ControllerStartInterval.Duration, o.ControllerShutdownTimeout)
 		})
 	}
 }
