@@ -8,11 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
@@ -31,9 +29,6 @@ type ControllerContext struct {
 	// InformerFactory has one cache for each kind of object, which all
 	// controllers share.
 	InformerFactory informers.SharedInformerFactory
-	// RESTMapper tells which resource holds the objects of a kind. It asks the
-	// API server when it is first needed, and again after a Reset.
-	RESTMapper meta.ResettableRESTMapper
 	// ComponentConfig has the options of the controllers.
 	ComponentConfig config.ComponentConfig
 	// InformersStarted is closed when the factory is started. A controller
@@ -62,16 +57,11 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
 		informers.WithTransform(trimManagedFields), informers.WithInformerName(name))
-	discovery, err := root.DiscoveryClient("controller-discovery")
-	if err != nil {
-		return nil, fmt.Errorf("client for discovery: %w", err)
-	}
 	controllersmetrics.Register()
 	return &ControllerContext{
 		ClientBuilder:     clientBuilder,
 		RootClientBuilder: root,
 		InformerFactory:   factory,
-		RESTMapper:        restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery)),
 		ComponentConfig:   c.ComponentConfig,
 		InformersStarted:  make(chan struct{}),
 		ResyncPeriod:      resync,

@@ -7,9 +7,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
@@ -180,6 +182,7 @@ func newGarbageCollector(ctx context.Context, c *ControllerContext, client kuber
 	for _, r := range options.GCIgnoredResources {
 		ignored[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = struct{}{}
 	}
-	loop := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, c.RESTMapper, discoveryClient, ignored)
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
+	loop := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper, discoveryClient, ignored)
 	return &Controller{Loop: loop, Workers: int(options.ConcurrentGCSyncs)}, nil
 }
