@@ -44,8 +44,10 @@ func (gc *GarbageCollector) act(ctx context.Context, seen observed, plan plan) e
 	return nil
 }
 
-// deleteObject deletes an object in the state in which it was judged. Where only
-// its status, its labels and the like are newer, that makes no difference.
+// deleteObject deletes an object in the version in which it was judged, or in a
+// newer one that has the same owners and finalizers. If it has others by now,
+// the error wraps ErrStaleCache: it has to be judged again. One that is being
+// deleted already is left alone.
 func (gc *GarbageCollector) deleteObject(ctx context.Context, judged *object, policy metav1.DeletionPropagation) error {
 	return gc.write(ctx, judged, func(client metadata.ResourceInterface, latest *object) error {
 		switch {
@@ -62,9 +64,10 @@ func (gc *GarbageCollector) deleteObject(ctx context.Context, judged *object, po
 	})
 }
 
-// write calls request with an object as the cache has it, and when the API server
-// answers that it has a newer one, with that. An object that is gone, or whose
-// name is another one's by now, is as good as written.
+// write calls request with an object as the cache has it. When the answer is a
+// conflict, the object is read and request called with that, and so on, but not
+// more often than looks says. An object that is gone, or whose name is another
+// one's by now, is as good as written.
 func (gc *GarbageCollector) write(ctx context.Context, obj *object,
 	request func(client metadata.ResourceInterface, latest *object) error) error {
 	mapping, err := gc.mapping(obj.APIVersion, obj.Kind)

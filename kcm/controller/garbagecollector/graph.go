@@ -174,7 +174,8 @@ func (g *graph) prune(n *node) {
 	}
 }
 
-// remove records that an object is gone for good.
+// remove records that an object is gone for good. That is remembered if others
+// depend on it, for they will ask.
 func (g *graph) remove(obj *object) work {
 	if n := g.nodes[obj.UID]; n != nil && len(n.dependents) > 0 {
 		g.absent.Add(referenceTo(obj), nil)
@@ -182,8 +183,10 @@ func (g *graph) remove(obj *object) work {
 	return g.forget(obj)
 }
 
-// forget records that no informer shows an object any more. Whether there is
-// one is unknown. If others depend on it, that is to be found out.
+// forget records that no informer shows an object any more. It is no dependent
+// of its owners then, and an owner that waits for its dependents is to be
+// looked at. As long as others depend on the object itself its node stays, as a
+// virtual one, and is to be looked at: whether it exists is unknown.
 func (g *graph) forget(obj *object) (do work) {
 	n := g.nodes[obj.UID]
 	if n == nil || n.object == nil {
