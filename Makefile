@@ -46,7 +46,7 @@ bin/book bin/play:
 	@go build -o $@ ./scripts/$(@F)
 
 # The stages' kcm says which Kubernetes it is, as bin/kcm does.
-stage-% stages lab-% labs image check-% judge: export KCM_LDFLAGS = $(kcm_ldflags)
+stage-% stages lab-% labs image check-% build-% judge: export KCM_LDFLAGS = $(kcm_ldflags)
 
 .PHONY: weave
 weave: bin/book ## bring what the chapters show up to date: code, files, steps of labs
@@ -90,6 +90,9 @@ exercise-%: bin/exercise ## write the workspace of a chapter's exercises to exer
 check-%: bin/exercise ## check what you have written, behaviour by behaviour (ONLY=name, DEST=, CLUSTER=embedded or kind)
 	@$(if $(CLUSTER),$(MAKE) --no-print-directory bin/play bin/labcluster &&) bin/exercise check $*
 
+build-%: bin/exercise ## build what you have written, to run it by hand (DEST=)
+	@bin/exercise build $*
+
 watch-%: bin/exercise ## check what you write at each save (ONLY=name, DEST=)
 	@bin/exercise watch $*
 
@@ -105,7 +108,7 @@ progress: bin/exercise ## sum up all exercises
 
 .PHONY: grade
 grade: bin/exercise ## grade a workspace, or each folder in a directory (DIR=, NN=06, FORMAT=json, junit, gradescope or classroom50)
-	@$(if $(DIR),,echo 'say what is to be graded: make grade DIR=submissions'; exit 2;) bin/exercise grade $(DIR)
+	@$(if $(DIR),,echo 'say what is to be graded: make grade DIR=submissions'; exit 2;) bin/exercise grade '$(DIR)'
 
 .PHONY: exercises-check
 exercises-check: bin/exercise ## prove of all exercises that right solutions pass and wrong ones do not (ARGS="05 06")

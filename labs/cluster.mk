@@ -60,7 +60,7 @@ kubectl: $(lab_program) bin/labcluster ## run kubectl on the lab cluster: make k
 
 # Nothing else may be printed here: the shell runs it.
 .PHONY: env
-env: ## print what makes a shell ready for the cluster: eval "$(make env)" (STAGE=03 puts that stage's kcm first)
+env: ## print what makes a shell ready for the cluster: eval "$(make env)" (STAGE=03 puts that stage's kcm first, DEST=exercises/03 yours)
 	@echo 'export KUBECONFIG="$(CURDIR)/$(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig"'
 	@echo 'export LAB="$(CURDIR)/$(LABCLUSTER_DIR)"'
-	@echo 'export PATH="$(if $(STAGE),$(CURDIR)/build/stage-$(STAGE)/bin:)$(CURDIR)/scripts/shell:$(CURDIR)/bin:$$PATH"'
+	@echo 'export PATH="$(if $(DEST),$(abspath $(DEST))/bin:)$(if $(STAGE),$(CURDIR)/build/stage-$(STAGE)/bin:)$(CURDIR)/scripts/shell:$(CURDIR)/bin:$$PATH"'

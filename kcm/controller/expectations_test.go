@@ -233,10 +233,15 @@ func TestExpectationsOfSeveral(t *testing.T) {
 		e, _ := newTestExpectations()
 		owner := expectingOwner("1")
 		promptly(t, func() {
-			e.Expect(owner, 100, "last")
+			const each = 20_000 // without a lock some are lost in most runs, on two cores
+			e.Expect(owner, 8*each, "last")
 			var notifications sync.WaitGroup
-			for range 100 {
-				notifications.Go(func() { e.CreationObserved(owner) })
+			for range 8 {
+				notifications.Go(func() {
+					for range each {
+						e.CreationObserved(owner)
+					}
+				})
 			}
 			notifications.Wait()
 			assert.Equal(t, "waits, deletion of last", waits(e, owner))

@@ -66,7 +66,7 @@ func mentionedIn(text string) []schema.GroupVersionResource {
 // usedBy names what verbs look at without its being said.
 func usedBy(text string) string {
 	used := " serviceaccounts configmaps" // a namespace that is ready for pods
-	for verb, resource := range map[string]string{"event ": "events", "settle": "deployments", "draw ": "replicasets"} {
+	for verb, resource := range map[string]string{"event ": "events", "settle": "deployments replicasets", "draw ": "replicasets"} {
 		if strings.Contains(text, verb) {
 			used += " " + resource
 		}

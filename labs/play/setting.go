@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ type Setting struct {
 
 // conditions are what may stand in brackets before a line, with a ! or without,
 // and after only.
-var conditions = []string{"kcm", "reference", "kind", "embedded", "process"}
+var conditions = []string{"kcm", "reference", "kind", "embedded", "process", "accounts"}
 
 // holds tells whether a condition holds in the setting.
 func (s *Setting) holds(condition string) (bool, error) {
@@ -69,6 +70,8 @@ func (s *Setting) holds(condition string) (bool, error) {
 		return !cluster.OnKind(), nil
 	case "process": // and no static pod
 		return s.Manager == nil || s.Manager.pod == nil, nil
+	case "accounts": // which the manager of chapter 05 makes
+		return s.Manager == nil || slices.Contains(s.Manager.Loops, "serviceaccount-token-controller"), nil
 	}
 	return false, fmt.Errorf("unknown condition %s; there are %s", condition, strings.Join(conditions, ", "))
 }

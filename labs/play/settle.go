@@ -2,6 +2,8 @@ package play
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,7 +23,7 @@ func isWitness(object *unstructured.Unstructured) bool {
 
 const witness = `
 apiVersion: apps/v1
-kind: Deployment
+kind: %s
 metadata: {generateName: witness-, labels: {lab.kcm-book.io/witness: ""}}
 spec:
   replicas: 1
@@ -32,7 +34,8 @@ spec:
 `
 
 // settle waits until the loops have seen what there is and have synced the
-// object, if there is one. For the first, a Deployment is created and its status awaited: a
+// object, if there is one. For the first, a Deployment is created and its status awaited,
+// or a ReplicaSet where a manager of chapter 06 has no loop for Deployments: a
 // loop's caches see things in the order in which they happen, so it has then
 // seen all that happened before. For the second, the object's generation is
 // raised by something that changes nothing, and observedGeneration awaited.
@@ -77,18 +80,23 @@ var touches = map[string]string{
 
 // seen returns when the loops have seen all that has happened until now.
 func (p *Play) seen() error {
-	object, err := parseManifest(witness, "")
+	kind := "Deployment"
+	if !slices.Contains(p.Manager.Loops, "deployment-controller") {
+		kind = "ReplicaSet"
+	}
+	object, err := parseManifest(fmt.Sprintf(witness, kind), "")
 	if err != nil {
 		return err
 	}
-	created, err := p.api(kindOf["deployment"]).Create(p.ctx, object, metav1.CreateOptions{})
+	resource := kindOf[strings.ToLower(kind)]
+	created, err := p.api(resource).Create(p.ctx, object, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	return p.poll("the loops have seen what there is", func(now history.State) (bool, error) {
-		object := now["deployments"][created.GetUID()]
+		object := now[resource.Resource][created.GetUID()]
 		if object == nil {
-			return false, errAbsent{"deployment/" + created.GetName()}
+			return false, errAbsent{strings.ToLower(kind) + "/" + created.GetName()}
 		}
 		replicas, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
 		return replicas == 1, nil

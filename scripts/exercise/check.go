@@ -23,15 +23,13 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{w: w, built: map[string]error{}}
+	c := &checker{w: w, built: map[string]built{}}
 	if c.temp, err = os.MkdirTemp("", "check-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(c.temp)
-	scenarios := 0
 	for _, e := range exercises {
 		if e.Scenario() {
-			scenarios++
 			continue
 		}
 		if err := c.check(ctx, e); err != nil {
@@ -42,28 +40,27 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 		return err
 	}
 	c.sumUp(exercises)
+	onlyScenarios := !slices.ContainsFunc(exercises, func(e *workspace.Exercise) bool { return !e.Scenario() })
 	switch cluster := os.Getenv("CLUSTER"); {
 	case c.open > 0:
 		return errNotYet
 	case cluster != "":
 		return onCluster(ctx, w, exercises)
+	case onlyScenarios:
+		return fmt.Errorf("a scenario is checked on a cluster: %s", typed("check", w.Chapter, "ONLY="+exercises[0].Name, "CLUSTER=embedded"))
+	case len(exercises) < len(w.Exercises):
+		fmt.Printf("\nIt holds. All of the chapter: %s\n", typed("check", w.Chapter))
+	default:
+		fmt.Printf("\nAll code holds. Then on a cluster: %s\n", typed("check", w.Chapter, "CLUSTER=embedded"))
 	}
-	fmt.Printf("\nAll of it holds. On a cluster, with the lab%s: make check-%02d CLUSTER=embedded%s\n", andScenario(scenarios), w.Chapter, dest())
 	return nil
-}
-
-func andScenario(n int) string {
-	if n == 0 {
-		return " and the scenarios of the chapter"
-	}
-	return ", the scenarios of the chapter and the one that you write"
 }
 
 // checker checks the exercises of a workspace.
 type checker struct {
 	w     *workspace.Workspace
 	temp  string
-	built map[string]error // by directory
+	built map[string]built // by directory
 	// told says that something that does not hold has been shown.
 	told bool
 	open int
@@ -82,10 +79,15 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 		fmt.Printf("\n%s: %s not written yet (%d minutes, %s)\n", e.Name, isAre(names), e.Minutes, strings.Join(e.Files(), ", "))
 		return nil
 	}
+	_, tried := c.built[e.Dir]
 	program, err := c.build(ctx, e)
 	if err != nil {
 		c.open++
-		fmt.Printf("\n%s does not compile\n%s\n", e.Name, indented(err.Error(), "    "))
+		c.w.Progress.Held[e.Name] = [2]int{}
+		delete(c.w.Progress.Passed, e.Name)
+		if !tried {
+			fmt.Printf("\n%s does not compile\n%s\n", e.Dir, indented(err.Error(), "    "))
+		}
 		return ctx.Err()
 	}
 	fmt.Printf("\n%s\n", e.Name)
@@ -123,15 +125,23 @@ func isAre(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are"
 }
 
+// built is a package's tests, or why they do not compile.
+type built struct {
+	program *behaviours.Program
+	err     error
+}
+
 // build compiles the tests of the exercise's package, once.
 func (c *checker) build(ctx context.Context, e *workspace.Exercise) (*behaviours.Program, error) {
-	binary := filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-"))
-	err, done := c.built[e.Dir]
+	b, done := c.built[e.Dir]
 	if !done {
-		err = behaviours.Build(ctx, c.w.Dir, e.Dir, binary)
-		c.built[e.Dir] = err
+		b.program, b.err = behaviours.Build(ctx, c.w.Dir, e.Dir, filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-")))
+		if b.err == nil {
+			b.program.Limit = limit
+		}
+		c.built[e.Dir] = b
 	}
-	return &behaviours.Program{Path: binary, Dir: filepath.Join(c.w.Dir, e.Dir), Limit: limit}, err
+	return b.program, b.err
 }
 
 // explain says of a behaviour that does not hold what was expected, what was seen,
@@ -146,7 +156,7 @@ func (c *checker) explain(e *workspace.Exercise, b behaviours.Behaviour) string 
 			out.WriteString("\n" + indented(part.title+part.text, "      "))
 		}
 	}
-	fmt.Fprintf(&out, "\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), "README.md"))
+	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), "README.md"))
 	return out.String()
 }
 
@@ -165,11 +175,12 @@ func indented(text, by string) string {
 func (c *checker) sumUp(exercises []*workspace.Exercise) {
 	var parts []string
 	for _, e := range exercises {
-		if e.Scenario() {
-			continue
-		}
 		held := c.w.Progress.Held[e.Name]
 		switch {
+		case e.Scenario() && isOpen(c.w, e):
+			parts = append(parts, e.Name+" – (on a cluster)")
+		case e.Scenario():
+			parts = append(parts, e.Name+" ✓")
 		case held[1] == 0:
 			parts = append(parts, e.Name+" –")
 		case held[0] == held[1]:
@@ -180,6 +191,6 @@ func (c *checker) sumUp(exercises []*workspace.Exercise) {
 	}
 	fmt.Printf("\n%s\n", strings.Join(parts, " · "))
 	if i := slices.IndexFunc(exercises, func(e *workspace.Exercise) bool { return !e.Scenario() && isOpen(c.w, e) }); i >= 0 {
-		fmt.Printf("stuck with %s? make hint-%02d%s\n", exercises[i].Name, c.w.Chapter, dest())
+		fmt.Printf("stuck with %s? %s\n", exercises[i].Name, typed("hint", c.w.Chapter, "ONLY="+exercises[i].Name))
 	}
 }

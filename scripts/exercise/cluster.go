@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,34 +19,66 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
 
-// onCluster plays the lab and the scenarios of a chapter with the reader's manager,
-// and the scenarios that the reader has written.
+// onCluster judges the scenarios that the reader has written, and then plays the lab
+// and the scenarios of the chapter with the reader's manager.
 func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*workspace.Exercise) error {
+	open := false
 	for _, e := range exercises {
-		if e.Scenario() {
-			if err := judgeWritten(ctx, w, e); err != nil {
-				return err
-			}
+		if !e.Scenario() {
+			continue
+		}
+		said, err := judgeWritten(ctx, w, e)
+		if err != nil {
+			return err
+		}
+		if said != "" {
+			open = true
+			fmt.Printf("\n%s\n  %s\n", e.Name, said)
+		} else {
+			fmt.Printf("\n%s\n  ✓ the original passes it, and the broken manager does not\n", e.Name)
 		}
 	}
-	if os.Getenv("ONLY") != "" {
-		return nil
+	if len(exercises) == len(w.Exercises) {
+		played, err := playChapter(ctx, w)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\nYour program has passed %s.\n", played)
 	}
+	if open {
+		return errNotYet
+	}
+	return nil
+}
+
+// playChapter plays what there is of the chapter's lab and scenarios, and says what.
+func playChapter(ctx context.Context, w *workspace.Workspace) (played string, err error) {
+	program, err := build(ctx, w.Dir, w.Slug)
+	if err != nil {
+		return "", err
+	}
+	played = "nothing: this chapter has no lab"
+	if _, err := os.Stat(filepath.Join(w.Root, "labs", w.Slug, "lab.txtar")); err == nil {
+		if err := play(ctx, w.Root, program, os.Stdout, "lab", fmt.Sprintf("%02d", w.Chapter)); err != nil {
+			return "", err
+		}
+		played = "the lab"
+	}
+	pattern, err := scenariosOf(w.Root, w.Slug)
+	if err != nil || pattern == "" {
+		return played, err
+	}
+	return played + " and the scenarios of the chapter", play(ctx, w.Root, program, os.Stdout, "scenarios", pattern)
+}
+
+// buildProgram builds the reader's program, to be run by hand.
+func buildProgram(ctx context.Context, w *workspace.Workspace) error {
 	program, err := build(ctx, w.Dir, w.Slug)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(w.Root, "labs", w.Slug, "lab.txtar")); err != nil {
-		return nil // the chapter has no lab
-	}
-	if err := play(ctx, w.Root, program, os.Stdout, "lab", fmt.Sprintf("%02d", w.Chapter)); err != nil {
-		return err
-	}
-	pattern, err := scenariosOf(w.Root, w.Slug)
-	if err != nil || pattern == "" {
-		return err
-	}
-	return play(ctx, w.Root, program, os.Stdout, "scenarios", pattern)
+	fmt.Printf("built %s; this puts it first: eval \"$(make env DEST=%s)\"\n", relative(w.Root, program), relative(w.Root, w.Dir))
+	return nil
 }
 
 // build builds the manager of a module, or the program of the chapter's lab where it
@@ -111,47 +144,43 @@ func scenariosOf(root, slug string) (string, error) {
 	return "(^|/)(" + strings.Join(folders, "|") + ")/", nil
 }
 
-// judgeWritten says whether the reader's scenario rejects the broken manager, and
-// whether the original passes it.
-func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exercise) error {
-	book, err := weave.Open(w.Root)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("\n%s\n", e.Name)
+// verb matches a line of a script that does something.
+var verb = regexp.MustCompile(`(?m)^[^#\s]`)
+
+// judgeWritten says what is wrong with the scenario that the reader has written, if
+// anything is: the original has to pass it, and the broken manager must not.
+func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exercise) (string, error) {
 	script := filepath.Join(w.Dir, e.ScenarioFile())
-	said, err := judge(ctx, w.Root, book, w.Chapter, e.Name, script)
-	if err != nil {
-		return err
-	}
-	if said != "" {
-		fmt.Printf("  ✗ %s\n", said)
-		return errNotYet
-	}
-	fmt.Println("  ✓ the original passes it, and the broken manager does not")
 	texts, err := w.Texts(e)
 	if err != nil {
-		return err
+		return "", err
 	}
-	w.Progress.Passed[e.Name] = workspace.Sum(texts)
-	return w.Save()
-}
-
-// judge plays a script with the original, which has to pass, and with the broken
-// manager of an exercise, which must not. It returns what is wrong with the script.
-func judge(ctx context.Context, root string, book *weave.Book, chapter int, name, script string) (string, error) {
-	broken, err := buildBroken(ctx, root, book, chapter, name)
+	if !verb.MatchString(texts[e.Name]) {
+		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, e.ScenarioFile()), nil
+	}
+	book, err := weave.Open(w.Root)
+	if err != nil {
+		return "", err
+	}
+	broken, err := buildBroken(ctx, w.Root, book, w.Chapter, e.Name)
 	if err != nil {
 		return "", err
 	}
 	var told bytes.Buffer
 	os.Setenv("REFERENCE", "1")
-	err = play(ctx, root, broken, &told, "file", script)
+	err = play(ctx, w.Root, broken, &told, "file", script)
 	os.Unsetenv("REFERENCE")
-	if err != nil {
-		return "the original does not pass it, so it says nothing true about Kubernetes\n\n" + indented(told.String(), "    "), ctx.Err()
+	if err != nil && strings.Contains(told.String(), "the script has failed") {
+		return "✗ the original does not pass it, so it says nothing true about Kubernetes\n\n" + indented(told.String(), "    "), ctx.Err()
 	}
-	return reject(ctx, root, broken, script)
+	if err != nil {
+		return "✗ it cannot be played\n\n" + indented(told.String(), "    "), ctx.Err()
+	}
+	if said, err := reject(ctx, w.Root, broken, script); err != nil || said != "" {
+		return "✗ " + said, err
+	}
+	w.Progress.Passed[e.Name] = workspace.Sum(texts)
+	return "", w.Save()
 }
 
 // reject plays a script with a broken manager. It returns what is wrong with a script

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"os"
 	"text/tabwriter"
@@ -75,14 +75,9 @@ func junit(out *os.File, all []*graded) error {
 	return err
 }
 
-var errOne = errors.New("it is about one submission: DIR has to be a workspace")
-
 // gradescope writes results.json as Gradescope's autograders do
 // (https://gradescope-autograders.readthedocs.io/en/latest/specs/).
 func gradescope(out *os.File, all []*graded) error {
-	if len(all) != 1 {
-		return fmt.Errorf("FORMAT=gradescope: %w", errOne)
-	}
 	type test struct {
 		Name     string  `json:"name"`
 		Score    float64 `json:"score"`
@@ -90,7 +85,7 @@ func gradescope(out *os.File, all []*graded) error {
 		Status   string  `json:"status"`
 		Output   string  `json:"output,omitempty"`
 	}
-	var tests []test
+	tests := []test{}
 	for _, p := range all[0].Points {
 		t := test{Name: p.Exercise + ": " + p.Sentence, MaxScore: 1, Status: "failed", Output: p.Said}
 		if p.Holds {
@@ -101,12 +96,10 @@ func gradescope(out *os.File, all []*graded) error {
 	return indentedJSON(out, map[string]any{"score": float64(all[0].Score), "visibility": "visible", "tests": tests})
 }
 
-// classroom50 writes result.json as Classroom 50's autograders do (classroom50/result/v1).
-// Its runner says in the environment whose submission it is.
+// classroom50 writes result.json as Classroom 50's autograders do
+// (https://github.com/foundation50/classroom50/wiki/Advanced-Autograding). Its runner
+// says in the environment whose submission it is, and writes the owner into it itself.
 func classroom50(out *os.File, all []*graded) error {
-	if len(all) != 1 {
-		return fmt.Errorf("FORMAT=classroom50: %w", errOne)
-	}
 	type test struct {
 		Name     string `json:"test-name"`
 		Passed   bool   `json:"passed"`
@@ -123,8 +116,8 @@ func classroom50(out *os.File, all []*graded) error {
 	}
 	return indentedJSON(out, map[string]any{
 		"schema": "classroom50/result/v1", "classroom": os.Getenv("CLASSROOM"), "assignment": os.Getenv("ASSIGNMENT"),
-		"usernames": []string{os.Getenv("USERNAME")}, "submission": os.Getenv("SUBMISSION_TAG"), "commit": os.Getenv("COMMIT_URL"),
-		"release": os.Getenv("RELEASE_URL"), "review": os.Getenv("REVIEW_URL"), "datetime": time.Now().UTC().Format(time.RFC3339),
+		"owner": cmp.Or(os.Getenv("OWNER"), os.Getenv("USERNAME")), "submission": os.Getenv("SUBMISSION_TAG"), "commit": os.Getenv("COMMIT_URL"),
+		"release": os.Getenv("RELEASE_URL"), "review": cmp.Or(os.Getenv("REVIEW_URL"), os.Getenv("COMMIT_URL")), "datetime": time.Now().UTC().Format(time.RFC3339),
 		"score": all[0].Score, "max-score": all[0].Of, "tests": tests,
 	})
 }

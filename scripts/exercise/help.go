@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -21,14 +22,14 @@ func hint(_ context.Context, w *workspace.Workspace) error {
 	}
 	n := w.Progress.Hints[e.Name]
 	if n == len(e.Hints) {
-		fmt.Printf("%s has no more hints. make solution-%02d ONLY=%s shows the book's.\n", e.Name, w.Chapter, e.Name)
+		fmt.Printf("%s has no more hints; %s shows the book's. Once more:\n\n", e.Name, typed("solution", w.Chapter, "ONLY="+e.Name))
 		n = 0
 	}
 	shown := e.Hints[n]
 	fmt.Printf("%s, %s\n\n%s\n", e.Name, shown.Title, indented(shown.Text, "  "))
-	w.Progress.Hints[e.Name] = n + 1
+	w.Progress.Hints[e.Name] = max(n+1, w.Progress.Hints[e.Name])
 	if left := len(e.Hints) - n - 1; left > 0 {
-		fmt.Printf("\n%d more: make hint-%02d ONLY=%s\n", left, w.Chapter, e.Name)
+		fmt.Printf("\n%d more: %s\n", left, typed("hint", w.Chapter, "ONLY="+e.Name))
 	}
 	return w.Save()
 }
@@ -40,8 +41,10 @@ func solution(_ context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if isOpen(w, e) && os.Getenv("YES") != "1" && !agreed(w, e) {
-		return nil
+	if isOpen(w, e) && os.Getenv("YES") != "1" {
+		if yes, err := agreed(w, e); err != nil || !yes {
+			return err
+		}
 	}
 	book, err := weave.Open(w.Root)
 	if err != nil {
@@ -81,14 +84,17 @@ func showScenario(w *workspace.Workspace, e *workspace.Exercise) error {
 	return nil
 }
 
-// agreed asks whether the solution is to be shown.
-func agreed(w *workspace.Workspace, e *workspace.Exercise) bool {
+// agreed asks whether the solution is to be shown. Its error is that nobody has answered.
+func agreed(w *workspace.Workspace, e *workspace.Exercise) (bool, error) {
 	left := ""
 	if n := len(e.Hints) - w.Progress.Hints[e.Name]; n > 0 {
 		left = fmt.Sprintf(" There are hints that you have not seen: %d.", n)
 	}
 	fmt.Printf("%s does not hold yet.%s Show the book's solution? [y/N] ", e.Name, left)
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is no
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	fmt.Println()
-	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
+	if err != nil && answer == "" {
+		return false, errors.New("there was no answer; YES=1 answers, too")
+	}
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y"), nil
 }

@@ -28,6 +28,7 @@ import (
 )
 
 func main() {
+	signal.Ignore(syscall.SIGPIPE) // who reads no further, as head does, leaves the end to us, and what there is to remove
 	// A second Ctrl-C ends it at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -73,6 +74,7 @@ func command(root string) *cobra.Command {
 	chapter("hint", "Show one more hint for the first exercise that is open", hint)
 	chapter("solution", "Show the book's solution, and how yours differs", solution)
 	chapter("watch", "Check at each save", watch)
+	chapter("build", "Build the program, to run it by hand", buildProgram)
 	exercise.AddCommand(
 		&cobra.Command{Use: "progress", Short: "Sum up all workspaces", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return progress(root) }},
@@ -141,19 +143,26 @@ func writeWorkspace(root, number string) error {
 	if len(w.Carried) > 0 {
 		fmt.Printf("\nyours, from earlier chapters: %s\n", strings.Join(w.Carried, ", "))
 	}
+	if len(w.Left) > 0 {
+		fmt.Printf("\nthe book's, because yours have changed since they passed (check them again, then this): %s\n", strings.Join(w.Left, ", "))
+	}
+	if len(w.Overwritten) > 0 {
+		fmt.Printf("\noverwritten, with a copy in %s:\n  %s\n", filepath.Join(shown, workspace.OverwrittenDir), strings.Join(w.Overwritten, "\n  "))
+	}
 	if len(w.Kept) > 0 {
 		fmt.Printf("\nkept, because you have changed it (FORCE=1 overwrites it):\n  %s\n", strings.Join(w.Kept, "\n  "))
 	}
-	fmt.Printf("\nthen: make check-%02[1]d, or make watch-%02[1]d, which checks at each save%s\n", w.Chapter, dest())
+	fmt.Printf("\nthen: %s, or %s, which checks at each save\n", typed("check", w.Chapter), typed("watch", w.Chapter))
 	return nil
 }
 
-// dest is what has to be typed behind a command if the workspace is elsewhere.
-func dest() string {
+// typed is a command for a workspace as it has to be typed in the book's folder.
+func typed(verb string, chapter int, settings ...string) string {
+	command := fmt.Sprintf("make %s-%02d", verb, chapter)
 	if dir := os.Getenv("DEST"); dir != "" {
-		return " (with DEST=" + dir + ", or make check in it)"
+		settings = append(settings, "DEST="+dir)
 	}
-	return ""
+	return strings.Join(append([]string{command}, settings...), " ")
 }
 
 // chosen returns the exercises that ONLY names, or all.

@@ -123,6 +123,7 @@ func TestASilentRolloutIsLookedAtAgain(t *testing.T) {
 				}
 				return "look again in " + after.String()
 			}
+			tt.status.Conditions = tt.d.Status.Conditions
 			assert.Equal(t, look(tt.want), look(untilDeadline(observed{deployment: tt.d, now: noon}, tt.status)), "%s; %s", lastWords(tt.d), podsIn(tt.status))
 		})
 	}

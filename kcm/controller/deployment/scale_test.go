@@ -85,7 +85,7 @@ func TestShare(t *testing.T) {
 			}
 			_, most := promised(d)
 			assert.Equal(t, fmt.Sprintf("v1 %+d", tt.want), fmt.Sprintf("v1 %+d", share(d, replicaSets[0], tt.left)),
-				"%s, the status tells of %d pods; scaled from %d to %d replicas with maxSurge %s, so up to %d pods; %+d left",
+				"%s, the status of the Deployment tells of %d pods; scaled from %d to %d replicas with maxSurge %s, so up to %d pods; %+d left",
 				notes(replicaSets), d.Status.Replicas, tt.before, tt.after, tt.surge, most, tt.left)
 		})
 	}

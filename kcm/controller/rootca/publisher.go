@@ -37,8 +37,8 @@ const bundleKey = "ca.crt"
 
 // Publisher keeps the ConfigMap in every namespace that is not being deleted.
 // Its data holds the CA bundle and nothing else, whatever anybody writes into
-// it. The description is written again when it is empty; another text is
-// left alone.
+// it. A description in other words is left alone for as long as the data is
+// right.
 type Publisher struct {
 	client     kubernetes.Interface
 	rootCA     []byte

@@ -199,13 +199,14 @@ func (c *Chapter) WithoutAnswers() string {
 	var out strings.Builder
 	inside := 0 // how many folded parts deep the answer is
 	for line := range strings.Lines(string(c.Source)) {
-		opens := strings.HasPrefix(line, "<details>")
+		text := strings.TrimLeft(line, " ") // in a list it is indented
+		opens := strings.HasPrefix(text, "<details>")
 		switch {
 		case inside > 0 && opens:
 			inside++
-		case inside > 0 && strings.HasPrefix(line, "</details>"):
+		case inside > 0 && strings.HasPrefix(text, "</details>"):
 			inside--
-		case inside == 0 && opens && answer.MatchString(line):
+		case inside == 0 && opens && answer.MatchString(text):
 			inside = 1
 		case inside == 0:
 			out.WriteString(line)

@@ -171,19 +171,32 @@ func (w *Wrong) Apply(texts map[string]string) (map[string]string, error) {
 			return nil, fmt.Errorf("%s, %s.diff changes nothing", w.path, w.Name)
 		}
 		var in []string
-		places := 0
+		var at []int
 		for name, text := range changed {
-			if n := strings.Count("\n"+text, "\n"+before); n > 0 {
-				in, places = append(in, name), places+n
+			for _, place := range places(text, before) {
+				in, at = append(in, name), append(at, place)
 			}
 		}
-		if places != 1 {
-			return nil, fmt.Errorf("%s, %s.diff: these lines stand in %d places of the book's solution and have to stand in one:\n%s", w.path, w.Name, places, before)
+		if len(at) != 1 {
+			return nil, fmt.Errorf("%s, %s.diff: these lines stand in %d places of the book's solution and have to stand in one:\n%s", w.path, w.Name, len(at), before)
 		}
-		text := strings.Replace("\n"+changed[in[0]], "\n"+before, "\n"+after, 1)
-		changed[in[0]] = text[1:]
+		text := changed[in[0]]
+		changed[in[0]] = text[:at[0]] + after + text[at[0]+len(before):]
 	}
 	return changed, nil
+}
+
+// places returns where in a text some lines begin.
+func places(text, lines string) []int {
+	var found []int
+	at := 0
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(text[at:], lines) {
+			found = append(found, at)
+		}
+		at += len(line)
+	}
+	return found
 }
 
 // without returns the lines of a hunk but for those that begin with a sign.

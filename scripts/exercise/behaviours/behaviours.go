@@ -6,7 +6,6 @@
 package behaviours
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -14,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,46 +43,64 @@ func Sentence(test string) string {
 	if name != test {
 		return strings.ReplaceAll(name, "_", " ")
 	}
-	words := capitals.ReplaceAllString(strings.TrimPrefix(test, "Test"), " $0")
-	return strings.ToLower(strings.TrimSpace(words))
+	words := strings.TrimPrefix(test, "Test")
+	for _, capital := range capitals {
+		words = capital.ReplaceAllString(words, "$1 $2")
+	}
+	return strings.ToLower(words)
 }
 
-var capitals = regexp.MustCompile(`[A-Z][a-z0-9]+|[A-Z]+`)
+var capitals = []*regexp.Regexp{regexp.MustCompile(`([a-z0-9])([A-Z])`), regexp.MustCompile(`([A-Z])([A-Z][a-z])`)}
 
 // Program is a package's tests, compiled.
 type Program struct {
 	// Path is that of the binary, Dir the package's directory.
 	Path, Dir string
-	// Env is what the tests find in the environment, besides ours.
-	Env []string
+	// Args are what the binary gets besides which tests to run, Env what the tests find
+	// in the environment besides ours.
+	Args, Env []string
 	// Limit is how long a run may take. What has not ended then is ended.
 	Limit time.Duration
 	// Command wraps how the binary is started, for example to limit its memory.
 	Command []string
 	// Witness is a word that the tests get through file 4 and write to file 3 when
-	// they have run to their end, if they do so at all. Then nothing else is believed
-	// to be the end.
+	// they have run to their end and passed, if they do so at all. Then nothing else is
+	// believed to be that.
 	Witness string
 }
 
 // Build compiles the tests of a package of a module. The error is what the compiler
 // says, with paths as in the module.
-func Build(ctx context.Context, module, dir, binary string, args ...string) error {
-	args = append([]string{"test", "-c", "-vet=off", "-o", binary}, append(args, "./"+dir)...)
-	cmd := exec.CommandContext(ctx, "go", args...)
+func Build(ctx context.Context, module, dir, binary string) (*Program, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, "./"+dir)
 	cmd.Dir = module
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes what it has begun
+	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
-	if err == nil {
-		return nil
-	}
-	var said []string
-	for line := range strings.Lines(string(out)) {
-		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "FAIL") {
-			said = append(said, line)
+	if err != nil {
+		var said []string
+		for line := range strings.Lines(string(out)) {
+			line = strings.TrimSpace(line)
+			if line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "FAIL") {
+				said = append(said, line)
+			}
 		}
+		return nil, errors.New(cmp.Or(strings.Join(said, "\n"), err.Error()))
 	}
-	return errors.New(cmp.Or(strings.Join(said, "\n"), err.Error()))
+	p := &Program{Path: binary, Dir: filepath.Join(module, dir)}
+	if UsesRapid(p.Dir) {
+		p.Args = []string{"-rapid.nofailfile", "-rapid.shrinktime=2s"} // who waits for an answer wants it soon
+	}
+	return p, nil
+}
+
+// UsesRapid tells whether the tests of a package take the flags of rapid.
+func UsesRapid(dir string) bool {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*_test.go")) // the pattern is well formed
+	return slices.ContainsFunc(paths, func(path string) bool {
+		text, err := os.ReadFile(path)
+		return err == nil && bytes.Contains(text, []byte(`"pgregory.net/rapid"`))
+	})
 }
 
 // maxRuns is how often a program is started anew that does not run to its end, and
@@ -93,7 +111,7 @@ const (
 )
 
 // Run runs test functions one after the other, and calls tell with the behaviours of
-// each in the order in which the test has them.
+// each in the order in which the package's test files have them.
 func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour)) error {
 	for _, test := range tests {
 		if err := p.run(ctx, test, tell); err != nil {
@@ -105,137 +123,138 @@ func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour))
 
 // run runs one test function, again without those that are known if it broke off.
 func (p *Program) run(ctx context.Context, test string, tell func(Behaviour)) error {
-	found := map[string]Behaviour{}
-	parents, known := map[string]bool{}, map[string]bool{}
+	found, parents := map[string]Behaviour{}, map[string]bool{}
 	var order []string
 	late := 0
 	for range maxRuns {
-		r := newRun(func(b Behaviour) { found[b.Test] = b })
-		r.known, r.parents = known, parents
-		if err := p.start(ctx, "^"+test+"$", r); err != nil {
+		known := len(found)
+		o, err := p.Try(ctx, Any(test), "-test.skip", Exactly(slices.Collect(maps.Keys(found))...))
+		if err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		for _, started := range r.started {
-			if !slices.Contains(order, started) {
-				order = append(order, started)
+		for _, began := range o.Order {
+			if !slices.Contains(order, began) {
+				order = append(order, began)
+			}
+			if parents[began] = parents[began] || o.parents[began]; !parents[began] && o.Results[began] != "" {
+				found[began] = Behaviour{Test: began, Holds: o.Results[began] == "PASS", Said: o.Said(began)}
 			}
 		}
-		if r.late {
+		if o.complete() && (o.Results[test] != "FAIL" || anyFails(found)) {
+			break
+		}
+		if culprit := o.brokeOff(); culprit != "" && !parents[culprit] && o.Results[culprit] == "" {
+			found[culprit] = Behaviour{Test: culprit, Said: o.why() + o.Said(culprit) + o.Said("")}
+		}
+		if len(found) == known {
+			found[test] = Behaviour{Test: test, Said: cmp.Or(o.Said(test)+o.Said(""), "the tests ended before they said anything")}
+			order, parents[test] = append(order, test), false
+			break
+		}
+		if o.Late {
 			late++
 		}
-		if r.complete {
-			break
-		}
-		if !r.breakOff() {
-			found[test] = Behaviour{Test: test, Said: cmp.Or(r.loose.String(), "the tests ended before they said anything")}
-			order = append(order, test)
-			delete(parents, test)
-			break
-		}
 		if late == maxLate {
-			for _, open := range r.open() {
-				found[open] = Behaviour{Test: open, Said: "not tried: others before it did not end in time\n"}
+			for _, open := range o.open() {
+				if _, known := found[open]; !known {
+					found[open] = Behaviour{Test: open, Said: "not tried: others before it did not end in time\n"}
+				}
 			}
 			break
 		}
 	}
-	for _, test := range order {
-		if b, ok := found[test]; ok && !parents[test] {
+	if err := p.sort(test, order); err != nil {
+		return err
+	}
+	for _, began := range order {
+		if b, ok := found[began]; ok && !parents[began] {
 			tell(b)
-			delete(found, test)
+			delete(found, began)
 		}
 	}
 	return nil
 }
 
+// sort brings the behaviours of a test function into the order in which their
+// sentences stand in it, with those behind them that do not stand there as they are:
+// it is the same in each run, also where the test ranges over a map.
+func (p *Program) sort(function string, tests []string) error {
+	paths, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		_, body, found := bytes.Cut(text, []byte("func "+function+"("))
+		if !found {
+			continue
+		}
+		at := func(test string) int {
+			if i := bytes.Index(body, []byte(`"`+Sentence(test)+`"`)); i >= 0 {
+				return i
+			}
+			return len(body)
+		}
+		slices.SortStableFunc(tests, func(a, b string) int { return at(a) - at(b) })
+	}
+	return nil
+}
+
+func anyFails(found map[string]Behaviour) bool {
+	for _, b := range found {
+		if !b.Holds {
+			return true
+		}
+	}
+	return false
+}
+
 // One runs one behaviour by itself. It holds if the program has run to its end and
-// has said once that it does, and not that it does not: code that ends the process, or
-// prints what a test would print, gains nothing.
+// passed: code that ends the process, or prints what a test would print, gains nothing.
 func (p *Program) One(ctx context.Context, test string) (Behaviour, error) {
-	var all []Behaviour
-	r := newRun(func(b Behaviour) { all = append(all, b) })
-	if err := p.start(ctx, pattern(map[string]bool{test: true}), r); err != nil {
+	o, err := p.Try(ctx, Exactly(test))
+	if err != nil {
 		return Behaviour{}, err
 	}
-	if r.breakOff(); r.loose.Len() > 0 && len(all) == 0 {
-		all = append(all, Behaviour{Test: test, Said: r.loose.String()})
+	b := Behaviour{Test: test, Holds: o.Passed && o.Results[test] == "PASS"}
+	if !b.Holds {
+		b.Said = o.why() + o.Said(test) + o.Said("")
 	}
-	b := Behaviour{Test: test, Holds: r.complete && len(all) > 0}
-	for _, one := range all {
-		b.Holds = b.Holds && one.Test == test && one.Holds
-		b.Said += one.Said
-	}
-	return b, ctx.Err()
+	return b, nil
 }
 
-// run is what is known of a run of a program.
-type run struct {
-	known   map[string]bool
-	tell    func(Behaviour)
-	started []string
-	parents map[string]bool
-	output  map[string]*strings.Builder
-	// loose is what belongs to no test.
-	loose    strings.Builder
-	late     bool
-	complete bool
-}
-
-func newRun(tell func(Behaviour)) *run {
-	return &run{known: map[string]bool{}, tell: tell, output: map[string]*strings.Builder{}, parents: map[string]bool{}}
-}
-
-// event is one of test2json's.
-type event struct{ Action, Test, Output string }
-
-// start runs the program for the tests that match, without the behaviours that are
-// known.
-func (p *Program) start(ctx context.Context, tests string, r *run) error {
-	args := append(slices.Clone(p.Command), p.Path, "-test.v=test2json", "-test.run", tests, "-test.count=1")
-	if skip := pattern(r.known); skip != "" {
-		args = append(args, "-test.skip", skip)
-	}
-	limited, cancel := context.WithTimeout(ctx, p.Limit)
+// Try runs the tests that a pattern matches. Its error is that it could not; how they
+// came to their end is part of the outcome.
+func (p *Program) Try(ctx context.Context, tests string, args ...string) (*Outcome, error) {
+	all := slices.Concat(p.Command, []string{p.Path, "-test.v=test2json", "-test.run", tests, "-test.count=1"}, p.Args, args)
+	timed, cancel := context.WithTimeout(ctx, p.Limit)
 	defer cancel()
-	cmd := exec.CommandContext(limited, args[0], args[1:]...)
+	o := &Outcome{Results: map[string]string{}, parents: map[string]bool{}, output: map[string]*strings.Builder{}, stop: cancel}
+	cmd := exec.CommandContext(timed, all[0], all[1:]...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Stdout, cmd.Stderr = o, o
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	testified, err := p.callWitness(cmd)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	cmd.Stderr = limitedWriter{&r.loose}
-	convert := exec.CommandContext(ctx, "go", "tool", "test2json")
-	convert.Stdin = out
-	events, err := convert.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("run the tests in %s: %w", filepath.Base(p.Dir), err)
-	}
-	if err := convert.Start(); err != nil {
-		return fmt.Errorf("run go tool test2json: %w", err)
-	}
+	err = cmd.Start()
 	for _, file := range cmd.ExtraFiles {
 		file.Close() // they are the program's now
 	}
-	r.read(events)
-	convert.Wait()
-	cmd.Wait() // how it ended is told by what it has said
-	r.late = limited.Err() != nil && ctx.Err() == nil
-	r.complete = r.complete && !r.late && testified()
-	return nil
+	if err != nil {
+		return nil, fmt.Errorf("run the tests in %s: %w", filepath.Base(p.Dir), err)
+	}
+	err = cmd.Wait()
+	o.Late = errors.Is(timed.Err(), context.DeadlineExceeded)
+	o.Passed = err == nil && !o.Late && !o.TooMuch && testified()
+	return o, ctx.Err()
 }
 
 // callWitness gives the program the word that it is to say at its end, and returns
@@ -263,94 +282,13 @@ func (p *Program) callWitness(cmd *exec.Cmd) (testified func() bool, err error) 
 	}, nil
 }
 
-func (r *run) read(events io.Reader) {
-	lines := bufio.NewScanner(events)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var e event
-		if json.Unmarshal(lines.Bytes(), &e) == nil {
-			r.see(e)
-		}
-	}
-}
+// Any matches some test functions.
+func Any(tests ...string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
-func (r *run) see(e event) {
-	if e.Test == "" {
-		switch e.Action {
-		case "output":
-			limitedWriter{&r.loose}.Write([]byte(e.Output))
-		case "pass", "fail", "skip":
-			r.complete = !crashed.MatchString(r.loose.String()) && len(r.open()) == 0
-		}
-		return
-	}
-	switch e.Action {
-	case "run":
-		r.started = append(r.started, e.Test)
-		if i := strings.LastIndexByte(e.Test, '/'); i >= 0 {
-			r.parents[e.Test[:i]] = true
-		}
-		r.output[e.Test] = &strings.Builder{}
-	case "output":
-		if out := r.output[e.Test]; out != nil {
-			limitedWriter{out}.Write([]byte(e.Output))
-		}
-	case "pass", "fail", "skip":
-		if r.parents[e.Test] {
-			return
-		}
-		r.known[e.Test] = true
-		r.tell(Behaviour{Test: e.Test, Holds: e.Action == "pass", Said: r.said(e.Test)})
-	}
-}
-
-func (r *run) said(test string) string {
-	if out := r.output[test]; out != nil {
-		return out.String()
-	}
-	return ""
-}
-
-var crashed = regexp.MustCompile(`(?m)^(panic: |fatal error: )`)
-
-// breakOff gives an answer to the behaviours that a run has left open, or to one of
-// them, so that the next run gets further. It is false where there is none.
-func (r *run) breakOff() bool {
-	open := r.open()
-	if len(open) == 0 {
-		return false
-	}
-	// The test that panicked has printed it. Where something else did, the last that began is the best guess.
-	culprit := open[len(open)-1]
-	for _, test := range open {
-		if crashed.MatchString(r.said(test)) {
-			culprit = test
-		}
-	}
-	why := "the process ended in the middle of it\n"
-	if r.late {
-		why = "it did not end in time\n"
-	}
-	r.known[culprit] = true
-	r.tell(Behaviour{Test: culprit, Said: why + r.said(culprit) + r.loose.String()})
-	return true
-}
-
-// open returns the behaviours that have begun and of which nothing is known.
-func (r *run) open() []string {
-	var open []string
-	for _, test := range r.started {
-		if !r.parents[test] && !r.known[test] {
-			open = append(open, test)
-		}
-	}
-	return open
-}
-
-// pattern matches tests by their whole names.
-func pattern(tests map[string]bool) string {
+// Exactly matches tests by their whole names.
+func Exactly(tests ...string) string {
 	var all []string
-	for test := range tests {
+	for _, test := range tests {
 		var parts []string
 		for part := range strings.SplitSeq(test, "/") {
 			parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
@@ -359,18 +297,6 @@ func pattern(tests map[string]bool) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, "|")
-}
-
-// limitedWriter drops what is too much to be read.
-type limitedWriter struct{ out *strings.Builder }
-
-const maxOutput = 64 << 10
-
-func (w limitedWriter) Write(text []byte) (int, error) {
-	if rest := maxOutput - w.out.Len(); rest > 0 {
-		w.out.Write(text[:min(rest, len(text))])
-	}
-	return len(text), nil
 }
 
 // Told is what a test that failed wants to say.
@@ -382,7 +308,9 @@ type Told struct {
 }
 
 var (
-	frame    = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|\[rapid\])`)
+	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|\[rapid\])`)
+	// trace are the lines of a panic that say nothing about who wrote the code.
+	trace    = regexp.MustCompile(`^(goroutine \d+ \[|panic\(|created by |testing\.|runtime\.|/\S*/src/(testing|runtime)/)`)
 	place    = regexp.MustCompile(`^\s*\w+\.go:\d+: ?`)
 	expected = regexp.MustCompile(`expected: (.*)$`)
 	actual   = regexp.MustCompile(`actual  ?: (.*)$`)
@@ -400,7 +328,7 @@ func Tell(said string) Told {
 			field, bare = name, rest
 		}
 		switch {
-		case frame.MatchString(bare):
+		case frame.MatchString(bare), trace.MatchString(bare):
 			field = ""
 		case field == "Error Trace" || field == "Test" || field == "Error" && told.Seen != "":
 		case field == "Error" && expected.MatchString(bare):

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -15,10 +14,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
+	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 )
 
 // program is the test binary of a package, with all variants of the exercises in it.
@@ -225,52 +224,13 @@ func (p *program) compile(ctx context.Context, replaced map[string]string) (fail
 // limit is how long a variant may run. One that takes longer hangs.
 const limit = 10 * time.Second
 
-// outcome is what a run of some tests has shown.
-type outcome struct {
-	passed bool
-	// results are PASS, FAIL and SKIP by the names of tests and subtests, as go prints
-	// them; "" where one has begun and not ended.
-	results map[string]string
-	// order are the names in the order in which they began.
-	order  []string
-	output string
-}
-
-var progress = regexp.MustCompile(`\x16(=== RUN  |--- PASS:|--- FAIL:|--- SKIP:) +(\S+)`)
-
 // run runs the tests that a pattern matches, with one variant, for at most so long.
-func (p *program) run(ctx context.Context, number int, pattern string, seed int, within time.Duration, arguments ...string) (*outcome, error) {
-	arguments = append(arguments, "-test.run="+pattern, "-test.timeout=0", "-test.count=1", "-test.v=test2json")
+func (p *program) run(ctx context.Context, number int, pattern string, seed int, within time.Duration, arguments ...string) (*behaviours.Outcome, error) {
 	if p.rapid {
 		arguments = append(arguments, fmt.Sprintf("-rapid.seed=%d", seed), "-rapid.nofailfile", "-rapid.shrinktime=0s")
 	}
-	// go test's own timeout would tell of each goroutine, and a wrong body may have millions.
-	timed, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	command := exec.CommandContext(timed, p.binary(), arguments...)
-	command.Dir = filepath.Join(p.root, p.dir)
-	command.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, number))
-	command.WaitDelay = time.Second
-	output, err := command.CombinedOutput()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && timed.Err() == nil {
-		return nil, err
-	}
-	if timed.Err() != nil {
-		output = fmt.Appendf(output, "\nit has not ended after %s", within.Round(time.Second/10))
-	}
-	o := &outcome{passed: err == nil, results: map[string]string{}, output: string(output)}
-	for _, match := range progress.FindAllStringSubmatch(o.output, -1) {
-		result := strings.Trim(match[1], "-: ")
-		if strings.HasPrefix(match[1], "=== RUN") {
-			o.order, result = append(o.order, match[2]), ""
-		}
-		o.results[match[2]] = result
-	}
-	return o, nil
+	tests := &behaviours.Program{Path: p.binary(), Dir: filepath.Join(p.root, p.dir), Env: []string{fmt.Sprintf("%s=%d", variable, number)}, Limit: within}
+	return tests.Try(ctx, pattern, arguments...)
 }
 
 // prepare collects all bodies.

@@ -1,10 +1,10 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/scripts/book/solutions"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
+	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 )
 
 // proof is what has been proved of an exercise.
@@ -132,30 +133,27 @@ func (p *proof) prove(ctx context.Context) error {
 // proveBook finds the behaviours and proves that the book's body has them.
 func (p *proof) proveBook(ctx context.Context) error {
 	begin := time.Now()
-	o, err := p.program.run(ctx, 0, anyOf(p.Tests), 1, limit)
+	o, err := p.program.run(ctx, 0, behaviours.Any(p.Tests...), 1, limit)
 	if err != nil {
 		return err
 	}
 	p.patience = min(2*time.Second+10*time.Since(begin), limit)
-	if !o.passed {
-		p.fail("the book's solution fails: %s", o.says())
+	if !o.Passed {
+		p.fail("the book's solution fails: %s", says(o))
 		return nil
 	}
 	for _, test := range p.Tests {
-		if !slices.Contains(o.order, test) {
+		if !slices.Contains(o.Order, test) {
 			p.fail("%s does not run", test)
 		}
 	}
 	seen := map[string]bool{}
-	for _, name := range o.order {
-		if slices.ContainsFunc(o.order, func(other string) bool { return strings.HasPrefix(other, name+"/") }) {
-			continue
-		}
+	for _, name := range o.Behaviours() {
 		sentence := sentenceOf(name)
 		if seen[sentence] {
 			p.fail("two behaviours are called %q", sentence)
 		}
-		if seen[sentence] = true; o.results[name] == "SKIP" {
+		if seen[sentence] = true; o.Results[name] == "SKIP" {
 			p.fail("%q is skipped", sentence)
 		}
 		p.behaviours = append(p.behaviours, name)
@@ -172,10 +170,10 @@ func (p *proof) proveRights(ctx context.Context) error {
 		if v.failure != nil {
 			return func() { p.fail("%s.go %s", name, v.failure) }, nil
 		}
-		o, err := p.program.run(ctx, v.number, anyOf(p.Tests), 1, limit)
+		o, err := p.program.run(ctx, v.number, behaviours.Any(p.Tests...), 1, limit)
 		return func() {
-			if err == nil && !o.passed {
-				p.fail("%s.go fails: %s", name, o.says())
+			if err == nil && !o.Passed {
+				p.fail("%s.go fails: %s", name, says(o))
 			}
 		}, err
 	})
@@ -188,11 +186,11 @@ func (p *proof) proveCut(ctx context.Context) error {
 		return nil
 	}
 	for _, test := range p.Tests {
-		o, err := p.program.run(ctx, p.cut.number, anyOf([]string{test}), 1, limit)
+		o, err := p.program.run(ctx, p.cut.number, behaviours.Any(test), 1, limit)
 		if err != nil {
 			return err
 		}
-		if o.passed {
+		if o.Passed {
 			p.fail("%s passes before anything is written", test)
 		}
 	}
@@ -234,14 +232,14 @@ func (p *proof) reject(ctx context.Context, wrong *solutions.Wrong, v *variant) 
 	}
 	behaviour := p.behaviours[at]
 	for seed := 1; seed == 1 || seed <= seeds && p.program.rapid; seed++ {
-		o, err := p.program.run(ctx, v.number, exactly(behaviour), seed, p.patience)
+		o, err := p.program.run(ctx, v.number, behaviours.Exactly(behaviour), seed, p.patience)
 		if err != nil {
 			return nil, err
 		}
 		// No other behaviour runs, so this one fails, or is the one in which the
 		// process came to its end.
-		result, begun := o.results[behaviour]
-		ended := begun && result == "" && !o.passed
+		result := o.Results[behaviour]
+		ended := slices.Contains(o.Order, behaviour) && result == "" && !o.Passed
 		switch rejected := ended || result == "FAIL"; {
 		case !rejected && seed == 1:
 			return fmt.Errorf("is not rejected by %q", wrong.CaughtBy), nil
@@ -289,8 +287,8 @@ func (p *proof) proveMutants(ctx context.Context) error {
 // survives tells whether all tests pass, the quickest first.
 func (p *proof) survives(ctx context.Context, v *variant, within time.Duration) (bool, error) {
 	for _, test := range p.Tests {
-		o, err := p.program.run(ctx, v.number, anyOf([]string{test}), 1, within, "-test.failfast")
-		if err != nil || !o.passed {
+		o, err := p.program.run(ctx, v.number, behaviours.Any(test), 1, within, "-test.failfast")
+		if err != nil || !o.Passed {
 			return false, err
 		}
 	}
@@ -350,18 +348,6 @@ func (p *proof) each(ctx context.Context, all []*variant, try func(int, *variant
 	return nil
 }
 
-// anyOf returns the pattern of some tests.
-func anyOf(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
-
-// exactly returns the pattern of a subtest.
-func exactly(name string) string {
-	var parts []string
-	for part := range strings.SplitSeq(name, "/") {
-		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
-	}
-	return strings.Join(parts, "/")
-}
-
 // sentenceOf returns the last part of a subtest's name.
 func sentenceOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
@@ -383,24 +369,22 @@ func asGo(sentence string) string {
 }
 
 // says returns the behaviours that failed, or else how the process ended, in one line.
-func (o *outcome) says() string {
+func says(o *behaviours.Outcome) string {
 	var sentences []string
-	for _, name := range o.order {
-		if o.results[name] == "FAIL" && !slices.ContainsFunc(o.order, func(other string) bool { return strings.HasPrefix(other, name+"/") }) {
-			sentences = append(sentences, strconv.Quote(strings.ReplaceAll(sentenceOf(name), "_", " ")))
+	for _, name := range o.Behaviours() {
+		if o.Results[name] == "FAIL" {
+			sentences = append(sentences, strconv.Quote(behaviours.Sentence(name)))
 		}
 	}
 	if more := len(sentences) - 3; more > 0 {
 		sentences = append(sentences[:3], fmt.Sprintf("and %d more", more))
 	}
-	if len(sentences) > 0 {
+	switch {
+	case len(sentences) > 0:
 		return strings.Join(sentences, ", ")
+	case o.Late:
+		return "it has not ended in time"
 	}
-	lines := strings.Split(strings.TrimSpace(o.output), "\n")
-	for _, line := range lines {
-		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
-			return line
-		}
-	}
-	return lines[len(lines)-1]
+	lines := strings.Split(strings.TrimSpace(o.Said("")), "\n")
+	return cmp.Or(o.Crash(), lines[len(lines)-1])
 }

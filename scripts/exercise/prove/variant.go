@@ -6,10 +6,12 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
+	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
 
 // variant is another body of some functions of an exercise.
@@ -23,16 +25,13 @@ type variant struct {
 	failure error
 }
 
-// always are packages that a solution can use though the book's does not.
-var always = []string{"cmp", "context", "errors", "fmt", "maps", "math", "slices", "sort", "strconv", "strings", "sync", "time"}
-
 // file returns a Go file that declares the variant beside the book's functions, under
 // names that end with its number.
 func (v *variant) file(pkg string, functions []weave.Function) (string, error) {
 	text := fmt.Sprintf("package %s\n", pkg)
 	imports := map[string]string{}
-	for _, path := range always {
-		imports[path] = path
+	for _, harmless := range slices.Backward(workspace.Harmless) {
+		imports[path.Base(harmless)] = harmless // of two that end alike the first
 	}
 	names := map[string]bool{}
 	for _, f := range functions {

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"bytes"
-	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
@@ -13,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/ast/astutil"
+
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
 // source is a Go file cut into its declarations.
@@ -26,7 +27,9 @@ type source struct {
 
 // declaration is one at the top level of a file, with the comment above it.
 type declaration struct {
-	// name is as the book has it: decide, (*Controller).sync, or the first of a group.
+	// names are as the book has them: decide, (*Controller).sync, or those of a group,
+	// of which name is the first.
+	names      []string
 	name       string
 	begin, end int
 	text       string
@@ -41,58 +44,42 @@ func parse(name string, text []byte) (*source, error) {
 	for _, node := range s.syntax.Decls {
 		begin := node.Pos()
 		var doc *ast.CommentGroup
-		names := ""
+		var names []string
 		switch node := node.(type) {
 		case *ast.FuncDecl:
-			doc, names = node.Doc, nameOf(node)
+			doc, names = node.Doc, []string{weave.NameOf(node)}
 		case *ast.GenDecl:
 			if node.Tok == token.IMPORT {
 				continue
 			}
-			doc, names = node.Doc, firstOf(node)
+			doc, names = node.Doc, namesOf(node)
 		}
 		if doc != nil {
 			begin = doc.Pos()
 		}
-		d := declaration{name: names, begin: s.fset.Position(begin).Offset, end: s.fset.Position(node.End()).Offset}
+		if len(names) == 0 {
+			continue // a group of nothing
+		}
+		d := declaration{name: names[0], names: names, begin: s.fset.Position(begin).Offset, end: s.fset.Position(node.End()).Offset}
 		d.text = s.text[d.begin:d.end]
 		s.declarations = append(s.declarations, d)
 	}
 	return s, nil
 }
 
-// nameOf returns the name of a function, or of a method with its receiver.
-func nameOf(f *ast.FuncDecl) string {
-	if f.Recv == nil || len(f.Recv.List) == 0 {
-		return f.Name.Name
-	}
-	receiver, pointer := f.Recv.List[0].Type, ""
-	if star, ok := receiver.(*ast.StarExpr); ok {
-		receiver, pointer = star.X, "*"
-	}
-	switch generic := receiver.(type) {
-	case *ast.IndexExpr:
-		receiver = generic.X
-	case *ast.IndexListExpr:
-		receiver = generic.X
-	}
-	name := "?"
-	if ident, ok := receiver.(*ast.Ident); ok {
-		name = ident.Name
-	}
-	return fmt.Sprintf("(%s%s).%s", pointer, name, f.Name.Name)
-}
-
-func firstOf(group *ast.GenDecl) string {
+func namesOf(group *ast.GenDecl) []string {
+	var names []string
 	for _, spec := range group.Specs {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
-			return spec.Name.Name
+			names = append(names, spec.Name.Name)
 		case *ast.ValueSpec:
-			return spec.Names[0].Name
+			for _, name := range spec.Names {
+				names = append(names, name.Name)
+			}
 		}
 	}
-	return ""
+	return names
 }
 
 func (s *source) find(name string) *declaration {
@@ -215,9 +202,10 @@ func importName(spec *ast.ImportSpec) string {
 	return base
 }
 
-// reachable returns the added declarations that some texts use, directly or not.
+// reachable returns the added declarations that some texts use, directly or not, with
+// the methods of the types among them.
 func reachable(texts []string, added []declaration) []declaration {
-	wanted := map[string]bool{}
+	wanted, types := map[string]bool{}, map[string]bool{}
 	note := func(text string) {
 		file, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0)
 		if err != nil {
@@ -230,17 +218,25 @@ func reachable(texts []string, added []declaration) []declaration {
 			return true
 		})
 	}
+	isWanted := func(name string) bool {
+		receiver, method, ok := strings.Cut(name, ").")
+		return wanted[name] || ok && (wanted[method] || types[strings.Trim(receiver, "(*")])
+	}
 	for _, text := range texts {
 		note(text)
 	}
 	var kept []declaration
+	left := slices.Clone(added)
 	for more := true; more; {
 		more = false
-		for _, d := range added {
-			short := d.name[strings.LastIndexByte(d.name, '.')+1:]
-			if wanted[short] && !slices.ContainsFunc(kept, func(k declaration) bool { return k.name == d.name }) {
+		for i, d := range left {
+			if slices.ContainsFunc(d.names, isWanted) {
 				kept, more = append(kept, d), true
 				note(d.text)
+				for _, name := range d.names {
+					types[name] = true
+				}
+				left[i].names = nil
 			}
 		}
 	}

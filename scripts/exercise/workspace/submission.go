@@ -1,12 +1,15 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
+	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 
@@ -20,168 +23,198 @@ type Submission struct{ Dir string }
 // Graft puts the functions of an exercise into the files of the book's module, with
 // what they use that was added. Its error says what the exercise does not allow.
 func (s *Submission) Graft(e *weave.Exercise, files map[string][]byte) error {
-	written := map[string][]declaration{} // by file
-	from := map[string]*source{}
-	var texts []string
-	var added []declaration
-	addedIn := map[string]string{}
-	paths, err := filepath.Glob(filepath.Join(s.Dir, e.Dir, "*.go"))
+	from, err := s.read(e.Dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range paths {
-		name := e.Dir + "/" + filepath.Base(path)
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		text, err := readSmall(path)
-		if err != nil {
-			return err
-		}
-		mine, err := parse(name, text)
-		if err != nil {
-			return fmt.Errorf("does not compile: %w", err)
-		}
-		from[name] = mine
-		for _, d := range mine.declarations {
+	book := declaredIn(files, e.Dir)
+	written := map[string][]declaration{} // by file
+	var texts []string
+	var added []declaration
+	addedIn := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		for _, d := range from[name].declarations {
 			switch {
 			case isFunction(e, d.name):
 				written[name] = append(written[name], d)
 				texts = append(texts, d.text)
-			case !declares(files, e.Dir, d.name):
+			case d.name == "_" || d.name == "init": // nothing uses it
+			case book[d.name] == "":
 				added = append(added, d)
-				addedIn[d.name] = name
+				addedIn[d.text] = name
 			}
 		}
 	}
+	if len(texts) == 0 || !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(text, unwritten(e.Name)) }) {
+		return errors.New("not written")
+	}
 	for _, d := range reachable(texts, added) {
-		written[addedIn[d.name]] = append(written[addedIn[d.name]], d)
+		written[addedIn[d.text]] = append(written[addedIn[d.text]], d)
 	}
 	for name, declarations := range written {
-		if err := allowed(e, declarations, from[name]); err != nil {
+		if err := allowed(e, declarations, from[name], book); err != nil {
 			return err
 		}
 	}
 	return graftAll(e, written, from, files)
 }
 
+// maxPackage is the size of a package, in bytes, that nobody writes by hand.
+const maxPackage = 1 << 19
+
+// read reads the Go files of a package, but for its tests, by their names in the
+// module. A link that leads out of the submission leads nowhere.
+func (s *Submission) read(dir string) (map[string]*source, error) {
+	root, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", dir, err)
+	}
+	from := map[string]*source{}
+	left := int64(maxPackage)
+	for _, entry := range entries {
+		name := dir + "/" + entry.Name()
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil, err
+		}
+		if left -= info.Size(); !info.Mode().IsRegular() || left < 0 {
+			return nil, fmt.Errorf("%s is no file of Go code, or its package is greater than %d bytes", name, maxPackage)
+		}
+		text, err := root.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if from[name], err = parse(name, text); err != nil {
+			return nil, fmt.Errorf("does not compile: %w", err)
+		}
+	}
+	return from, nil
+}
+
 // graftAll puts declarations where the book has them, and the others behind.
 func graftAll(e *weave.Exercise, written map[string][]declaration, from map[string]*source, files map[string][]byte) error {
-	results := map[string][]byte{}
-	for name, declarations := range written {
-		for _, d := range declarations {
-			onto, changed, added := name, []declaration(nil), []declaration{d}
-			for _, f := range e.Functions {
-				if f.Name == d.name {
-					onto, changed, added = e.Dir+"/"+f.File, []declaration{d}, nil
-				}
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		changed := map[string][]declaration{} // by the book's file
+		var added []declaration
+		for _, d := range written[name] {
+			if i := slices.IndexFunc(e.Functions, func(f weave.Function) bool { return f.Name == d.name }); i >= 0 {
+				onto := e.Dir + "/" + e.Functions[i].File
+				changed[onto] = append(changed[onto], d)
+			} else {
+				added = append(added, d)
 			}
-			text := results[onto]
-			if text == nil {
-				text = files[onto]
+		}
+		if len(added) > 0 && changed[name] == nil {
+			changed[name] = []declaration{}
+		}
+		for onto, declarations := range changed {
+			behind := added
+			if onto != name {
+				behind = nil
 			}
-			if text == nil {
-				text = []byte("package " + from[name].syntax.Name.Name + "\n")
+			if files[onto] == nil {
+				files[onto] = []byte("package " + from[name].syntax.Name.Name + "\n")
 			}
 			var err error
-			if results[onto], err = graft(onto, text, from[name], changed, added); err != nil {
+			if files[onto], err = graft(onto, files[onto], from[name], declarations, behind); err != nil {
 				return fmt.Errorf("does not compile: %w", err)
 			}
 		}
 	}
-	for name, text := range results {
-		files[name] = text
-	}
 	return nil
-}
-
-// maxFile is the size of a file, in bytes, that nobody writes by hand.
-const maxFile = 1 << 20
-
-func readSmall(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("%s is no file of Go code of at most %d bytes", filepath.Base(path), maxFile)
-	}
-	return os.ReadFile(path)
 }
 
 func isFunction(e *weave.Exercise, name string) bool {
 	return slices.ContainsFunc(e.Functions, func(f weave.Function) bool { return f.Name == name })
 }
 
-// declares tells whether a package of the book's module declares a name.
-func declares(files map[string][]byte, dir, name string) bool {
-	for path, text := range files {
-		if filepath.Dir(path) != dir || !strings.HasSuffix(path, ".go") {
+// declaredIn returns what a package of the book's module declares, and in which file.
+func declaredIn(files map[string][]byte, dir string) map[string]string {
+	declared := map[string]string{}
+	for name, text := range files {
+		if path.Dir(name) != dir || !strings.HasSuffix(name, ".go") {
 			continue
 		}
-		if s, err := parse(path, text); err == nil && s.find(name) != nil {
-			return true
+		if s, err := parse(name, text); err == nil {
+			for _, d := range s.declarations {
+				for _, n := range d.names {
+					declared[n] = name
+				}
+			}
 		}
 	}
-	return false
+	return declared
 }
 
-// harmless are the packages, or the beginnings of their paths, that do nothing to
-// files, processes or the network.
-var harmless = []string{
-	"bytes", "cmp", "context", "errors", "fmt", "iter", "maps", "math", "slices", "sort", "strconv", "strings", "sync", "time",
-	"unicode", "k8s.io/api/", "k8s.io/apimachinery/pkg/", "k8s.io/utils/ptr", "k8s.io/utils/clock",
+// Harmless are packages that do nothing to files, processes or the network, so that a
+// solution can use them though the book's does not. With one that ends with a slash all
+// below it are. The book's own other solutions have the same.
+var Harmless = []string{
+	"bytes", "cmp", "context", "errors", "fmt", "iter", "maps", "math", "math/bits", "math/rand", "math/rand/v2", "slices", "sort",
+	"strconv", "strings", "sync", "sync/atomic", "time", "unicode", "unicode/utf8",
+	"k8s.io/api/", "k8s.io/apimachinery/pkg/api/", "k8s.io/apimachinery/pkg/apis/", "k8s.io/apimachinery/pkg/labels",
+	"k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/errors", "k8s.io/apimachinery/pkg/util/intstr",
+	"k8s.io/apimachinery/pkg/util/sets", "k8s.io/apimachinery/pkg/util/wait", "k8s.io/utils/clock", "k8s.io/utils/ptr",
+}
+
+func isHarmless(path string) bool {
+	return slices.ContainsFunc(Harmless, func(known string) bool {
+		return path == known || strings.HasSuffix(known, "/") && strings.HasPrefix(path, known)
+	})
 }
 
 // allowed says what in some declarations an exercise does not allow: packages that
-// neither the book's solution uses nor are harmless, and what would change what the
-// tests see or print.
-func allowed(e *weave.Exercise, declarations []declaration, from *source) error {
+// neither the book's solution uses nor are harmless, what the tests declare, and what
+// would change what they see or print.
+func allowed(e *weave.Exercise, declarations []declaration, from *source, book map[string]string) error {
 	ours := map[string]bool{}
 	for _, f := range e.Functions {
 		for name := range qualifiersIn(f.Text) {
-			ours[name] = true
+			ours[f.Imports[name]] = true
 		}
 	}
-	paths := map[string]string{}
+	imported := map[string]string{}
 	for _, spec := range from.syntax.Imports {
-		paths[importName(spec)] = pathOf(spec)
+		imported[importName(spec)] = pathOf(spec)
 	}
 	for _, d := range declarations {
-		if strings.Contains(d.text, "//go:") || strings.Contains(d.text, "//export") {
+		if strings.Contains(d.text, "//go:") || strings.Contains(d.text, "//line ") || strings.Contains(d.text, "/*line ") {
 			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.name)
 		}
 		for name := range qualifiersIn(d.text) {
-			path := paths[name]
-			if path != "" && !ours[name] && !isHarmless(path) {
+			if path := imported[name]; path != "" && !ours[path] && !isHarmless(path) {
 				return fmt.Errorf("%s uses %s, which the exercise does not need", d.name, path)
 			}
 		}
-		if isFunction(e, d.name) {
-			continue
+		for _, name := range unresolvedIn(d.text) {
+			if strings.HasSuffix(book[name], "_test.go") {
+				return fmt.Errorf("%s uses %s, which only the tests have", d.name, name)
+			}
 		}
-		short := d.name[strings.LastIndexByte(d.name, '.')+1:]
-		if predeclared[short] || short == "init" || slices.Contains([]string{"String", "GoString", "Format", "Error"}, short) && short != d.name {
+		if !isFunction(e, d.name) && meddles(d, book) {
 			return fmt.Errorf("%s changes what others see: choose another name", d.name)
 		}
 	}
 	return nil
 }
 
-func isHarmless(path string) bool {
-	return slices.ContainsFunc(harmless, func(known string) bool {
-		return path == known || strings.HasPrefix(path, strings.TrimSuffix(known, "/")+"/")
-	})
-}
-
-// predeclared are the names of Go itself that would mean something else in the tests.
-var predeclared = func() map[string]bool {
-	names := map[string]bool{}
-	for name := range strings.FieldsSeq("any append bool byte cap clear close comparable complex copy delete error false int int32 int64 iota len make map max min new nil panic print println real recover string true uint") {
-		names[name] = true
+// meddles tells whether a declaration that was added means something to code that does
+// not name it: it has a name of Go's own, or is a method by which values of one of the
+// book's types are printed.
+func meddles(d declaration, book map[string]string) bool {
+	if receiver, method, ok := strings.Cut(d.name, ")."); ok {
+		return book[strings.Trim(receiver, "(*")] != "" && slices.Contains([]string{"String", "GoString", "Format", "Error", "MarshalJSON"}, method)
 	}
-	return names
-}()
+	return slices.ContainsFunc(d.names, func(name string) bool { return types.Universe.Lookup(name) != nil })
+}
 
 // qualifiersIn returns the names before dots in a declaration that it does not
 // declare.
@@ -190,13 +223,18 @@ func qualifiersIn(text string) map[string]bool {
 	if err != nil {
 		return nil
 	}
-	names := qualifiers(syntax)
-	ast.Inspect(syntax, func(node ast.Node) bool {
-		// println and print write past what is read of the tests.
-		if ident, ok := node.(*ast.Ident); ok && (ident.Name == "unsafe" || ident.Name == "C") {
-			names[ident.Name] = true
-		}
-		return true
-	})
+	return qualifiers(syntax)
+}
+
+// unresolvedIn returns the names in a declaration that it does not declare.
+func unresolvedIn(text string) []string {
+	syntax, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, ident := range syntax.Unresolved {
+		names = append(names, ident.Name)
+	}
 	return names
 }

@@ -77,9 +77,11 @@ func newProgress() Progress {
 }
 
 const (
-	bookDir      = ".book"
-	stateFile    = ".book/exercises.json"
-	progressFile = ".book/progress.json"
+	bookDir = ".book"
+	// OverwrittenDir has what was overwritten.
+	OverwrittenDir = ".overwritten"
+	stateFile      = ".book/exercises.json"
+	progressFile   = ".book/progress.json"
 )
 
 // Default returns the directory of a chapter's workspace, relative to the root.
@@ -99,6 +101,12 @@ func Open(dir string) (*Workspace, error) {
 }
 
 func readJSON(path string, into any) error {
+	// A workspace that was handed in may have anything in the file's place.
+	if info, err := os.Stat(path); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() || info.Size() > maxPackage {
+		return fmt.Errorf("%s is no file of a workspace", path)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -189,14 +197,14 @@ func Sum(texts map[string]string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// unwritten is what the body of a function says that nobody has written.
-func unwritten(e *Exercise) string { return fmt.Sprintf("panic(%q)", weave.Unwritten+e.Name) }
+// unwritten is what the body of a function of an exercise says that nobody has written.
+func unwritten(name string) string { return fmt.Sprintf("panic(%q)", weave.Unwritten+name) }
 
 // Unwritten returns the functions of an exercise that nobody has written.
 func (e *Exercise) Unwritten(texts map[string]string) []string {
 	var names []string
 	for _, f := range e.Functions {
-		if text := texts[f.Name]; text == "" || strings.Contains(text, unwritten(e)) {
+		if text := texts[f.Name]; text == "" || strings.Contains(text, unwritten(e.Name)) {
 			names = append(names, f.Name)
 		}
 	}
@@ -225,10 +233,12 @@ type Options struct {
 // Written says what has become of a workspace.
 type Written struct {
 	*Workspace
-	// Kept is what the reader has changed and still has, Carried are the earlier
-	// exercises that are the reader's, New tells whether there was no workspace.
-	Kept, Carried []string
-	New           bool
+	// Kept is what the reader has changed and still has, Overwritten what was forced,
+	// of which there is a copy in OverwrittenDir. Carried are the earlier exercises that
+	// are the reader's, Left those that have changed since they passed. New tells
+	// whether there was no workspace.
+	Kept, Overwritten, Carried, Left []string
+	New                              bool
 }
 
 // Write writes the workspace of a chapter.
@@ -272,7 +282,7 @@ func Write(o Options) (*Written, error) {
 		return nil, err
 	}
 	written := &Written{Workspace: w, New: true}
-	if written.Carried, err = w.carry(files, o.From); err != nil {
+	if written.Carried, written.Left, err = w.carry(files, o.From); err != nil {
 		return nil, err
 	}
 	return written, written.put(files, o.Force)
@@ -280,7 +290,9 @@ func Write(o Options) (*Written, error) {
 
 // addTexts adds what is not code.
 func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte) error {
-	text := chapter.WithoutAnswers()
+	text := remark.ReplaceAllString(chapter.WithoutAnswers(), "")
+	heading, rest, _ := strings.Cut(text, "\n")
+	text = heading + "\n" + fmt.Sprintf(note, w.Chapter, w.Root, w.Dir) + rest
 	text = relative.ReplaceAllString(text, "]("+w.Root+"/chapters/$1")
 	files["README.md"] = []byte(strings.ReplaceAll(text, "](../../", "]("+w.Root+"/"))
 	files["Makefile"] = []byte(fmt.Sprintf(makefile, w.Chapter, w.Root))
@@ -295,30 +307,40 @@ func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte)
 // relative matches links to other chapters.
 var relative = regexp.MustCompile(`\]\(\.\./(\d\d-)`)
 
-const makefile = `# The commands of the book for this workspace: make check, hint, solution, watch.
+// remark matches what says that something is an exercise, and where its answer is.
+var remark = regexp.MustCompile(`(?m)^<!-- (exercise|scenario): [^>]*-->\n`)
+
+const note = `
+> Your workspace of chapter %02[1]d: the chapter without its answers, and the code without the bodies that you write.
+> "make check" here says what holds. The commands of the chapter are for the folder of the book, %[2]s, and run the book's
+> program. To run yours, type "make build" here, and there
+>
+>     eval "$(make env DEST=%[3]s)"
+`
+
+const makefile = `# The commands of the book for this workspace: make check, hint, solution, watch, build.
 # ONLY=name is about one exercise; CLUSTER=embedded or CLUSTER=kind checks on a cluster, too.
 BOOK ?= %[2]s
 
-.PHONY: check hint solution watch
-check hint solution watch:
+.PHONY: check hint solution watch build
+check hint solution watch build:
 	@$(MAKE) --no-print-directory -C $(BOOK) $@-%02[1]d DEST=$(CURDIR)
 `
 
 const scenario = `# %s
 # Write what a user of the cluster does, and what must be true then.
-# make play in the book's folder lists the verbs; scenarios are in labs/scenarios.
+# make play in the book's folder lists the verbs, and the labs are written in them, too.
 
 `
 
 // carry puts the reader's own functions of earlier chapters into the files, where
-// they have passed there.
-func (w *Workspace) carry(files map[string][]byte, from string) ([]string, error) {
+// they have passed there and are still the same. Others are left.
+func (w *Workspace) carry(files map[string][]byte, from string) (carried, left []string, err error) {
 	earlier, err := w.earlier(from)
 	if err != nil || earlier == nil {
-		return nil, err
+		return nil, nil, err
 	}
 	known := slices.Concat(earlier.Before, earlier.Exercises)
-	var carried []string
 	for _, e := range w.Before {
 		i := slices.IndexFunc(known, func(k *Exercise) bool { return k.Name == e.Name && k.Dir == e.Dir })
 		if i < 0 || earlier.Progress.Passed[e.Name] == "" {
@@ -326,15 +348,16 @@ func (w *Workspace) carry(files map[string][]byte, from string) ([]string, error
 		}
 		texts, err := earlier.Texts(known[i])
 		if err != nil || Sum(texts) != earlier.Progress.Passed[e.Name] {
-			continue // it has been changed since it passed
+			left = append(left, e.Name)
+			continue
 		}
 		if err := earlier.graftInto(files, e, texts); err != nil {
-			return nil, fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
+			return nil, nil, fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
 		}
 		w.Progress.Passed[e.Name] = Sum(texts)
 		carried = append(carried, e.Name)
 	}
-	return carried, nil
+	return carried, left, nil
 }
 
 // earlier returns the workspace that earlier exercises are carried over from, if
@@ -361,8 +384,9 @@ func (w *Workspace) earlier(from string) (*Workspace, error) {
 }
 
 // graftInto puts a workspace's functions of an exercise into files, with what they
-// use that the reader has added.
+// use that is not there.
 func (w *Workspace) graftInto(files map[string][]byte, e *Exercise, texts map[string]string) error {
+	known := declaredIn(files, e.Dir)
 	var all []string
 	for _, text := range texts {
 		all = append(all, text)
@@ -376,22 +400,19 @@ func (w *Workspace) graftInto(files map[string][]byte, e *Exercise, texts map[st
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		mine, base, err := w.both(name)
+		mine, _, err := w.both(name)
 		if err != nil {
 			return err
 		}
-		changed, added := mine.changes(base)
-		changed = slices.DeleteFunc(changed, func(d declaration) bool { return texts[d.name] == "" })
-		added = slices.DeleteFunc(reachable(all, added), func(d declaration) bool { return texts[d.name] != "" })
+		written := func(d declaration) bool { return texts[d.name] != "" }
+		changed := slices.DeleteFunc(slices.Clone(mine.declarations), func(d declaration) bool { return !written(d) })
+		added := slices.DeleteFunc(reachable(all, mine.declarations), func(d declaration) bool { return written(d) || known[d.name] != "" })
 		if len(changed)+len(added) == 0 {
 			continue
 		}
 		onto := files[name]
 		if onto == nil {
 			onto = []byte("package " + mine.syntax.Name.Name + "\n")
-		}
-		if onto, err = withoutKnown(name, onto, &added); err != nil {
-			return err
 		}
 		if files[name], err = graft(name, onto, mine, changed, added); err != nil {
 			return err
@@ -450,10 +471,16 @@ func (w *Written) put(files map[string][]byte, force bool) error {
 		}
 	}
 	results := maps.Clone(files)
-	if !w.New && !force {
+	if !w.New {
 		if err := w.keep(results); err != nil {
 			return err
 		}
+	}
+	if force {
+		if err := w.overwrite(); err != nil {
+			return err
+		}
+		results = files
 	}
 	if err := os.RemoveAll(filepath.Join(w.Dir, bookDir)); err != nil {
 		return err
@@ -487,13 +514,20 @@ func (w *Written) keep(files map[string][]byte) error {
 		if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, files[name]) {
 			continue
 		}
-		own, was, err := w.both(name)
-		if !strings.HasSuffix(name, ".go") || err != nil {
+		own, was, bothErr := w.both(name)
+		if !strings.HasSuffix(name, ".go") || bothErr != nil {
 			files[name] = mine
 			w.Kept = append(w.Kept, name)
 			continue
 		}
 		changed, added := own.changes(was)
+		for _, d := range slices.Concat(changed, added) {
+			w.Kept = append(w.Kept, name+": "+d.name)
+		}
+		if err == nil && bytes.Equal(base, files[name]) {
+			files[name] = mine // the book has not changed
+			continue
+		}
 		if files[name], err = withoutKnown(name, files[name], &added); err != nil {
 			return err
 		}
@@ -502,8 +536,22 @@ func (w *Written) keep(files map[string][]byte) error {
 			return err
 		}
 		files[name] = grafted
-		for _, d := range slices.Concat(changed, added) {
-			w.Kept = append(w.Kept, name+": "+d.name)
+	}
+	return nil
+}
+
+// overwrite puts a copy of the files that the reader has changed where they do no
+// harm, for they are about to be written anew.
+func (w *Written) overwrite() error {
+	w.Overwritten, w.Kept = w.Kept, nil
+	for _, kept := range w.Overwritten {
+		name, _, _ := strings.Cut(kept, ": ")
+		mine, err := os.ReadFile(filepath.Join(w.Dir, name))
+		if err != nil {
+			return err
+		}
+		if err := write(filepath.Join(w.Dir, OverwrittenDir, name), mine); err != nil {
+			return err
 		}
 	}
 	return nil

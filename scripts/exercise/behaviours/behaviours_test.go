@@ -1,0 +1,155 @@
+package behaviours
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// program is this binary, in which the tests TestShown... are to run.
+func program(shown string) *Program {
+	return &Program{Path: os.Args[0], Env: []string{"SHOWN=" + shown}, Limit: time.Minute}
+}
+
+// told runs tests and returns what is told: a line for each behaviour, ticked or not.
+func told(t *testing.T, p *Program, tests ...string) (lines []string, said map[string]string) {
+	t.Helper()
+	said = map[string]string{}
+	require.NoError(t, p.Run(t.Context(), tests, func(b Behaviour) {
+		line := "✗ " + b.Sentence()
+		if b.Holds {
+			line = "✓ " + b.Sentence()
+		}
+		lines = append(lines, line)
+		said[b.Sentence()] = b.Said
+	}))
+	return lines, said
+}
+
+func TestWhatHoldsAndWhatDoesNotIsToldInTheOrderOfTheTests(t *testing.T) {
+	t.Parallel()
+	lines, said := told(t, program("1"), "TestShownMixed")
+	assert.Equal(t, []string{"✓ it is green", "✗ it is red", "✓ it is blue"}, lines)
+	assert.Equal(t, Told{Situation: "3 replicas, 1 pod", Expected: "create 2", Seen: "create 3"}, Tell(said["it is red"]))
+}
+
+func TestATestThatPanicsHasSaidSoAndTheOthersGetTheirAnswers(t *testing.T) {
+	t.Parallel()
+	lines, said := told(t, program("1"), "TestShownPanics", "TestShownPanicsElsewhere")
+	assert.ElementsMatch(t, []string{"✓ first", "✗ second", "✓ third"}, lines[:3])
+	assert.Equal(t, []string{"✓ before", "✗ starts a goroutine", "✓ after"}, lines[3:])
+	assert.Contains(t, Tell(said["second"]).Text, "panic: not written")
+	assert.NotContains(t, Tell(said["second"]).Text, "/src/testing/")
+	assert.Contains(t, said["starts a goroutine"], "panic: out of nowhere")
+}
+
+func TestAPanicOutsideOfBehavioursIsOne(t *testing.T) {
+	t.Parallel()
+	lines, said := told(t, program("1"), "TestShownPanicsAtOnce", "TestShownPanicsLast")
+	assert.Equal(t, []string{"✗ shown panics at once", "✓ the only one", "✗ shown panics last"}, lines)
+	assert.Contains(t, said["shown panics at once"], "panic: not even begun")
+	assert.Contains(t, said["shown panics last"], "panic: in the end")
+}
+
+func TestATestThatEndsTheProcessDoesNotHold(t *testing.T) {
+	t.Parallel()
+	lines, said := told(t, program("1"), "TestShownExits")
+	assert.Equal(t, []string{"✓ before", "✗ exits", "✓ after"}, lines)
+	assert.Contains(t, said["exits"], "the process ended in the middle of it")
+}
+
+func TestWhatHangsIsEndedAndAfterTheSecondNothingElseIsTried(t *testing.T) {
+	t.Parallel()
+	p := program("1")
+	p.Limit = time.Second
+	lines, said := told(t, p, "TestShownHangs")
+	assert.Equal(t, []string{"✓ before", "✗ hangs", "✗ hangs as well"}, lines)
+	assert.Contains(t, said["hangs"], "it did not end in time")
+	assert.Contains(t, said["hangs as well"], "it did not end in time")
+}
+
+func TestWhatPrintsWithoutEndIsEndedLongBeforeItsTime(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	lines, said := told(t, program("1"), "TestShownPrints")
+	assert.Equal(t, []string{"✗ prints without end", "✓ after"}, lines)
+	assert.Contains(t, said["prints without end"], "it printed too much")
+	assert.Less(t, len(said["prints without end"]), 2*maxOutput)
+	assert.Less(t, time.Since(begin), 30*time.Second)
+}
+
+func TestATestThatDoesNotExistIsNoBehaviourThatHolds(t *testing.T) {
+	t.Parallel()
+	lines, _ := told(t, program("1"), "TestShownNowhere")
+	assert.Equal(t, []string{"✗ shown nowhere"}, lines)
+}
+
+func TestWithAWitnessOnlyWhatHasRunToItsEndHolds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, shown, test string
+		holds             bool
+	}{
+		{"what holds", "1", "TestShownMixed/it_is_green", true},
+		{"what does not", "1", "TestShownMixed/it_is_red", false},
+		{"what prints that it holds and fails", "1", "TestShownLies/it_holds", false},
+		{"what prints that it holds and ends the process", "exit", "TestShownLies/it_holds", false},
+		{"what ends the process", "1", "TestShownExits/exits", false},
+		{"what another did not end by ending the process", "1", "TestShownExits/after", true},
+		{"what panics", "1", "TestShownPanics/second", false},
+		{"what does not exist", "1", "TestShownMixed/it_is_yellow", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := program(c.shown)
+			p.Witness = "word"
+			b, err := p.One(t.Context(), c.test)
+			require.NoError(t, err)
+			assert.Equal(t, c.holds, b.Holds, b.Said)
+		})
+	}
+}
+
+func TestAnInterruptEndsWhatRuns(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := program("1")
+	p.Command = []string{"sh", "-c", `"$@" & echo $!; wait`, "sh"}
+	time.AfterFunc(100*time.Millisecond, cancel)
+	_, err := p.Try(ctx, "TestShownHangs/hangs")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSentencesAreTheNamesOfTestsInWords(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "maxUnavailable is rounded down", Sentence("TestBounds/maxUnavailable_is_rounded_down"))
+	assert.Equal(t, "a sync of UID counts", Sentence("TestX/a_sync_of_UID_counts"))
+	assert.Equal(t, "a bound holds", Sentence("TestABoundHolds"))
+}
+
+func TestWhatATestSaysIsCutIntoSituationExpectedAndSeen(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		said string
+		told Told
+	}{
+		"testify": {strings.Join([]string{
+			"    decide_test.go:88: ", "        \tError Trace:\t/x/decide_test.go:88", "        \tError:      \tNot equal: ",
+			"        \t            \texpected: \"create 2\\nand wait\"", "        \t            \tactual  : \"create 3\"", "        \t            \t",
+			"        \t            \tDiff:", "        \t            \t--- Expected", "        \tTest:       \tTestDecide/x", "        \tMessages:   \t3 replicas",
+			"        \t            \t1 pod", "",
+		}, "\n"), Told{Situation: "3 replicas\n1 pod", Expected: "create 2\nand wait", Seen: "create 3"}},
+		"a text of one's own": {"    model_test.go:12: your cache was 2 behind\n", Told{Text: "your cache was 2 behind"}},
+		"nothing":             {"=== RUN   TestX\n", Told{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, c.told, Tell(c.said))
+		})
+	}
+}

@@ -1,0 +1,390 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+)
+
+// book is one of two chapters with three exercises in which code is written.
+const book = `
+-- go.mod --
+module github.com/kcm-book/kcm-book
+
+go 1.26
+-- go.sum --
+-- chapters/01-till/README.md --
+# A till
+
+## Adding up
+
+See [the next](../02-discount/README.md) and [the labs](../../labs/README.md).
+
+<!-- exercise: total, 10 minutes, TestTotal -->
+**Yours**
+
+1. Begin with nothing.
+2. Add each of the prices, and then say what all of them are together, in a line that is so long that it has to be broken somewhere.
+
+<details><summary>Hint 1</summary>
+
+Begin with nothing.
+
+</details>
+<details><summary>The code</summary>
+
+‘‘‘go kcm/shop total exercise
+‘‘‘
+
+</details>
+
+## The rest
+
+‘‘‘go kcm/shop limit price
+‘‘‘
+-- chapters/02-discount/README.md --
+# A discount
+
+## A percentage
+
+<!-- exercise: discount, 15 minutes, TestDiscount -->
+**Yours**
+
+1. Take something off.
+
+<details><summary>Hint 1</summary>
+
+A percentage is of 100.
+
+</details>
+
+‘‘‘go kcm/shop discount exercise
+‘‘‘
+
+## A report
+
+<!-- exercise: report, 15 minutes, TestReport -->
+**Yours**
+
+1. Write it.
+
+<details><summary>Hint 1</summary>
+
+One line.
+
+</details>
+
+‘‘‘go kcm/shop (*price).report priceOf exercise
+‘‘‘
+
+<!-- scenario: empty, 30 minutes, discount/doubles, shop/empty.txtar -->
+**Yours**
+
+<details><summary>Hint 1</summary>
+
+Look.
+
+</details>
+-- chapters/03-receipt/README.md --
+# A receipt
+
+<!-- exercise: receipt, 10 minutes, TestReceipt -->
+**Yours**
+
+1. Print it.
+
+<details><summary>Hint 1</summary>
+
+A word will do.
+
+</details>
+
+‘‘‘go kcm/shop receipt exercise
+‘‘‘
+-- kcm/shop/shop.go --
+package shop
+
+import "strconv"
+
+// limit is what a till can hold.
+const limit = 100
+
+// price is one.
+type price struct{ of int }
+
+// total returns the sum of prices, at most the limit.
+func total(prices ...int) int {
+	sum := 0
+	for _, price := range prices {
+		sum += price
+	}
+	return min(sum, limit)
+}
+
+// discount returns what is left of a price.
+func discount(price, percent int) int { return price - price*percent/100 }
+
+// report says what a price is.
+func (p *price) report() string {
+	return strconv.Itoa(p.of)
+}
+
+// priceOf returns one.
+func priceOf(of int) *price {
+	return &price{of}
+}
+
+// receipt is what is printed.
+func receipt() string {
+	return "paid"
+}
+-- kcm/shop/shop_test.go --
+package shop
+
+import "testing"
+
+func TestTotal(t *testing.T)    { t.Run("it adds", func(t *testing.T) { helped(t, total(1, 2) == 3) }) }
+func TestReceipt(t *testing.T)  { t.Run("paid", func(t *testing.T) { helped(t, receipt() == "paid") }) }
+func TestDiscount(t *testing.T) { t.Run("half", func(t *testing.T) { helped(t, discount(2, 50) == 1) }) }
+func TestReport(t *testing.T)   { t.Run("one", func(t *testing.T) { helped(t, priceOf(1).report() == "1") }) }
+
+func helped(t *testing.T, ok bool) {
+	if !ok {
+		t.Error("no")
+	}
+}
+`
+
+// writeFiles writes an archive below a directory.
+func writeFiles(t *testing.T, dir, archive string) {
+	t.Helper()
+	for _, file := range txtar.Parse([]byte(archive)).Files {
+		require.NoError(t, write(filepath.Join(dir, file.Name), []byte(strings.ReplaceAll(string(file.Data), "‘‘‘", "```"))))
+	}
+}
+
+func writeBook(t *testing.T) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	writeFiles(t, root, book)
+	return root
+}
+
+// edit replaces a text, which has to be there, in a file of a workspace.
+func edit(t *testing.T, dir, name, before, after string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), before)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), before, after, 1)), 0o644))
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	return string(text)
+}
+
+const (
+	shop   = "kcm/shop/shop.go"
+	mine   = "\t// 1. Begin with nothing."
+	solved = "\treturn min(add(prices), limit) // mine\n}\n\nfunc add(prices []int) (sum int) {\n\tfor i := range prices {\n\t\tsum += prices[i]\n\t}\n\treturn sum\n}\n\nfunc unused() {"
+)
+
+// solve writes a body of the first exercise, as a reader would, and says that it has passed.
+func solve(t *testing.T, dir string) {
+	t.Helper()
+	text := read(t, dir, shop)
+	from, to := strings.Index(text, mine), strings.Index(text, "\tpanic(")
+	edit(t, dir, shop, text[from:to]+"\tpanic(\"yours: total\")", solved)
+	w, err := Open(dir)
+	require.NoError(t, err)
+	texts, err := w.Texts(w.Exercises[0])
+	require.NoError(t, err)
+	w.Progress.Passed["total"] = Sum(texts)
+	require.NoError(t, w.Save())
+}
+
+func TestACutBodyKeepsItsSignatureAndItsCommentAndSaysWhatIsToBeDone(t *testing.T) {
+	t.Parallel()
+	w, err := Write(Options{Root: writeBook(t), Number: "1"})
+	require.NoError(t, err)
+	assert.Contains(t, read(t, w.Dir, shop), `
+// total returns the sum of prices, at most the limit.
+func total(prices ...int) int {
+	// 1. Begin with nothing.
+	// 2. Add each of the prices, and then say what all of them are together, in a line that is so long
+	//    that it has to be broken somewhere.
+	panic("yours: total")
+}
+`)
+	assert.NotContains(t, read(t, w.Dir, "README.md"), "sum += price")
+	assert.NotContains(t, read(t, w.Dir, "README.md"), "The code")
+	assert.Contains(t, read(t, w.Dir, "README.md"), "]("+w.Root+"/chapters/02-discount/README.md)")
+	assert.NotContains(t, read(t, w.Dir, shop), "strconv", "an import that only a cut body needs")
+}
+
+func TestEachFunctionOfAnExerciseIsCutAndTheListStandsInTheFirst(t *testing.T) {
+	t.Parallel()
+	w, err := Write(Options{Root: writeBook(t), Number: "2"})
+	require.NoError(t, err)
+	text := read(t, w.Dir, shop)
+	assert.Equal(t, 2, strings.Count(text, `panic("yours: report")`))
+	assert.Equal(t, 1, strings.Count(text, "// 1. Write it."))
+	assert.Contains(t, text, "sum += price", "the exercises of earlier chapters are the book's")
+	assert.FileExists(t, filepath.Join(w.Dir, "scenarios/empty.txtar"))
+}
+
+func TestASecondWriteKeepsWhatWasChangedAsItIs(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	assert.True(t, w.New)
+	solve(t, w.Dir)
+	edit(t, w.Dir, shop, "// price is one.", "// a note between two declarations\n\n// price is one.")
+	before := read(t, w.Dir, shop)
+	w, err = Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	assert.False(t, w.New)
+	assert.Equal(t, []string{shop + ": total", shop + ": add", shop + ": unused"}, w.Kept)
+	assert.Equal(t, before, read(t, w.Dir, shop))
+	assert.NotEmpty(t, w.Progress.Passed["total"])
+}
+
+func TestAfterTheBookHasChangedTheReadersBodiesStay(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	solve(t, w.Dir)
+	edit(t, root, shop, "limit = 100", "limit = 200")
+	edit(t, root, shop, "\treturn min(sum, limit)", "\treturn min(limit, sum)")
+	w, err = Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	assert.Contains(t, read(t, w.Dir, shop), "limit = 200")
+	assert.Contains(t, read(t, w.Dir, shop), "\treturn min(add(prices), limit) // mine")
+	assert.Contains(t, read(t, w.Dir, shop), "func add(")
+	texts, err := w.Texts(w.Exercises[0])
+	require.NoError(t, err)
+	assert.Equal(t, w.Progress.Passed["total"], Sum(texts), "what has passed still has")
+}
+
+func TestWhatDoesNotParseIsKept(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	edit(t, w.Dir, shop, mine, "\tfor {")
+	before := read(t, w.Dir, shop)
+	edit(t, root, shop, "limit = 100", "limit = 200")
+	w, err = Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{shop}, w.Kept)
+	assert.Equal(t, before, read(t, w.Dir, shop))
+}
+
+func TestForceOverwritesWhatWasChanged(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	before := read(t, w.Dir, shop)
+	solve(t, w.Dir)
+	w, err = Write(Options{Root: root, Number: "1", Force: true})
+	require.NoError(t, err)
+	assert.Empty(t, w.Kept)
+	assert.Equal(t, before, read(t, w.Dir, shop))
+	assert.Contains(t, w.Overwritten, shop+": total")
+	assert.Contains(t, read(t, w.Dir, filepath.Join(OverwrittenDir, shop)), "// mine")
+}
+
+func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	elsewhere := filepath.Join(t.TempDir(), "first")
+	for name, first := range map[string]Options{
+		"from the one before it":            {Root: root, Number: "1"},
+		"from where somebody says":          {Root: root, Number: "1", Dir: elsewhere},
+		"from the one beside it, elsewhere": {Root: root, Number: "1", Dir: filepath.Join(t.TempDir(), "01")},
+	} {
+		w, err := Write(first)
+		require.NoError(t, err, name)
+		solve(t, w.Dir)
+		next := Options{Root: root, Number: "2", Dir: filepath.Join(filepath.Dir(w.Dir), "02")}
+		if first.Dir == elsewhere {
+			next.From = elsewhere
+		}
+		w, err = Write(next)
+		require.NoError(t, err, name)
+		assert.Equal(t, []string{"total"}, w.Carried, name)
+		text := read(t, w.Dir, shop)
+		assert.Contains(t, text, "// mine", name)
+		assert.Contains(t, text, "func add(", name)
+		assert.NotContains(t, text, "func unused(", name)
+	}
+}
+
+func TestWhatIsCarriedIsCarriedOn(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	solve(t, w.Dir)
+	for _, number := range []string{"2", "3"} {
+		w, err = Write(Options{Root: root, Number: number})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"total"}, w.Carried)
+		assert.Contains(t, read(t, w.Dir, shop), "// mine")
+		assert.Contains(t, read(t, w.Dir, shop), "func add(")
+	}
+}
+
+func TestWhatHasNotPassedAsItIsIsNotCarried(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(Options{Root: root, Number: "1"})
+	require.NoError(t, err)
+	solve(t, w.Dir)
+	edit(t, w.Dir, shop, "// mine", "// changed since")
+	w, err = Write(Options{Root: root, Number: "2"})
+	require.NoError(t, err)
+	assert.Empty(t, w.Carried)
+	assert.Equal(t, []string{"total"}, w.Left)
+	assert.Contains(t, read(t, w.Dir, shop), "sum += price")
+}
+
+func TestMistakesAreSaidAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	full := t.TempDir()
+	writeFiles(t, full, "-- diary.txt --\nmine\n")
+	first, err := Write(Options{Root: root, Number: "1", Dir: filepath.Join(t.TempDir(), "first")})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		options Options
+		says    string
+	}{
+		{Options{Number: "99"}, "99"},
+		{Options{Number: "x"}, "x"},
+		{Options{Number: "1", Dir: full}, full + " is not empty and no workspace: choose another with DEST="},
+		{Options{Number: "2", Dir: first.Dir}, first.Dir + " is the workspace of chapter 01: choose another with DEST="},
+		{Options{Number: "2", From: filepath.Join(full, "nowhere")}, "is no workspace"},
+		{Options{Number: "1", Dir: filepath.Join(full, "diary.txt")}, "diary.txt"},
+	} {
+		c.options.Root = root
+		_, err := Write(c.options)
+		require.ErrorContains(t, err, c.says)
+		assert.NotContains(t, err.Error(), "\n")
+	}
+	assert.Equal(t, "mine\n", read(t, full, "diary.txt"))
+	_, err = first.Choose("nosuch")
+	require.EqualError(t, err, "chapter 01 has no exercise nosuch: it has total")
+}
