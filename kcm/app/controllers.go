@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
+	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
@@ -51,6 +53,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "deployment-controller", aliases: []string{"deployment"},
 			account: "deployment-controller", constructor: newDeployment,
+		},
+		{
+			name: "namespace-controller", aliases: []string{"namespace"},
+			account: "namespace-controller", constructor: newNamespace,
 		},
 		{
 			name: "garbage-collector-controller", aliases: []string{"garbagecollector"},
@@ -157,6 +163,32 @@ func newDeployment(ctx context.Context, c *ControllerContext, client kubernetes.
 		client,
 	)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Deployment.ConcurrentDeploymentSyncs)}, nil
+}
+
+// newNamespace takes clients of its own: to empty one namespace takes hundreds
+// of requests, and at the usual rate would take a minute.
+func newNamespace(ctx context.Context, c *ControllerContext, _ kubernetes.Interface) (*Controller, error) {
+	kubeconfig, err := c.clientConfig("namespace-controller", 20, 100)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	loop := namespace.NewNamespaceController(ctx,
+		client,
+		metadataClient,
+		client.Discovery().ServerPreferredNamespacedResources,
+		c.InformerFactory.Core().V1().Namespaces(),
+		c.ComponentConfig.Namespace.NamespaceSyncPeriod.Duration,
+		corev1.FinalizerKubernetes,
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Namespace.ConcurrentNamespaceSyncs)}, nil
 }
 
 // newGarbageCollector takes clients of its own: to collect one object may take

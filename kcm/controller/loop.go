@@ -33,6 +33,9 @@ type LoopConfig[K comparable] struct {
 	// MaxRetries is how often a failing key is put back before it is given up
 	// until something changes. RetryForever never gives up.
 	MaxRetries int
+	// RateLimiter says when a failing key comes back. Without one that is
+	// after 5 ms, and then ever later, up to a quarter of an hour.
+	RateLimiter workqueue.TypedRateLimiter[K]
 }
 
 // Loop calls a sync function for each key that is added to its queue.
@@ -45,12 +48,14 @@ type Loop[K comparable] struct {
 // are handled from the moment when Run is called.
 func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 	registerSyncMetrics()
+	limiter := workqueue.DefaultTypedControllerRateLimiter[K]()
+	if config.RateLimiter != nil {
+		limiter = config.RateLimiter
+	}
 	return &Loop[K]{
 		LoopConfig: config,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.DefaultTypedControllerRateLimiter[K](),
-			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.QueueName},
-		),
+			limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: config.QueueName}),
 	}
 }
 

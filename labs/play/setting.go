@@ -177,7 +177,7 @@ func createNamespace(ctx context.Context, client kubernetes.Interface, script st
 
 // tearDown ends the last step, and stops what the script has started. Where other
 // scripts go on in the cluster it deletes what runs in the script's namespace,
-// owners first. The namespace stays: no loop that would remove it runs.
+// owners first. The namespace stays.
 func (p *Play) tearDown(stop func()) {
 	var err error
 	if !p.t.Failed() && !p.t.Skipped() {

@@ -32,6 +32,7 @@ type ComponentConfig struct {
 
 	Deployment       kcmconfig.DeploymentControllerConfiguration
 	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
+	Namespace        kcmconfig.NamespaceControllerConfiguration
 	ReplicaSet       kcmconfig.ReplicaSetControllerConfiguration
 	Replication      kcmconfig.ReplicationControllerConfiguration
 	ServiceAccount   kcmconfig.SAControllerConfiguration

@@ -23,6 +23,7 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-rc-syncs", 5, "ReplicationControllers", &c.Replication.ConcurrentRCSyncs},
 		{"concurrent-replicaset-syncs", 5, "ReplicaSets", &c.ReplicaSet.ConcurrentRSSyncs},
 		{"concurrent-deployment-syncs", 5, "Deployments", &c.Deployment.ConcurrentDeploymentSyncs},
+		{"concurrent-namespace-syncs", 10, "namespaces that are being deleted", &c.Namespace.ConcurrentNamespaceSyncs},
 		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
 	}
 }
@@ -34,6 +35,7 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 			fmt.Sprintf("How many %s may be synced at the same time. More react faster and cost more CPU and network.", w.objects))
 	}
 	addServiceAccountFlags(c, groups.FlagSet("serviceaccount-controller"))
+	addNamespaceFlags(c, groups.FlagSet("namespace-controller"))
 	addGarbageCollectorFlags(c, groups.FlagSet("garbage-collector-controller"))
 }
 

@@ -1,0 +1,145 @@
+package namespace
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/util/feature"
+)
+
+// atATime is how many resources of a namespace are cleared at the same time.
+const atATime = 10
+
+// remains is what is left of a namespace after everything was asked to go whose
+// turn it was, and what went wrong.
+type remains struct {
+	namespace *corev1.Namespace
+	now       time.Time
+	// elapsed is how long ago the deletion of the namespace was noticed.
+	elapsed time.Duration
+	// objects are those that are still there, by resource. A resource that has
+	// none is not in it, nor is one that could not be cleared.
+	objects map[schema.GroupVersionResource][]metav1.PartialObjectMetadata
+	// discovery and parsing are why some resources may not be known.
+	discovery, parsing error
+	// failures are why resources could not be cleared.
+	failures []error
+}
+
+// empty asks what is in the namespace to go, as far as its turn has come, and
+// returns what is left. What fails keeps nothing else of the same phase from
+// being done.
+func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, elapsed time.Duration) remains {
+	left := remains{namespace: ns, now: time.Now(), elapsed: elapsed,
+		objects: map[schema.GroupVersionResource][]metav1.PartialObjectMetadata{}}
+	var lists []*metav1.APIResourceList
+	lists, left.discovery = c.discover()
+	var all []resource
+	all, left.parsing = emptiable(lists)
+
+	for _, phase := range phases(all, elapsed, feature.DefaultFeatureGate.Enabled(orderedNamespaceDeletion)) {
+		var mu sync.Mutex
+		var clearing errgroup.Group
+		clearing.SetLimit(atATime)
+		for _, r := range phase {
+			clearing.Go(func() error {
+				objects, err := c.clear(ctx, ns.Name, r)
+				mu.Lock()
+				defer mu.Unlock()
+				left.add(r, objects, err)
+				return nil
+			})
+		}
+		_ = clearing.Wait() // each failure is among those of left
+		if len(left.objects) > 0 || len(left.failures) > 0 {
+			break
+		}
+	}
+	return left
+}
+
+func (l *remains) add(r resource, objects []metav1.PartialObjectMetadata, err error) {
+	if len(objects) > 0 {
+		l.objects[r.GroupVersionResource] = objects
+	}
+	if err != nil {
+		l.failures = append(l.failures, err)
+	}
+}
+
+// clear asks those objects of a resource to go that have not been asked yet,
+// and returns what is there afterwards. Its errors are told to the user as they
+// are.
+func (c *NamespaceController) clear(ctx context.Context, namespace string, r resource) ([]metav1.PartialObjectMetadata, error) {
+	objects, err := c.list(ctx, namespace, r)
+	if err != nil {
+		return nil, err
+	}
+	doomed := unasked(objects)
+	if len(doomed) == 0 {
+		return objects, nil
+	}
+	if err := c.delete(ctx, namespace, r, doomed); err != nil {
+		return nil, err
+	}
+	return c.list(ctx, namespace, r)
+}
+
+// list returns the objects of a resource in the namespace. A resource that is
+// gone by now, with its definition, has none.
+func (c *NamespaceController) list(ctx context.Context, namespace string, r resource) ([]metav1.PartialObjectMetadata, error) {
+	list, err := c.metadata.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// unasked returns the objects that are to be deleted: those that are not being
+// deleted, and those that are but wait for the garbage collector to orphan or
+// to delete their dependents first. The dependents are going as well, and
+// being deleted again, in the background, takes these finalizers off.
+func unasked(objects []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata {
+	var unasked []metav1.PartialObjectMetadata
+	for _, object := range objects {
+		if object.DeletionTimestamp == nil ||
+			slices.Contains(object.Finalizers, metav1.FinalizerOrphanDependents) ||
+			slices.Contains(object.Finalizers, metav1.FinalizerDeleteDependents) {
+			unasked = append(unasked, object)
+		}
+	}
+	return unasked
+}
+
+// delete asks objects of one resource to go, all of the namespace with one
+// request where that is possible. Not being there any more is no failure.
+func (c *NamespaceController) delete(ctx context.Context, namespace string, r resource, objects []metav1.PartialObjectMetadata) error {
+	client := c.metadata.Resource(r.GroupVersionResource).Namespace(namespace)
+	background := metav1.DeletePropagationBackground
+	options := metav1.DeleteOptions{PropagationPolicy: &background}
+	if r.asOne {
+		err := client.DeleteCollection(ctx, options, metav1.ListOptions{})
+		if !apierrors.IsMethodNotSupported(err) {
+			return err
+		}
+		// Not every API server can do what it says that it can.
+	}
+	var errs []error
+	for _, object := range objects {
+		if err := client.Delete(ctx, object.Name, options); err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,220 @@
+package namespace
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func init() {
+	// One of the handlers sleeps by the real time, in a bubble for decades.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
+}
+
+// server plays the API server: it has objects, and notes what is asked of it.
+type server struct {
+	mu        sync.Mutex
+	there     map[string][]metav1.PartialObjectMetadata
+	asked     []string
+	refused   map[string]error // by verb and resource
+	namespace *corev1.Namespace
+	discovery error
+}
+
+func newServer() *server {
+	return &server{
+		there:   map[string][]metav1.PartialObjectMetadata{},
+		refused: map[string]error{},
+		namespace: &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "1", DeletionTimestamp: new(metav1.NewTime(time.Unix(1000, 0)))},
+			Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}},
+			Status:     corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating},
+		},
+	}
+}
+
+func (s *server) discover() ([]*metav1.APIResourceList, error) {
+	all := metav1.Verbs{"get", "list", "delete", "deletecollection"}
+	return []*metav1.APIResourceList{
+		{GroupVersion: "v1", APIResources: []metav1.APIResource{
+			{Name: "configmaps", Verbs: all}, {Name: "pods", Verbs: all}, {Name: "bindings", Verbs: metav1.Verbs{"create"}}}},
+		{GroupVersion: "shop.example.com/v1", APIResources: []metav1.APIResource{{Name: "orders", Verbs: metav1.Verbs{"list", "delete"}}}},
+	}, s.discovery
+}
+
+// react answers one request. What is deleted is gone, unless it has a finalizer.
+func (s *server) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resource := action.GetResource().Resource
+	request := action.GetVerb() + " " + resource
+	if action.GetVerb() != "list" {
+		s.asked = append(s.asked, request)
+	}
+	if err := s.refused[request]; err != nil {
+		return true, nil, err
+	}
+	keep := func(o metav1.PartialObjectMetadata) bool { return false }
+	switch action := action.(type) {
+	case clienttesting.ListActionImpl:
+		return true, &metav1.List{Items: raw(s.there[resource])}, nil
+	case clienttesting.DeleteActionImpl:
+		keep = func(o metav1.PartialObjectMetadata) bool { return o.Name != action.Name }
+	}
+	var left []metav1.PartialObjectMetadata
+	for _, o := range s.there[resource] {
+		if keep(o) {
+			left = append(left, o)
+		} else if len(o.Finalizers) > 0 {
+			going(&o)
+			left = append(left, o)
+		}
+	}
+	s.there[resource] = left
+	return true, nil, nil
+}
+
+func raw(objects []metav1.PartialObjectMetadata) []runtime.RawExtension {
+	var items []runtime.RawExtension
+	for _, o := range objects {
+		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Any"}
+		items = append(items, runtime.RawExtension{Object: &o})
+	}
+	return items
+}
+
+// run has the loop work on the server until just after it may delete everything.
+func (s *server) run(t *testing.T) {
+	scheme := metadatafake.NewTestScheme()
+	require.NoError(t, metav1.AddMetaToScheme(scheme))
+	metadata := metadatafake.NewSimpleMetadataClient(scheme)
+	metadata.PrependReactor("*", "*", s.react)
+	client := fake.NewSimpleClientset()
+	client.PrependReactor("*", "namespaces", s.reactToNamespaces)
+	c := NewNamespaceController(t.Context(), client, metadata, s.discover,
+		informers.NewSharedInformerFactory(client, 0).Core().V1().Namespaces(), time.Minute, corev1.FinalizerKubernetes)
+	c.synced = func() bool { return true }
+	ctx, stop := context.WithCancel(t.Context())
+	c.changed(nil, s.namespace)
+	c.loop.Add("shop")
+	done := make(chan struct{})
+	go func() { c.Run(ctx, 1); close(done) }()
+	time.Sleep(lateCreations + 4*time.Millisecond) // before a failure is tried again
+	stop()
+	<-done
+}
+
+func (s *server) reactToNamespaces(action clienttesting.Action) (bool, runtime.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if update, ok := action.(interface{ GetObject() runtime.Object }); ok {
+		what := "update " + action.GetSubresource()
+		s.asked = append(s.asked, what)
+		if err := s.refused[what]; err != nil {
+			return true, nil, err
+		}
+		s.namespace = update.GetObject().(*corev1.Namespace)
+	}
+	return true, s.namespace.DeepCopy(), s.refused["get namespaces"]
+}
+
+func (s *server) saw() string {
+	slices.Sort(s.asked)
+	if s.asked == nil {
+		return "nothing"
+	}
+	return strings.Join(s.asked, "; ")
+}
+
+func TestSync(t *testing.T) {
+	t.Parallel()
+	gone := apierrors.NewNotFound(orders.GroupResource(), "1")
+	for _, test := range []struct {
+		behaviour string
+		given     func(*server)
+		want      string
+	}{
+		{"an empty namespace is let go", func(*server) {}, "update finalize; update status"},
+		{"all of a resource are deleted with one request", func(s *server) {
+			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a"), object("b")}
+		}, "delete-collection configmaps; update finalize; update status"},
+		{"what cannot be deleted so is deleted one by one", func(s *server) {
+			s.there["orders"] = []metav1.PartialObjectMetadata{object("1"), object("2")}
+		}, "delete orders; delete orders; update finalize; update status"},
+		{"a server that cannot do what it says is asked for each", func(s *server) {
+			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
+			s.refused["delete-collection configmaps"] = apierrors.NewMethodNotSupported(configMaps.GroupResource(), "deletecollection")
+		}, "delete configmaps; delete-collection configmaps; update finalize; update status"},
+		{"while a pod is left nothing else is deleted", func(s *server) {
+			s.there["pods"] = []metav1.PartialObjectMetadata{object("web", heldBy("example.com/audit"))}
+			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
+		}, "delete-collection pods; update status"},
+		{"while pods cannot be listed nothing else is deleted", func(s *server) {
+			s.refused["list pods"] = errors.New("not now")
+			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
+		}, "update status"},
+		{"a resource that is gone has no objects", func(s *server) { s.refused["list orders"] = gone }, "update finalize; update status"},
+		{"what goes by itself is no failure", func(s *server) {
+			s.there["orders"] = []metav1.PartialObjectMetadata{object("1", heldBy("example.com/audit"))}
+			s.refused["delete orders"] = gone
+		}, "delete orders; update status"},
+		{"without all groups the rest is deleted and the namespace stays", func(s *server) {
+			s.discovery = errors.New("no answer from metrics")
+			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
+		}, "delete-collection configmaps; update status"},
+		{"a namespace that is not being deleted is left alone", func(s *server) { s.namespace.DeletionTimestamp = nil }, "nothing"},
+		{"a namespace that is let go already is left alone", func(s *server) { s.namespace.Spec.Finalizers = nil }, "nothing"},
+		{"a namespace that is gone is no failure", func(s *server) {
+			s.refused["get namespaces"] = apierrors.NewNotFound(corev1.Resource("namespaces"), "shop")
+		}, "nothing"},
+		{"a status that cannot be written keeps the namespace", func(s *server) {
+			s.refused["update status"] = apierrors.NewConflict(corev1.Resource("namespaces"), "shop", nil)
+		}, "update status"},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				test.given(s)
+				s.run(t)
+				assert.Equal(t, test.want, s.saw())
+			})
+		})
+	}
+	t.Run("the finalizers of others stay", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer()
+			s.namespace.Spec.Finalizers = []corev1.FinalizerName{"kubernetes", "example.com/archive"}
+			s.run(t)
+			assert.Equal(t, []corev1.FinalizerName{"example.com/archive"}, s.namespace.Spec.Finalizers)
+		})
+	})
+	t.Run("after a conflict the finalizer is there", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer()
+			s.refused["update finalize"] = apierrors.NewConflict(corev1.Resource("namespaces"), "shop", nil)
+			s.run(t)
+			assert.Equal(t, "update finalize; update status", s.saw())
+			assert.Equal(t, []corev1.FinalizerName{"kubernetes"}, s.namespace.Spec.Finalizers)
+		})
+	})
+}
