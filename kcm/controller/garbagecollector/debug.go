@@ -48,9 +48,7 @@ func (g *graph) around(uids []string) []*node {
 			continue
 		}
 		found[n.uid] = n
-		for _, owner := range n.owners() {
-			next = append(next, owner)
-		}
+		next = append(next, n.owners()...)
 		next = slices.AppendSeq(next, maps.Keys(n.dependents))
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b *node) int { return cmp.Compare(a.uid, b.uid) })

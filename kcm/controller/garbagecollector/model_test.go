@@ -31,13 +31,12 @@ var (
 // way, and the collector. What its informers show, and when it does what it has to do, is
 // left to chance.
 type model struct {
-	api     *api
-	caches  map[schema.GroupVersionResource]*latecache.Informer[*object]
-	gc      *GarbageCollector
-	check   sets.Set[types.UID]
-	orphan  sets.Set[types.UID]
-	created int
-	trace   []string
+	api    *api
+	caches map[schema.GroupVersionResource]*latecache.Informer[*object]
+	gc     *GarbageCollector
+	check  sets.Set[types.UID]
+	orphan sets.Set[types.UID]
+	trace  []string
 	// wrong is what the collector has done and must not do.
 	wrong string
 }
