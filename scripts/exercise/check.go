@@ -99,6 +99,10 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 			fmt.Printf("  ✓ %s\n", b.Sentence())
 			return
 		}
+		if b.Untried {
+			fmt.Printf("  – %s (not tried)\n", b.Sentence())
+			return
+		}
 		fmt.Printf("  ✗ %s\n", b.Sentence())
 		if !c.told {
 			c.told = true

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"os"
 	"text/tabwriter"
 	"time"
 )
 
 // table is for whoever reads it.
-func table(out *os.File, all []*graded) error {
+func table(out io.Writer, all []*graded) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, g := range all {
 		fmt.Fprintf(w, "%s\t%d of %d", g.Name, g.Score, g.Of)
@@ -31,7 +32,7 @@ func table(out *os.File, all []*graded) error {
 
 // junit writes what most tools read: a suite for each submission and a case for each
 // behaviour.
-func junit(out *os.File, all []*graded) error {
+func junit(out io.Writer, all []*graded) error {
 	type failure struct {
 		Message string `xml:"message,attr"`
 		Text    string `xml:",chardata"`
@@ -63,7 +64,7 @@ func junit(out *os.File, all []*graded) error {
 		}
 		report.Suites = append(report.Suites, s)
 	}
-	if _, err := out.WriteString(xml.Header); err != nil {
+	if _, err := io.WriteString(out, xml.Header); err != nil {
 		return err
 	}
 	encoder := xml.NewEncoder(out)
@@ -71,13 +72,13 @@ func junit(out *os.File, all []*graded) error {
 	if err := encoder.Encode(report); err != nil {
 		return err
 	}
-	_, err := out.WriteString("\n")
+	_, err := io.WriteString(out, "\n")
 	return err
 }
 
 // gradescope writes results.json as Gradescope's autograders do
 // (https://gradescope-autograders.readthedocs.io/en/latest/specs/).
-func gradescope(out *os.File, all []*graded) error {
+func gradescope(out io.Writer, all []*graded) error {
 	type test struct {
 		Name     string  `json:"name"`
 		Score    float64 `json:"score"`
@@ -99,7 +100,7 @@ func gradescope(out *os.File, all []*graded) error {
 // classroom50 writes result.json as Classroom 50's autograders do
 // (https://github.com/foundation50/classroom50/wiki/Advanced-Autograding). Its runner
 // says in the environment whose submission it is, and writes the owner into it itself.
-func classroom50(out *os.File, all []*graded) error {
+func classroom50(out io.Writer, all []*graded) error {
 	type test struct {
 		Name     string `json:"test-name"`
 		Passed   bool   `json:"passed"`

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -396,8 +397,8 @@ func replace(dir string, files map[string][]byte) error {
 }
 
 // formatOf returns what writes results in a format.
-func formatOf(name string) (func(out *os.File, all []*graded) error, error) {
-	formats := map[string]func(*os.File, []*graded) error{
+func formatOf(name string) (func(out io.Writer, all []*graded) error, error) {
+	formats := map[string]func(io.Writer, []*graded) error{
 		"": table, "json": asJSON, "junit": junit, "gradescope": gradescope, "classroom50": classroom50,
 	}
 	if format := formats[name]; format != nil {
@@ -406,13 +407,13 @@ func formatOf(name string) (func(out *os.File, all []*graded) error, error) {
 	return nil, fmt.Errorf("FORMAT is %q: set it to json, junit, gradescope or classroom50, or to nothing for a table", name)
 }
 
-func indentedJSON(out *os.File, value any) error {
+func indentedJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
 }
 
-func asJSON(out *os.File, all []*graded) error { return indentedJSON(out, all) }
+func asJSON(out io.Writer, all []*graded) error { return indentedJSON(out, all) }
 
 // byExercise returns the points of a result, exercise by exercise.
 func (g *graded) byExercise() (names []string, points map[string][]point) {

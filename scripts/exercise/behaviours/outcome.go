@@ -166,7 +166,7 @@ func (o *Outcome) brokeOff() string {
 func (o *Outcome) why() string {
 	switch {
 	case o.Late:
-		return "it did not end in time\n"
+		return "it did not end in time: is there a loop or a wait without an end?\n"
 	case o.TooMuch:
 		return "it printed too much\n"
 	case !o.complete() && o.Crash() == "":
