@@ -6,13 +6,18 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
+	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
@@ -52,6 +57,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "namespace-controller", aliases: []string{"namespace"},
 			account: "namespace-controller", constructor: newNamespace,
+		},
+		{
+			name: "garbage-collector-controller", aliases: []string{"garbagecollector"},
+			account: "generic-garbage-collector", constructor: newGarbageCollector,
 		},
 	})
 }
@@ -180,4 +189,32 @@ func newNamespace(ctx context.Context, c *ControllerContext, _ kubernetes.Interf
 		corev1.FinalizerKubernetes,
 	)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Namespace.ConcurrentNamespaceSyncs)}, nil
+}
+
+// newGarbageCollector takes clients of its own: to collect one object may take
+// two requests, so that it may make twice as many as others.
+func newGarbageCollector(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.GarbageCollector
+	if !*options.EnableGarbageCollector {
+		return nil, nil
+	}
+	kubeconfig, err := c.clientConfig("generic-garbage-collector", 2, 1)
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	ignored := map[schema.GroupResource]struct{}{}
+	for _, r := range options.GCIgnoredResources {
+		ignored[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = struct{}{}
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
+	loop := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper, discoveryClient, ignored)
+	return &Controller{Loop: loop, Workers: int(options.ConcurrentGCSyncs)}, nil
 }

@@ -30,11 +30,12 @@ type ComponentConfig struct {
 	// a token of its own instead of the manager's credentials.
 	UseServiceAccountCredentials bool
 
-	Deployment     kcmconfig.DeploymentControllerConfiguration
-	Namespace      kcmconfig.NamespaceControllerConfiguration
-	ReplicaSet     kcmconfig.ReplicaSetControllerConfiguration
-	Replication    kcmconfig.ReplicationControllerConfiguration
-	ServiceAccount kcmconfig.SAControllerConfiguration
+	Deployment       kcmconfig.DeploymentControllerConfiguration
+	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
+	Namespace        kcmconfig.NamespaceControllerConfiguration
+	ReplicaSet       kcmconfig.ReplicaSetControllerConfiguration
+	Replication      kcmconfig.ReplicationControllerConfiguration
+	ServiceAccount   kcmconfig.SAControllerConfiguration
 }
 
 // Config is what the manager runs with.

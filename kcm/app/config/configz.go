@@ -26,6 +26,7 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.KubeCloudShared.UseServiceAccountCredentials = c.UseServiceAccountCredentials
 	out.DeploymentController = c.Deployment
 	out.NamespaceController = c.Namespace
+	out.GarbageCollectorController = c.GarbageCollector
 	out.ReplicaSetController = c.ReplicaSet
 	out.ReplicationController = c.Replication
 	out.SAController = c.ServiceAccount

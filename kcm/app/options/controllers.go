@@ -24,6 +24,7 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-replicaset-syncs", 5, "ReplicaSets", &c.ReplicaSet.ConcurrentRSSyncs},
 		{"concurrent-deployment-syncs", 5, "Deployments", &c.Deployment.ConcurrentDeploymentSyncs},
 		{"concurrent-namespace-syncs", 10, "namespaces that are being deleted", &c.Namespace.ConcurrentNamespaceSyncs},
+		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
 	}
 }
 
@@ -35,6 +36,7 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 	}
 	addServiceAccountFlags(c, groups.FlagSet("serviceaccount-controller"))
 	addNamespaceFlags(c, groups.FlagSet("namespace-controller"))
+	addGarbageCollectorFlags(c, groups.FlagSet("garbage-collector-controller"))
 }
 
 // validateControllers checks the options of the controllers.

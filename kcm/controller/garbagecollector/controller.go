@@ -1,0 +1,199 @@
+package garbagecollector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// initialSyncTimeout is how long the workers wait for all informers. After that
+// they begin: one kind whose objects cannot be listed must not stop everything.
+const initialSyncTimeout = 30 * time.Second
+
+// GarbageCollector deletes objects whose owners are gone.
+type GarbageCollector struct {
+	metadata  metadata.Interface
+	mapper    meta.ResettableRESTMapper
+	discovery discovery.ServerResourcesInterface
+	ignored   map[schema.GroupResource]struct{}
+	events    *controller.Events
+
+	// toDelete has UIDs of objects, or of owners that nobody has seen, to be looked at, and
+	// toOrphan those of owners whose dependents are to be freed.
+	toDelete, toOrphan *controller.Loop[types.UID]
+
+	// mu guards graph and monitors.
+	mu       sync.Mutex
+	graph    *graph
+	monitors map[schema.GroupVersionResource]*monitor
+	// kindsChanged has an element when there may be other kinds than before.
+	kindsChanged chan struct{}
+}
+
+// NewGarbageCollector returns the loop. It watches all resources but the
+// ignored ones; metadataClient is used for these and for what it writes, and
+// kubeClient for events.
+func NewGarbageCollector(
+	ctx context.Context,
+	kubeClient kubernetes.Interface,
+	metadataClient metadata.Interface,
+	mapper meta.ResettableRESTMapper,
+	discoveryClient discovery.ServerResourcesInterface,
+	ignored map[schema.GroupResource]struct{},
+) *GarbageCollector {
+	registerMetrics()
+	gc := &GarbageCollector{
+		metadata:     metadataClient,
+		mapper:       mapper,
+		discovery:    discoveryClient,
+		ignored:      ignored,
+		events:       controller.NewEvents(ctx, kubeClient, "garbage-collector-controller"),
+		graph:        newGraph(),
+		monitors:     map[schema.GroupVersionResource]*monitor{},
+		kindsChanged: make(chan struct{}, 1),
+	}
+	loop := func(queue string, sync func(context.Context, types.UID) error) *controller.Loop[types.UID] {
+		return controller.NewLoop(controller.LoopConfig[types.UID]{
+			Name:       "garbage-collector-controller",
+			QueueName:  queue,
+			Sync:       sync,
+			MaxRetries: controller.RetryForever,
+		})
+	}
+	gc.toDelete = loop("garbage_collector_attempt_to_delete", gc.attemptToDelete)
+	gc.toOrphan = loop("garbage_collector_attempt_to_orphan", gc.attemptToOrphan)
+	return gc
+}
+
+// Run watches, and collects with as many workers as it is told, and as many
+// that orphan. It returns when ctx has ended and all of them have finished.
+func (gc *GarbageCollector) Run(ctx context.Context, workers int) {
+	defer gc.events.Start()()
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { gc.watchKinds(ctx) })
+
+	begin := time.Now()
+	ready := func() bool { return gc.synced() || time.Since(begin) > initialSyncTimeout }
+	running.Go(func() { gc.toOrphan.Run(ctx, workers, ready) })
+	gc.toDelete.Run(ctx, workers, ready)
+}
+
+// change lets one change of the graph be followed by the work that it gives.
+func (gc *GarbageCollector) change(change func(*graph) work) {
+	gc.mu.Lock()
+	do := change(gc.graph)
+	gc.mu.Unlock()
+	gc.enqueue(do)
+}
+
+func (gc *GarbageCollector) enqueue(do work) {
+	for _, uid := range do.check {
+		gc.toDelete.Add(uid)
+	}
+	for _, uid := range do.orphan {
+		gc.toOrphan.Add(uid)
+	}
+	for _, m := range do.misplaced {
+		gc.warn(m)
+	}
+}
+
+// warn records at the dependent that its reference leads nowhere.
+func (gc *GarbageCollector) warn(m misplaced) {
+	gc.events.Eventf(&corev1.ObjectReference{
+		APIVersion: m.dependent.APIVersion, Kind: m.dependent.Kind,
+		Namespace: m.dependent.Namespace, Name: m.dependent.Name, UID: m.dependent.UID,
+	}, corev1.EventTypeWarning, "OwnerRefInvalidNamespace", "ownerRef %s does not exist in namespace %q",
+		claim(m.dependent, m.owner), m.dependent.Namespace)
+}
+
+// attemptToDelete looks at one object, or at an owner that nobody has seen.
+func (gc *GarbageCollector) attemptToDelete(ctx context.Context, uid types.UID) error {
+	check, err := gc.collect(ctx, uid)
+	gc.enqueue(work{check: check})
+	if errors.Is(err, errNoSuchOwner) {
+		return nil // and trying again does not change it
+	}
+	return err
+}
+
+// collect does what is to be done about one UID, and returns those whose turn
+// it is then.
+func (gc *GarbageCollector) collect(ctx context.Context, uid types.UID) (check []types.UID, err error) {
+	gc.mu.Lock()
+	claims := gc.graph.claims(uid)
+	gc.mu.Unlock()
+	if claims != nil {
+		return gc.verify(ctx, claims)
+	}
+	seen, err := gc.observe(ctx, uid)
+	if err != nil || seen.object == nil {
+		return nil, err
+	}
+	plan := decide(seen)
+	return plan.check, gc.act(ctx, seen, plan)
+}
+
+// verify asks the API server for an owner that no informer shows, under each
+// name that its dependents have for it. It returns the dependents of those that
+// are gone. An owner that is there is asked for until its informer shows it: it may be
+// deleted again before, and then no informer will ever tell.
+func (gc *GarbageCollector) verify(ctx context.Context, claims map[reference][]types.UID) ([]types.UID, error) {
+	var check []types.UID
+	var errs []error
+	for claim, dependents := range claims {
+		is, err := gc.lookUp(ctx, claim)
+		switch {
+		case errors.Is(err, errNoSuchOwner):
+		case err != nil:
+			errs = append(errs, err)
+		case is == dangling:
+			check = append(check, dependents...)
+		default:
+			errs = append(errs, fmt.Errorf("%w: %s exists and no informer shows it", controller.ErrStaleCache, claim))
+		}
+	}
+	return check, errors.Join(errs...)
+}
+
+// attemptToOrphan frees the dependents of an owner of itself, and lets the
+// owner go when that was done for all.
+func (gc *GarbageCollector) attemptToOrphan(ctx context.Context, uid types.UID) error {
+	gc.mu.Lock()
+	var owner *object
+	var dependents []*object
+	if n := gc.graph.nodes[uid]; n != nil && phaseOf(n.object) == orphaning {
+		owner = n.object
+		for _, d := range n.dependents {
+			dependents = append(dependents, d.object)
+		}
+	}
+	gc.mu.Unlock()
+	if owner == nil {
+		return nil
+	}
+	var errs []error
+	for _, d := range dependents {
+		if err := gc.setOwners(ctx, d, without([]types.UID{uid})); err != nil {
+			errs = append(errs, fmt.Errorf("free %s of its owner: %w", referenceTo(d), err))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return gc.removeFinalizer(ctx, owner, metav1.FinalizerOrphanDependents)
+}

@@ -1,0 +1,103 @@
+package garbagecollector
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// plan is what is to be done about one object.
+type plan struct {
+	// drop are the owners whose references are to be taken out.
+	drop []types.UID
+	// unblock says that no owner is to wait for the object any more.
+	unblock bool
+	// deletion is how the object is to be deleted, and empty if it is not.
+	deletion metav1.DeletionPropagation
+	// release takes away the finalizer that keeps the object until its
+	// dependents are gone.
+	release bool
+	// check are the dependents whose turn it is.
+	check []types.UID
+}
+
+// decide returns what is to be done about an object.
+func decide(seen observed) plan {
+	switch phaseOf(seen.object) {
+	case collecting:
+		return finish(seen)
+	case orphaning, leaving:
+		return plan{}
+	}
+	return judge(seen)
+}
+
+// judge decides about an object that is alive. One that has no owners is kept,
+// and so is one of whose owners one is solid: only its references to the others
+// are dropped, so that nobody waits for it. Otherwise it is deleted: in the
+// foreground where an owner waits and it has dependents of its own, and else as
+// its finalizers say, which is in the background if they say nothing. Where a dependent
+// is being deleted in the foreground as well, the owners may be waiting for
+// each other in a circle, so that first none of them is to wait for it any more.
+func judge(seen observed) plan {
+	var drop []types.UID
+	waits, kept := false, len(seen.owners) == 0
+	for _, owner := range seen.owners {
+		switch owner.is {
+		case solid, unseen:
+			kept = true
+			continue
+		case waiting:
+			waits = true
+		}
+		drop = append(drop, owner.UID)
+	}
+	switch {
+	case kept:
+		return plan{drop: drop}
+	case waits && len(seen.dependents) > 0:
+		return plan{unblock: mayBeCircle(seen), deletion: metav1.DeletePropagationForeground}
+	default:
+		return plan{deletion: policyOf(seen.object)}
+	}
+}
+
+// mayBeCircle tells whether an owner waits for the object while one of its
+// dependents waits for its own.
+func mayBeCircle(seen observed) bool {
+	asked := slices.ContainsFunc(seen.owners, func(o owner) bool { return o.BlockOwnerDeletion != nil && *o.BlockOwnerDeletion })
+	return asked && slices.ContainsFunc(seen.dependents, func(d dependent) bool { return d.phase == collecting })
+}
+
+// policyOf returns how an object is to be deleted of which a user has said that
+// beforehand, by a finalizer, or not at all.
+func policyOf(obj *object) metav1.DeletionPropagation {
+	switch {
+	case slices.Contains(obj.Finalizers, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(obj.Finalizers, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	default:
+		return metav1.DeletePropagationBackground
+	}
+}
+
+// finish decides about an object that is being deleted in the foreground. It is
+// released when no dependent blocks it, whatever other dependents there are.
+// Until then those that block it are to be looked at, unless they wait for
+// their own.
+func finish(seen observed) plan {
+	blocked := false
+	var check []types.UID
+	for _, d := range seen.dependents {
+		if !d.blocks {
+			continue
+		}
+		blocked = true
+		if d.phase != collecting {
+			check = append(check, d.uid)
+		}
+	}
+	return plan{release: !blocked, check: check}
+}

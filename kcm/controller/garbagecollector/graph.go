@@ -1,0 +1,211 @@
+package garbagecollector
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+)
+
+// absentOwners is how many owners are remembered as gone. One that is forgotten
+// costs a request when it is asked about again.
+const absentOwners = 500
+
+// graph has a node for each object that its informer shows and for each UID
+// that one of them names as an owner. It is not safe for concurrent use.
+type graph struct {
+	nodes map[types.UID]*node
+	// absent has the references to which there is no object. There never will
+	// be one: a UID is not used twice. This cache is safe for concurrent use.
+	absent *lru.Cache
+}
+
+// node is an object with those that name it as an owner.
+type node struct {
+	uid types.UID
+	// object is the informer's own, and nil for a virtual node: an owner that
+	// no informer shows.
+	object     *object
+	dependents map[types.UID]*node
+}
+
+// work is what a change of the graph gives reason to do.
+type work struct {
+	// check are objects, and owners that nobody has seen, to be looked at.
+	check []types.UID
+	// orphan are owners whose dependents are to be freed.
+	orphan []types.UID
+	// misplaced are references to owners in another namespace.
+	misplaced []misplaced
+}
+
+// misplaced is a reference whose owner is in another namespace.
+type misplaced struct {
+	dependent *object
+	owner     metav1.OwnerReference
+}
+
+func newGraph() *graph {
+	return &graph{nodes: map[types.UID]*node{}, absent: lru.New(absentOwners)}
+}
+
+// node returns the node of a UID, a new virtual one if there was none.
+func (g *graph) node(uid types.UID) *node {
+	n := g.nodes[uid]
+	if n == nil {
+		n = &node{uid: uid}
+		g.nodes[uid] = n
+	}
+	return n
+}
+
+// put records an object as an informer shows it: for the first time, changed,
+// or unchanged.
+func (g *graph) put(obj *object) (do work) {
+	n := g.node(obj.UID)
+	before := n.object
+	n.object = obj
+	if before == nil {
+		g.appear(n, &do)
+	}
+	if before == nil || !equality.Semantic.DeepEqual(before.OwnerReferences, obj.OwnerReferences) {
+		g.unlink(n, before, &do)
+		g.link(n, &do)
+	}
+	if phase := phaseOf(obj); phase != phaseOf(before) {
+		switch phase {
+		case orphaning:
+			do.orphan = append(do.orphan, n.uid)
+		case collecting:
+			do.check = append(do.check, n.uid)
+			for uid := range n.dependents {
+				do.check = append(do.check, uid)
+			}
+		}
+	}
+	return do
+}
+
+// replace records a change that an informer shows. After its watch was broken
+// that may be another object of the same name, and then the first one is gone.
+func (g *graph) replace(old, obj *object) (do work) {
+	if old.UID != obj.UID {
+		do = g.remove(old)
+	}
+	return do.and(g.put(obj))
+}
+
+func (do work) and(more work) work {
+	return work{
+		append(do.check, more.check...),
+		append(do.orphan, more.orphan...),
+		append(do.misplaced, more.misplaced...),
+	}
+}
+
+// appear has those dependents looked at that meant somebody else.
+func (g *graph) appear(n *node, do *work) {
+	for _, dependent := range n.dependents {
+		for _, owner := range dependent.object.OwnerReferences {
+			if owner.UID == n.uid && !claim(dependent.object, owner).means(n.object) {
+				do.mistaken(dependent, owner, n)
+			}
+		}
+	}
+}
+
+// mistaken has a dependent looked at whose owner is not what its reference
+// says.
+func (do *work) mistaken(dependent *node, owner metav1.OwnerReference, actual *node) {
+	do.check = append(do.check, dependent.uid)
+	if namespace := actual.object.Namespace; namespace != "" && namespace != dependent.object.Namespace {
+		do.misplaced = append(do.misplaced, misplaced{dependent.object, owner})
+	}
+}
+
+// link makes n a dependent of each of its owners, and says what is to be looked
+// at now: an owner that no informer shows; n itself, if the owner is not what
+// its reference says or is waiting for its dependents to go; and an owner that
+// is to be orphaned has one more dependent to free.
+func (g *graph) link(n *node, do *work) {
+	for _, ref := range n.object.OwnerReferences {
+		owner := g.node(ref.UID)
+		if owner.dependents == nil {
+			owner.dependents = map[types.UID]*node{}
+		}
+		owner.dependents[n.uid] = n
+		switch {
+		case owner.object == nil:
+			do.check = append(do.check, owner.uid)
+		case !claim(n.object, ref).means(owner.object):
+			do.mistaken(n, ref, owner)
+		case phaseOf(owner.object) == orphaning:
+			do.orphan = append(do.orphan, owner.uid)
+		case phaseOf(owner.object) == collecting:
+			do.check = append(do.check, n.uid)
+		}
+	}
+}
+
+// unlink makes n a dependent of none of the owners that it had before. An owner
+// that waits for its dependents to go is to be looked at, and a virtual one
+// without dependents is of no more use.
+func (g *graph) unlink(n *node, before *object, do *work) {
+	if before == nil {
+		return
+	}
+	for _, ref := range before.OwnerReferences {
+		owner := g.nodes[ref.UID]
+		if owner == nil {
+			continue // two references to one owner
+		}
+		delete(owner.dependents, n.uid)
+		if phaseOf(owner.object) == collecting {
+			do.check = append(do.check, owner.uid)
+		}
+		g.prune(owner)
+	}
+}
+
+// prune removes a node that stands for nothing any more.
+func (g *graph) prune(n *node) {
+	if n.object == nil && len(n.dependents) == 0 {
+		delete(g.nodes, n.uid)
+	}
+}
+
+// remove records that an object is gone for good. That is remembered if others
+// depend on it, for they will ask.
+func (g *graph) remove(obj *object) work {
+	if n := g.nodes[obj.UID]; n != nil && len(n.dependents) > 0 {
+		g.absent.Add(referenceTo(obj), nil)
+	}
+	return g.forget(obj)
+}
+
+// forget records that no informer shows an object any more. It is no dependent
+// of its owners then, and an owner that waits for its dependents is to be
+// looked at. As long as others depend on the object itself its node stays, as a
+// virtual one, and is to be looked at: whether it exists is unknown.
+func (g *graph) forget(obj *object) (do work) {
+	n := g.nodes[obj.UID]
+	if n == nil || n.object == nil {
+		return do
+	}
+	n.object = nil
+	g.unlink(n, obj, &do)
+	if len(n.dependents) > 0 {
+		do.check = append(do.check, n.uid)
+	}
+	g.prune(n)
+	return do
+}
+
+// isAbsent tells whether it is known that there is no such object.
+func (g *graph) isAbsent(r reference) bool {
+	_, absent := g.absent.Get(r)
+	if !absent && r.namespace != "" {
+		_, absent = g.absent.Get(r.clusterScoped())
+	}
+	return absent
+}

@@ -1,0 +1,147 @@
+package garbagecollector
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	owner := thing("owner")
+	for _, c := range []struct {
+		name, situation string
+		gone            *object
+		others          []*object
+		want            string
+		left            string
+	}{
+		{
+			"an object without owners and dependents leaves nothing", "only owner was there",
+			owner, nil, "nothing", "nothing",
+		},
+		{
+			"an owner with dependents becomes virtual and is looked at", "owner goes, and pod names it",
+			owner, []*object{thing("pod", ownedBy(owner))}, "check owner", "owner (virtual) <- pod\npod",
+		},
+		{
+			"a dependent is no dependent any more", "pod goes, and owner stays",
+			thing("pod", ownedBy(owner)), []*object{owner}, "nothing", "owner",
+		},
+		{
+			"an owner that waits for its dependents is looked at when one goes", "pod goes, and owner is being deleted in the foreground",
+			thing("pod", ownedBy(owner)), []*object{thing("owner", deleted(foreground))}, "check owner", "owner",
+		},
+		{
+			"an owner that waits is looked at for a dependent that does not block it, too", "pod goes, first stays, and owner is being deleted in the foreground",
+			thing("pod", ownedBy(owner)), []*object{thing("owner", deleted(foreground)), thing("first", blocking(owner))}, "check owner", "first\nowner <- first",
+		},
+		{
+			"a virtual owner goes with its last dependent", "pod goes, the only one that names owner, which no informer shows",
+			thing("pod", ownedBy(owner)), nil, "nothing", "nothing",
+		},
+		{
+			"a virtual owner stays for its other dependents", "pod goes, and first names owner as well, which no informer shows",
+			thing("pod", ownedBy(owner)), []*object{thing("first", ownedBy(owner))}, "nothing", "first\nowner (virtual) <- first",
+		},
+		{
+			"what is in the middle is taken out on both sides", "middle goes, which owner owns and which owns pod",
+			thing("middle", ownedBy(owner)), []*object{owner, thing("pod", ownedBy(thing("middle")))}, "check middle", "middle (virtual) <- pod\nowner\npod",
+		},
+		{
+			"one that owns itself leaves nothing", "owner goes, which names itself",
+			thing("owner", ownedBy(owner)), nil, "nothing", "nothing",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := graphOf(append([]*object{c.gone}, c.others...)...)
+			assert.Equal(t, c.want, g.remove(c.gone).String(), c.situation)
+			assert.Equal(t, c.left, g.drawn(), "the graph afterwards: %s", c.situation)
+		})
+	}
+
+	t.Run("of an owner that was deleted it is known that it is gone", func(t *testing.T) {
+		t.Parallel()
+		g := graphOf(owner, thing("pod", ownedBy(owner)))
+		g.remove(owner)
+		assert.True(t, g.isAbsent(referenceTo(owner)), "owner was deleted, and it is not known to be gone")
+	})
+	t.Run("of an owner that is only out of sight nothing is known", func(t *testing.T) {
+		t.Parallel()
+		g := graphOf(owner, thing("pod", ownedBy(owner)))
+		assert.Equal(t, "check owner", g.forget(owner).String(), "no informer shows owner any more, because its kind is gone")
+		assert.False(t, g.isAbsent(referenceTo(owner)), "nobody has seen owner being deleted, and it is taken for gone")
+	})
+	t.Run("what nobody depends on is not remembered", func(t *testing.T) {
+		t.Parallel()
+		g := graphOf(owner)
+		g.remove(owner)
+		assert.False(t, g.isAbsent(referenceTo(owner)), "there is room for 500, and nobody will ask for this one")
+	})
+	t.Run("what no informer has shown cannot go", func(t *testing.T) {
+		t.Parallel()
+		g := graphOf(thing("pod", ownedBy(owner)))
+		assert.Equal(t, "nothing", g.remove(owner).String(), "owner goes, which no informer has shown")
+		assert.Equal(t, "nothing", g.remove(thing("stranger")).String(), "a stranger goes, whom nobody has named")
+		assert.Equal(t, "owner (virtual) <- pod\npod", g.drawn())
+	})
+}
+
+func TestPut(t *testing.T) {
+	t.Parallel()
+	owner := thing("owner")
+	for _, c := range []struct {
+		name, situation string
+		obj             *object
+		others          []*object
+		want            string
+	}{
+		{
+			"a virtual owner that appears gives nothing to do", "pod names owner, which an informer shows now",
+			owner, []*object{thing("pod", ownedBy(owner))}, "nothing",
+		},
+		{
+			"when the owner appears those are looked at that meant another one", "pod calls owner by the name of boss, first by its own, and owner appears",
+			owner, []*object{thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.Name = "boss" })), thing("first", ownedBy(owner))}, "check pod",
+		},
+		{
+			"when the owner appears in another namespace it is told of", "pod is here, and owner appears there",
+			thing("owner", in("there")), []*object{thing("pod", ownedBy(owner))}, "check pod; tell of pod",
+		},
+		{
+			"an object that is shown unchanged gives nothing to do", "pod names owner, which no informer shows, as before",
+			thing("pod", ownedBy(owner)), []*object{thing("pod", ownedBy(owner))}, "nothing",
+		},
+		{
+			"a foreground deletion has the owner and all dependents looked at", "owner is deleted in the foreground, and pod and first name it",
+			thing("owner", deleted(foreground)), []*object{owner, thing("pod", ownedBy(owner)), thing("first", blocking(owner))}, "check first, owner, pod",
+		},
+		{
+			"a foreground deletion that has begun gives nothing to do again", "owner is shown once more while it is being deleted in the foreground",
+			thing("owner", deleted(foreground)), []*object{thing("owner", deleted(foreground)), thing("pod", ownedBy(owner))}, "nothing",
+		},
+		{
+			"an orphaning deletion has the dependents freed", "owner is deleted, and its dependents are to stay",
+			thing("owner", deleted(orphan)), []*object{owner, thing("pod", ownedBy(owner))}, "orphan the dependents of owner",
+		},
+		{
+			"a deletion in the background gives nothing to do before it is done", "owner is deleted and has a finalizer of its own",
+			thing("owner", deleted("example.com/mine")), []*object{owner, thing("pod", ownedBy(owner))}, "nothing",
+		},
+		{
+			"a reference that is taken out lets a waiting owner be looked at", "pod names owner no more, which is being deleted in the foreground",
+			thing("pod"), []*object{thing("owner", deleted(foreground)), thing("pod", blocking(owner))}, "check owner",
+		},
+		{
+			"a reference that blocks no more lets a waiting owner be looked at", "pod does not block owner any more, which is being deleted in the foreground",
+			thing("pod", ownedBy(owner)), []*object{thing("owner", deleted(foreground)), thing("pod", blocking(owner))}, "check owner, pod",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, c.want, graphOf(c.others...).put(c.obj).String(), c.situation)
+		})
+	}
+}

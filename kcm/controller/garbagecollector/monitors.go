@@ -1,0 +1,202 @@
+package garbagecollector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+const (
+	// discoveryPeriod is how often the API server is asked for its kinds.
+	discoveryPeriod = 30 * time.Second
+	// discoveryDelay is how long the API server may take to serve a kind after
+	// it was defined. Definitions often come many at a time, too.
+	discoveryDelay = time.Second
+)
+
+// monitor is the informer of one resource.
+type monitor struct {
+	informer cache.SharedIndexInformer
+	synced   cache.InformerSynced
+	stop     context.CancelFunc
+	// stopped is closed when the informer has called its last handler.
+	stopped chan struct{}
+}
+
+// watchKinds keeps an informer for each resource, until ctx ends and all of
+// them have stopped. It asks which there are when a definition of kinds has changed, and
+// else from time to time.
+func (gc *GarbageCollector) watchKinds(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := gc.syncMonitors(ctx); err != nil {
+			resourcesSyncErrors.Inc()
+			utilruntime.HandleErrorWithContext(ctx, err, "Could not find out about all kinds")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(discoveryPeriod):
+		case <-gc.kindsChanged:
+			select {
+			case <-ctx.Done():
+			case <-time.After(discoveryDelay):
+			}
+		}
+	}
+	for _, m := range gc.monitors {
+		<-m.stopped
+	}
+}
+
+// syncMonitors starts an informer for each resource that has none and stops
+// those whose resource is gone. One that the API server could not tell about
+// just now, because the program behind it does not answer, keeps its informer.
+func (gc *GarbageCollector) syncMonitors(ctx context.Context) error {
+	resources, unknown, err := deletableResources(gc.discovery)
+	if err != nil {
+		return err
+	}
+	gc.mapper.Reset() // it forgets what it knows, and asks when it is asked
+	for resource, m := range gc.monitors {
+		_, exists := resources[resource]
+		if _, failed := unknown[resource.GroupVersion()]; !exists && !failed {
+			gc.stopMonitor(ctx, resource, m)
+		}
+	}
+	for resource, kind := range resources {
+		_, ignored := gc.ignored[resource.GroupResource()]
+		if _, exists := gc.monitors[resource]; !exists && !ignored {
+			gc.startMonitor(ctx, resource, kind)
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("the API server could not tell about some groups: %v", unknown)
+	}
+	return nil
+}
+
+// deletableResources returns the kinds of which objects can be listed, watched
+// and deleted, in the version that the API server prefers, and the versions of
+// which it could not tell.
+func deletableResources(client discovery.ServerResourcesInterface) (
+	map[schema.GroupVersionResource]schema.GroupVersionKind, map[schema.GroupVersion]error, error) {
+	lists, err := client.ServerPreferredResources()
+	unknown, partly := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partly {
+		return nil, nil, fmt.Errorf("discover resources: %w", err)
+	}
+	all := discovery.SupportsAllVerbs{Verbs: []string{"delete", "list", "watch"}}
+	resources := map[schema.GroupVersionResource]schema.GroupVersionKind{}
+	for _, list := range discovery.FilteredBy(all, lists) {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, nil, fmt.Errorf("discover resources: %w", err)
+		}
+		for _, r := range list.APIResources {
+			resources[version.WithResource(r.Name)] = version.WithKind(r.Kind)
+		}
+	}
+	return resources, unknown, nil
+}
+
+func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) {
+	informer := metadatainformer.NewFilteredMetadataInformer(gc.metadata, resource, metav1.NamespaceAll, 0, nil, nil).Informer()
+	if err := informer.SetTransform(trim(kind)); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Only an informer that runs takes no transformer", "resource", resource)
+		return
+	}
+	klog.FromContext(ctx).V(2).Info("Watching", "resource", resource)
+	ctx, stop := context.WithCancel(ctx)
+	m := &monitor{informer: informer, synced: gc.watch(informer), stop: stop, stopped: make(chan struct{})}
+	gc.mu.Lock()
+	gc.monitors[resource] = m
+	gc.mu.Unlock()
+	go func() {
+		defer close(m.stopped)
+		informer.RunWithContext(ctx)
+	}()
+}
+
+// trim returns what drops from an object all that the collector does not read.
+// The API server sends metadata without the kind.
+func trim(kind schema.GroupVersionKind) cache.TransformFunc {
+	apiVersion, name := kind.ToAPIVersionAndKind()
+	return func(obj any) (any, error) {
+		full, ok := obj.(*object)
+		if !ok {
+			return obj, nil // a tombstone has what was trimmed before
+		}
+		return &object{
+			TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: name},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion,
+				DeletionTimestamp: full.DeletionTimestamp, Finalizers: full.Finalizers, OwnerReferences: full.OwnerReferences,
+			},
+		}, nil
+	}
+}
+
+// watch has the graph follow an informer.
+func (gc *GarbageCollector) watch(informer cache.SharedIndexInformer) cache.InformerSynced {
+	return controller.Handle(informer, controller.Handlers[*object]{
+		Add: func(obj *object) {
+			gc.change(func(g *graph) work { return g.put(obj) })
+			gc.noticeKinds(obj)
+		},
+		Update: func(old, obj *object) {
+			gc.change(func(g *graph) work { return g.replace(old, obj) })
+			gc.noticeKinds(obj)
+		},
+		Delete: func(obj *object) {
+			gc.change(func(g *graph) work { return g.remove(obj) })
+			gc.noticeKinds(obj)
+		},
+	})
+}
+
+// noticeKinds has the kinds looked up soon when an object defines some.
+func (gc *GarbageCollector) noticeKinds(obj *object) {
+	if obj.Kind != "CustomResourceDefinition" && obj.Kind != "APIService" {
+		return
+	}
+	select {
+	case gc.kindsChanged <- struct{}{}:
+	default: // they will be looked up anyway
+	}
+}
+
+// stopMonitor stops an informer whose resource is gone. What it showed may have
+// been deleted, or may be shown by the informer of another version.
+func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.GroupVersionResource, m *monitor) {
+	klog.FromContext(ctx).V(2).Info("Watching no more", "resource", resource)
+	m.stop()
+	<-m.stopped
+	gc.mu.Lock()
+	delete(gc.monitors, resource)
+	gc.mu.Unlock()
+	for _, obj := range m.informer.GetStore().List() {
+		gc.change(func(g *graph) work { return g.forget(obj.(*object)) })
+	}
+}
+
+// synced tells whether the graph shows all that there was when the informers
+// were started.
+func (gc *GarbageCollector) synced() bool {
+	gc.mu.Lock()
+	defer gc.mu.Unlock()
+	for _, m := range gc.monitors {
+		if !m.synced() {
+			return false
+		}
+	}
+	return len(gc.monitors) > 0
+}

@@ -1,0 +1,157 @@
+package garbagecollector
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+)
+
+// kindsOf is what discovery answers.
+type kindsOf struct {
+	discovery.ServerResourcesInterface
+	lists []*metav1.APIResourceList
+	err   error
+}
+
+func (k *kindsOf) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	return k.lists, k.err
+}
+
+func served(groupVersion string, kinds map[string]string, verbs ...string) *metav1.APIResourceList {
+	list := &metav1.APIResourceList{GroupVersion: groupVersion}
+	for name, kind := range kinds {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: name, Kind: kind, Namespaced: true, Verbs: verbs})
+	}
+	return list
+}
+
+var all = []string{"delete", "get", "list", "watch"}
+
+// watching is a collector that watches what discovery answers, and stops with
+// the test.
+func watching(t *testing.T, kinds *kindsOf, objects ...runtime.Object) (*GarbageCollector, func() error) {
+	t.Helper()
+	scheme := metadatafake.NewTestScheme()
+	require.NoError(t, metav1.AddMetaToScheme(scheme))
+	client := metadatafake.NewSimpleMetadataClient(scheme, objects...)
+	ignored := map[schema.GroupResource]struct{}{{Resource: "events"}: {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	gc := NewGarbageCollector(ctx, fake.NewClientset(), client, mapperOf("ConfigMap", "Secret"), kinds, ignored)
+	t.Cleanup(func() {
+		cancel()
+		for _, m := range gc.monitors {
+			<-m.stopped
+		}
+		ended, end := context.WithCancel(context.Background())
+		end()
+		gc.Run(ended, 0)
+	})
+	return gc, func() error {
+		err := gc.syncMonitors(ctx)
+		require.Eventually(t, gc.synced, 10*time.Second, time.Millisecond, "the informers do not sync")
+		return err
+	}
+}
+
+func (gc *GarbageCollector) shown() string {
+	gc.mu.Lock()
+	defer gc.mu.Unlock()
+	return gc.graph.drawn()
+}
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	secret := thing("secret", func(o *object) { o.Kind = "Secret" })
+	objects := []runtime.Object{secret, thing("note", ownedBy(secret))}
+	both := func() *kindsOf {
+		return &kindsOf{lists: []*metav1.APIResourceList{served("v1", map[string]string{"configmaps": "ConfigMap", "secrets": "Secret"}, all...)}}
+	}
+	one := served("v1", map[string]string{"configmaps": "ConfigMap"}, all...)
+
+	t.Run("objects of all kinds are in the graph", func(t *testing.T) {
+		t.Parallel()
+		gc, sync := watching(t, both(), objects...)
+		require.NoError(t, sync())
+		assert.Equal(t, "note\nsecret <- note", gc.shown())
+	})
+	t.Run("a kind that is made later is watched", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		kinds.lists = []*metav1.APIResourceList{one}
+		gc, sync := watching(t, kinds, objects...)
+		require.NoError(t, sync())
+		assert.Equal(t, "note\nsecret (virtual) <- note", gc.shown(), "before there are Secrets")
+		kinds.lists = both().lists
+		require.NoError(t, sync())
+		assert.Equal(t, "note\nsecret <- note", gc.shown(), "when there are Secrets")
+	})
+	t.Run("of a kind that is gone only what is depended on is left as virtual", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		gc, sync := watching(t, kinds, append(objects, thing("other", func(o *object) { o.Kind = "Secret" }))...)
+		require.NoError(t, sync())
+		kinds.lists = []*metav1.APIResourceList{one}
+		require.NoError(t, sync())
+		assert.Equal(t, "note\nsecret (virtual) <- note", gc.shown())
+		assert.False(t, gc.graph.isAbsent(referenceTo(secret)), "a kind is gone, and its objects are taken for deleted")
+	})
+	t.Run("a group that cannot be asked about keeps what it has", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		kinds.lists = append(kinds.lists, served("metrics.example.com/v1", nil))
+		gc, sync := watching(t, kinds, objects...)
+		require.NoError(t, sync())
+		kinds.lists = nil
+		kinds.err = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Version: "v1"}: errors.New("no answer")}}
+		assert.ErrorContains(t, sync(), "no answer", "somebody is to be told")
+		assert.Equal(t, "note\nsecret <- note", gc.shown())
+	})
+	t.Run("where nothing can be found out everything stays", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		gc, sync := watching(t, kinds, objects...)
+		require.NoError(t, sync())
+		kinds.lists, kinds.err = nil, errors.New("no answer")
+		assert.ErrorContains(t, sync(), "no answer")
+		assert.Equal(t, "note\nsecret <- note", gc.shown())
+	})
+	t.Run("what is ignored or cannot be watched or deleted is left out", func(t *testing.T) {
+		t.Parallel()
+		gc, sync := watching(t, &kindsOf{lists: []*metav1.APIResourceList{
+			one,
+			served("v1", map[string]string{"events": "Event"}, all...),
+			served("v1", map[string]string{"componentstatuses": "ComponentStatus"}, "get", "list"),
+			served("v1", map[string]string{"bindings": "Binding"}, "create"),
+		}}, objects...)
+		require.NoError(t, sync())
+		assert.Len(t, gc.monitors, 1, "only ConfigMaps")
+	})
+	t.Run("of an object only what counts is kept", func(t *testing.T) {
+		t.Parallel()
+		full := thing("note", ownedBy(secret), withFinalizers("example.com/mine"), deleted(), labelled)
+		full.TypeMeta, full.Annotations = metav1.TypeMeta{}, map[string]string{"large": "…"}
+		kept, err := trim(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})(full)
+		require.NoError(t, err)
+		assert.Equal(t, thing("note", ownedBy(secret), withFinalizers("example.com/mine"), deleted()), kept)
+	})
+}
+
+func TestADefinitionOfKindsHasThemLookedUp(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]int{"CustomResourceDefinition": 1, "APIService": 1, "ConfigMap": 0} {
+		gc := &GarbageCollector{kindsChanged: make(chan struct{}, 1)}
+		gc.noticeKinds(thing("new", func(o *object) { o.Kind = kind }))
+		gc.noticeKinds(thing("newer", func(o *object) { o.Kind = kind }))
+		assert.Len(t, gc.kindsChanged, want, "a %s was made, and another one", kind)
+	}
+}

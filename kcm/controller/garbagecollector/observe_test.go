@@ -1,0 +1,133 @@
+package garbagecollector
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// looking is a collector whose informers show some objects, while the API
+// server has others. Their UIDs are those that it gives them.
+func looking(t *testing.T, there []string, shown ...*object) *GarbageCollector {
+	t.Helper()
+	a := newAPI(configMaps)
+	for _, name := range there {
+		_, err := a.stores[configMaps].Create(thing(name))
+		require.NoError(t, err)
+	}
+	return &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap"), graph: graphOf(shown...)}
+}
+
+// live is the first object that the API server has made, as others refer to it.
+func live(name string) *object {
+	return thing(name, func(o *object) { o.UID = types.UID("uid-" + name + "-2") })
+}
+
+func TestAnOwnerThatNobodyHasSeen(t *testing.T) {
+	t.Parallel()
+	owner := live("owner")
+	boss := calling(owner, func(r *metav1.OwnerReference) { r.Name = "boss" })
+	for _, c := range []struct {
+		name  string
+		there []string
+		shown []*object
+		check string
+		again bool
+	}{
+		{"that is there is asked for again until it is shown", []string{"owner"}, []*object{thing("pod", ownedBy(owner))}, "nothing", true},
+		{"that is gone has its dependents looked at", nil, []*object{thing("pod", ownedBy(owner)), thing("other", ownedBy(owner))}, "check other, pod", false},
+		{"has those looked at that mean another one", []string{"owner"}, []*object{thing("pod", boss), thing("other", ownedBy(owner))}, "check pod", true},
+		{"of an unknown kind is asked for again", nil, []*object{thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.Kind = "Comet" }))}, "nothing", true},
+		{"and cannot be in the dependent's namespace is left alone", nil, []*object{thing("pod", in(""), ownedBy(owner))}, "nothing", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			gc := looking(t, c.there, c.shown...)
+			check, err := gc.collect(t.Context(), owner.UID)
+			assert.Equal(t, c.check, work{check: check}.String())
+			if c.again {
+				assert.ErrorIs(t, err, controller.ErrStaleCache)
+			} else {
+				assert.NoError(t, err)
+			}
+		})
+	}
+	t.Run("and is gone is asked for once", func(t *testing.T) {
+		t.Parallel()
+		gc := looking(t, nil, thing("pod", ownedBy(owner)))
+		for range 3 {
+			_, err := gc.collect(t.Context(), owner.UID)
+			require.NoError(t, err)
+		}
+		assert.Equal(t, "get owner", gc.metadata.(*api).told())
+	})
+}
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	owner, waitingOwner := live("owner"), live("owner")
+	deleted(foreground)(waitingOwner)
+	for _, c := range []struct {
+		name  string
+		there []string
+		shown []*object
+		want  ownerState
+		asks  string
+	}{
+		{"an owner that is shown is believed", nil, []*object{owner, thing("pod", ownedBy(owner))}, solid, ""},
+		{"an owner that is shown to wait is believed", nil, []*object{waitingOwner, thing("pod", ownedBy(owner))}, waiting, ""},
+		{"an owner that is not shown is asked for", []string{"owner"}, []*object{thing("pod", ownedBy(owner))}, solid, "get owner"},
+		{"an owner that is not there is dangling", nil, []*object{thing("pod", ownedBy(owner))}, dangling, "get owner"},
+		{"another object of its name is not the owner", []string{"first", "owner"}, []*object{thing("pod", ownedBy(owner))}, dangling, "get owner"},
+		{"an owner that is shown under another name is asked for", nil, []*object{owner, thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.Name = "boss" }))}, dangling, "get boss"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			gc := looking(t, c.there, c.shown...)
+			seen, err := gc.observe(t.Context(), "pod")
+			require.NoError(t, err)
+			require.Len(t, seen.owners, 1)
+			assert.Equal(t, c.want, seen.owners[0].is)
+			assert.Equal(t, c.asks, gc.metadata.(*api).told())
+		})
+	}
+	t.Run("of one that is being deleted no owner is asked for", func(t *testing.T) {
+		t.Parallel()
+		gc := looking(t, nil, thing("pod", ownedBy(owner), deleted()))
+		_, err := gc.observe(t.Context(), "pod")
+		require.NoError(t, err)
+		assert.Empty(t, gc.metadata.(*api).told())
+	})
+	t.Run("what blocks an owner and how far it is", func(t *testing.T) {
+		t.Parallel()
+		gc := looking(t, nil, owner, thing("pod", blocking(owner), deleted(foreground)), thing("other", ownedBy(owner)))
+		seen, err := gc.observe(t.Context(), owner.UID)
+		require.NoError(t, err)
+		assert.ElementsMatch(t, []dependent{{"pod", true, collecting}, {"other", false, alive}}, seen.dependents)
+	})
+}
+
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	a := newAPI(configMaps)
+	store := a.stores[configMaps]
+	made, err := store.Create(thing("owner", deleted(orphan, "example.com/mine")))
+	require.NoError(t, err)
+	pod, err := store.Create(thing("pod", ownedBy(thing("keeper"), made)))
+	require.NoError(t, err)
+	gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap"), graph: graphOf(made, pod)}
+	changes(labelled)(a, pod.DeepCopy()) // a conflict on the way
+
+	require.NoError(t, gc.attemptToOrphan(t.Context(), made.UID))
+	left, err := store.Get("pod")
+	require.NoError(t, err)
+	assert.Equal(t, "keeper", owners(left), "who owns pod still")
+	owner, err := store.Get("owner")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"example.com/mine"}, owner.Finalizers)
+}
