@@ -19,6 +19,7 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
+	"github.com/kcm-book/kcm-book/kcm/controller/podgc"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
@@ -61,6 +62,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "garbage-collector-controller", aliases: []string{"garbagecollector"},
 			account: "generic-garbage-collector", constructor: newGarbageCollector,
+		},
+		{
+			name: "pod-garbage-collector-controller", aliases: []string{"podgc"},
+			account: "pod-garbage-collector", constructor: newPodGC,
 		},
 	})
 }
@@ -217,4 +222,15 @@ func newGarbageCollector(ctx context.Context, c *ControllerContext, client kuber
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
 	loop := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper, discoveryClient, ignored)
 	return &Controller{Loop: loop, Workers: int(options.ConcurrentGCSyncs)}, nil
+}
+
+// newPodGC has ten pods deleted at the same time, so that one that takes long
+// does not hold up the others.
+func newPodGC(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := podgc.New(client,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Nodes(),
+		int(c.ComponentConfig.PodGC.TerminatedPodGCThreshold),
+	)
+	return &Controller{Loop: loop, Workers: 10}, nil
 }

@@ -33,6 +33,7 @@ type ComponentConfig struct {
 	Deployment       kcmconfig.DeploymentControllerConfiguration
 	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
 	Namespace        kcmconfig.NamespaceControllerConfiguration
+	PodGC            kcmconfig.PodGCControllerConfiguration
 	ReplicaSet       kcmconfig.ReplicaSetControllerConfiguration
 	Replication      kcmconfig.ReplicationControllerConfiguration
 	ServiceAccount   kcmconfig.SAControllerConfiguration

@@ -27,6 +27,7 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.DeploymentController = c.Deployment
 	out.NamespaceController = c.Namespace
 	out.GarbageCollectorController = c.GarbageCollector
+	out.PodGCController = c.PodGC
 	out.ReplicaSetController = c.ReplicaSet
 	out.ReplicationController = c.Replication
 	out.SAController = c.ServiceAccount

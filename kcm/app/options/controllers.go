@@ -37,6 +37,7 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 	addServiceAccountFlags(c, groups.FlagSet("serviceaccount-controller"))
 	addNamespaceFlags(c, groups.FlagSet("namespace-controller"))
 	addGarbageCollectorFlags(c, groups.FlagSet("garbage-collector-controller"))
+	addPodGCFlags(c, groups.FlagSet("pod-garbage-collector-controller"))
 }
 
 // validateControllers checks the options of the controllers.

@@ -1,0 +1,94 @@
+package podgc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+)
+
+// act deletes pods, so many at the same time, the first ones first.
+func (c *Controller) act(ctx context.Context, all []victim, workers int) {
+	var deleting errgroup.Group
+	deleting.SetLimit(workers)
+	for _, v := range all {
+		deleting.Go(func() error {
+			if ctx.Err() == nil {
+				c.delete(ctx, v)
+			}
+			return nil
+		})
+	}
+	_ = deleting.Wait() // each failure was told where it happened
+}
+
+// delete counts and tells how it went. Pods that are gone meanwhile are none of
+// its business any more, also where another one has taken over the name.
+func (c *Controller) delete(ctx context.Context, v victim) {
+	klog.FromContext(ctx).V(2).Info("Deleting pod by force", "pod", klog.KObj(v.pod), "reason", v.reason)
+	deletions.WithLabelValues(v.pod.Namespace, v.reason).Inc()
+	err := c.markFailed(ctx, v)
+	if err == nil {
+		err = c.client.CoreV1().Pods(v.pod.Namespace).Delete(ctx, v.pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64(0)),
+			Preconditions:      metav1.NewUIDPreconditions(string(v.pod.UID)),
+		})
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		deletionErrors.WithLabelValues(v.pod.Namespace, v.reason).Inc()
+		utilruntime.HandleErrorWithContext(ctx, err, "Cannot delete pod", "pod", klog.KObj(v.pod), "reason", v.reason)
+	}
+}
+
+// markFailed gives a pod that has not ended the phase Failed, because there is
+// no kubelet to do it, and whoever counts pods that have ended may wait for it.
+// The UID in the patch keeps it from another pod of the name.
+func (c *Controller) markFailed(ctx context.Context, v victim) error {
+	if hasEnded(v.pod) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": v.pod.UID},
+		"status": corev1.PodStatus{
+			Phase:              corev1.PodFailed,
+			ObservedGeneration: v.pod.Generation,
+			Conditions:         conditions(v),
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("write the status of pod %s as JSON: %w", klog.KObj(v.pod), err)
+	}
+	_, err = c.client.CoreV1().Pods(v.pod.Namespace).
+		Patch(ctx, v.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// conditions says that an orphaned pod has failed through no fault of its own,
+// by which a Job can tell it from one that has to be counted against it
+// (https://kep.k8s.io/3329). All other conditions stay as they are.
+func conditions(v victim) []corev1.PodCondition {
+	if v.reason != orphaned {
+		return nil
+	}
+	condition := corev1.PodCondition{
+		Type:               corev1.DisruptionTarget,
+		Status:             corev1.ConditionTrue,
+		ObservedGeneration: v.pod.Generation,
+		LastTransitionTime: metav1.Now(),
+		Reason:             "DeletionByPodGC",
+		Message:            "PodGC: node no longer exists",
+	}
+	for _, c := range v.pod.Status.Conditions {
+		if c.Type == condition.Type && c.Status == condition.Status {
+			condition.LastTransitionTime = c.LastTransitionTime
+		}
+	}
+	return []corev1.PodCondition{condition}
+}

@@ -1,0 +1,107 @@
+package podgc
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// situation is what one round goes by.
+type situation struct {
+	pods  []*corev1.Pod
+	nodes map[string]*corev1.Node
+	// gone are the nodes that pods are bound to and that do not exist.
+	gone sets.Set[string]
+}
+
+// victim is a pod that is to be deleted. The reason is as the metrics have it.
+type victim struct {
+	pod    *corev1.Pod
+	reason string
+}
+
+const (
+	terminated   = "terminated"
+	orphaned     = "orphaned"
+	outOfService = "out-of-service"
+	unscheduled  = "unscheduled"
+)
+
+// decide returns the pods that are to be deleted. Of those that have ended and
+// would otherwise stay, as many are kept as the threshold says, or all with
+// zero or less; they go in the order of [byWorth]. (The original also counts
+// those that go for another reason, and may delete some more.)
+func decide(seen situation, threshold int) []victim {
+	var all []victim
+	var ended []*corev1.Pod
+	for _, pod := range seen.pods {
+		switch reason := seen.reason(pod); {
+		case reason != "":
+			all = append(all, victim{pod, reason})
+		case hasEnded(pod):
+			ended = append(ended, pod)
+		}
+	}
+	if threshold <= 0 || len(ended) <= threshold {
+		return all
+	}
+	slices.SortFunc(ended, byWorth)
+	for _, pod := range ended[:len(ended)-threshold] {
+		all = append(all, victim{pod, terminated})
+	}
+	return all
+}
+
+// reason says why a pod is to be deleted however many there are, or is empty.
+func (s situation) reason(pod *corev1.Pod) string {
+	node, isGoing := s.nodes[pod.Spec.NodeName], pod.DeletionTimestamp != nil
+	switch {
+	case s.gone.Has(pod.Spec.NodeName):
+		return orphaned
+	case isGoing && pod.Spec.NodeName == "":
+		return unscheduled
+	case isGoing && node != nil && isOutOfService(node) && !isReady(node):
+		return outOfService
+	}
+	return ""
+}
+
+// hasEnded tells whether all containers have ended, never to start again.
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// isOutOfService tells whether somebody vouches for it that nothing runs on the
+// node any more (https://kep.k8s.io/2268).
+func isOutOfService(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeOutOfService })
+}
+
+// isReady is false as well where nobody has said so far.
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+}
+
+// byWorth orders pods that have ended: those that were evicted first, for their
+// controllers replace them at once and may do so without end; then the older
+// ones; then by name.
+func byWorth(a, b *corev1.Pod) int {
+	if evicted := isEvicted(a); evicted != isEvicted(b) {
+		if evicted {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+}
+
+// isEvicted tells whether a kubelet ended the pod because its node ran short of
+// something.
+func isEvicted(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "Evicted"
+}
