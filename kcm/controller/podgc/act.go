@@ -47,6 +47,9 @@ func (c *Controller) delete(ctx context.Context, v victim) {
 	}
 }
 
+// fieldManager is who the managed fields of a pod say has marked it.
+const fieldManager = "kube-controller-manager"
+
 // markFailed gives a pod that has not ended the phase Failed, because there is
 // no kubelet to do it, and whoever counts pods that have ended may wait for it.
 // The UID in the patch keeps it from another pod of the name.
@@ -66,7 +69,7 @@ func (c *Controller) markFailed(ctx context.Context, v victim) error {
 		return fmt.Errorf("write the status of pod %s as JSON: %w", klog.KObj(v.pod), err)
 	}
 	_, err = c.client.CoreV1().Pods(v.pod.Namespace).
-		Patch(ctx, v.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		Patch(ctx, v.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	return err
 }
 

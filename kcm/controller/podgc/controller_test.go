@@ -170,6 +170,14 @@ func TestPodsOfNodesThatAreGoneGo(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: no}}
 		}))
 	})
+	t.Run("the mark is of the manager that users know", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.run(10, 1)
+			assert.Equal(t, goes, c.after(85*time.Second))
+			assert.Equal(t, "kube-controller-manager", c.fieldManager, "the field manager of the patch")
+		}, pod("web", "moon"))
+	})
 	t.Run("the mark says since when and of which generation it is", func(t *testing.T) {
 		t.Parallel()
 		for _, test := range []struct {

@@ -8,20 +8,17 @@ import (
 )
 
 var (
-	deletions = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem:      "pod_gc_collector",
-		Name:           "force_delete_pods_total",
-		Help:           "How many pods were to be deleted by force, with each attempt.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"namespace", "reason"})
-	deletionErrors = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem:      "pod_gc_collector",
-		Name:           "force_delete_pod_errors_total",
-		Help:           "How many of these attempts failed.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"namespace", "reason"})
+	deletions      = counter("force_delete_pods_total", "How many pods were to be deleted by force, with each attempt.")
+	deletionErrors = counter("force_delete_pod_errors_total", "How many of these attempts failed.")
+	registration   sync.Once
 )
 
-var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(deletions, deletionErrors)
-})
+func counter(name, help string) *metrics.CounterVec {
+	return metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "pod_gc_collector", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+	}, []string{"namespace", "reason"})
+}
+
+func registerMetrics() {
+	registration.Do(func() { legacyregistry.MustRegister(deletions, deletionErrors) })
+}

@@ -45,6 +45,8 @@ type cluster struct {
 	mu      sync.Mutex
 	story   []string
 	refused map[string]error // by verb and resource
+	// fieldManager is the last one of a patch.
+	fieldManager string
 }
 
 // play calls body with a cluster that has these pods and nodes.
@@ -153,6 +155,9 @@ func (c *cluster) patch(action clienttesting.PatchAction) (bool, runtime.Object,
 	if pod != nil && patch.Metadata.UID != "" && patch.Metadata.UID != pod.UID {
 		return true, nil, apierrors.NewConflict(corev1.Resource("pods"), pod.Name, errors.New("another UID"))
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fieldManager = action.(clienttesting.PatchActionImpl).PatchOptions.FieldManager
 	return false, nil, nil
 }
 
