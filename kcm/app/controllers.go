@@ -22,6 +22,8 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
+	"github.com/kcm-book/kcm-book/kcm/controller/tokencleaner"
+	"github.com/kcm-book/kcm-book/kcm/controller/ttlafterfinished"
 )
 
 // NewControllerDescriptors returns a descriptor for each controller, in the
@@ -61,6 +63,15 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "garbage-collector-controller", aliases: []string{"garbagecollector"},
 			account: "generic-garbage-collector", constructor: newGarbageCollector,
+		},
+		{
+			name: "token-cleaner-controller", aliases: []string{"tokencleaner"},
+			account: "token-cleaner", constructor: newTokenCleaner,
+			disabledByDefault: true,
+		},
+		{
+			name: "ttl-after-finished-controller", aliases: []string{"ttl-after-finished"},
+			account: "ttl-after-finished-controller", constructor: newTTLAfterFinished,
 		},
 	})
 }
@@ -217,4 +228,14 @@ func newGarbageCollector(ctx context.Context, c *ControllerContext, client kuber
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
 	loop := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper, discoveryClient, ignored)
 	return &Controller{Loop: loop, Workers: int(options.ConcurrentGCSyncs)}, nil
+}
+
+func newTokenCleaner(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := tokencleaner.New(client, c.InformerFactory.Core().V1().Secrets())
+	return &Controller{Loop: loop, Workers: 1}, nil
+}
+
+func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := ttlafterfinished.New(c.InformerFactory.Batch().V1().Jobs(), client)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
 }
