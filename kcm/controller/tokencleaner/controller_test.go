@@ -202,49 +202,51 @@ func TestWhatATokenSaysLastCounts(t *testing.T) {
 		})
 		assert.Equal(t, "nothing", seen, "deletions that are asked for: a token is good until 01:00, and by then the name is an Opaque Secret's")
 	})
-	t.Run("whatever is written goes by its last word", func(t *testing.T) {
+	t.Run("a token goes by its last word", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(rt *rapid.T) {
-			// Each hour somebody writes until when the token is to be good.
-			written := rapid.SliceOfN(rapid.IntRange(0, 8), 1, 5).Draw(rt, "until which hour, written each hour")
-			want, seen := "nothing", ""
-			for hour := range written {
-				end := 99
-				if hour+1 < len(written) {
-					end = hour + 1 // then there is another word
-				}
-				if goes := max(hour, written[hour]); written[hour] > 0 && goes < end {
-					want = fmt.Sprintf("%02d:00:00 delete kube-system/token (UID 1)", goes)
-					break
-				}
-			}
-			seen = told(t, func(c *cluster) {
-				for hour, until := range written {
-					c.at(fmt.Sprintf("%02d:00:00", hour))
-					if len(c.deletions()) > 0 {
-						break
-					}
-					if until == 0 {
-						c.has(token(""))
-					} else {
-						c.has(token(fmt.Sprintf("%02d:00:00", until)))
-					}
-					synctest.Wait()
-				}
-			})
-			if seen != want {
-				rt.Fatalf("each hour somebody writes until which hour the token is good (0 is no word about it): %v\nexpected: %s\nseen: %s", written, want, seen)
+			words := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 5).Draw(rt, "words")
+			if want, seen := byItsLastWord(words), toldOf(t, words); seen != want {
+				rt.Fatalf("at 00:30, 01:30 and so on somebody writes until which hour the token is good (0 is no word about that): %v\n"+
+					"expected: %s\nseen: %s", words, want, seen)
 			}
 		})
 	})
 }
 
-// deletions are those that were asked for so far.
-func (c *cluster) deletions() []string {
-	synctest.Wait()
+// byItsLastWord is what becomes of a token that is good until such an hour, as
+// somebody writes at half past each hour, beginning with 00:30.
+func byItsLastWord(words []int) string {
+	for i, hour := range words {
+		written, next := i*60+30, (i+1)*60+30
+		if goes := max(hour*60, written); hour > 0 && (goes < next || i == len(words)-1) {
+			return fmt.Sprintf("%02d:%02d:00 delete kube-system/token (UID 1)", goes/60, goes%60)
+		}
+	}
+	return "nothing"
+}
+
+func toldOf(t *testing.T, words []int) string {
+	return told(t, func(c *cluster) {
+		for i, hour := range words {
+			c.at(fmt.Sprintf("%02d:30:00", i))
+			synctest.Wait()
+			switch {
+			case c.isAsked():
+				return
+			case hour == 0:
+				c.has(token(""))
+			default:
+				c.has(token(fmt.Sprintf("%02d:00:00", hour)))
+			}
+		}
+	})
+}
+
+func (c *cluster) isAsked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.asked
+	return len(c.asked) > 0
 }
 
 func TestADeletionMayFail(t *testing.T) {
