@@ -370,9 +370,14 @@ func TestMain(m *testing.M) {
 `
 
 func packageOf(files map[string][]byte, e *weave.Exercise) string {
-	for line := range strings.Lines(string(files[e.Dir+"/"+e.Functions[0].File])) {
-		if name, ok := strings.CutPrefix(line, "package "); ok {
-			return strings.TrimSpace(name)
+	for file, text := range files {
+		if filepath.Dir(file) != e.Dir || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if name, ok := strings.CutPrefix(line, "package "); ok {
+				return strings.TrimSpace(name)
+			}
 		}
 	}
 	return ""

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -65,12 +67,33 @@ func solution(_ context.Context, w *workspace.Workspace) error {
 		if err != nil {
 			return err
 		}
+		if e.Whole {
+			return showPackage(w.Root, ours)
+		}
 		for _, f := range ours.Functions {
 			fmt.Printf("%s/%s\n\n%s\n", ours.Dir, f.File, f.Text)
 			if text := mine[f.Name]; text != "" && len(e.Unwritten(map[string]string{f.Name: text})) < len(e.Functions) && text+"\n" != f.Text {
 				fmt.Printf("From yours to the book's:\n\n%s\n", diff.Diff("yours", []byte(text+"\n"), "the book's", []byte(f.Text)))
 			}
 		}
+	}
+	return nil
+}
+
+// showPackage shows the book's files of a package that is written as a whole.
+func showPackage(root string, e *weave.Exercise) error {
+	var files []string
+	for _, f := range e.Functions {
+		if !slices.Contains(files, f.File) {
+			files = append(files, f.File)
+		}
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(root, e.Dir, file))
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s/%s\n\n%s\n", e.Dir, file, text)
 	}
 	return nil
 }

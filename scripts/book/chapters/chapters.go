@@ -10,7 +10,8 @@
 //	lab A pod that is deleted is replaced
 //	                                a step of the chapter's lab
 //	console                         commands and what they print
-//	go kcm/app release exercise     declarations that the reader writes
+//	go kcm/app release exercise     functions that the reader writes
+//	go kcm/till Till New add whole  declarations of a package that the reader writes whole
 //	diff release/too-early          a wrong solution of an exercise of the chapter
 //
 // A block with another info string is nobody's business but the reader's.
@@ -307,14 +308,20 @@ func (b *Block) Declares() bool { return b.Language() == "go" && len(b.Info) > 1
 
 // Names returns the names of the declarations that the block shows.
 func (b *Block) Names() []string {
-	return slices.DeleteFunc(slices.Clone(b.Info[2:]), func(word string) bool { return word == "roster" || word == "exercise" })
+	return slices.DeleteFunc(slices.Clone(b.Info[2:]), func(word string) bool { return slices.Contains([]string{"roster", "exercise", "whole"}, word) })
 }
 
 // Roster tells whether what the block shows grows from chapter to chapter.
 func (b *Block) Roster() bool { return b.Declares() && slices.Contains(b.Info[2:], "roster") }
 
 // Exercise tells whether the reader writes what the block shows.
-func (b *Block) Exercise() bool { return b.Declares() && slices.Contains(b.Info[2:], "exercise") }
+func (b *Block) Exercise() bool {
+	return b.Declares() && slices.Contains(b.Info[2:], "exercise") || b.Whole()
+}
+
+// Whole tells whether the reader writes the package as a whole of which the block shows
+// a part.
+func (b *Block) Whole() bool { return b.Declares() && slices.Contains(b.Info[2:], "whole") }
 
 // Wrong returns the wrong solution that the block shows, as EXERCISE/WRONG, or "".
 func (b *Block) Wrong() string {

@@ -49,6 +49,9 @@ type Hint struct{ Title, Text string }
 // Scenario tells whether the reader writes a scenario, and no code.
 func (e *Exercise) Scenario() bool { return e.Broken != "" }
 
+// Whole tells whether the reader writes a package as a whole.
+func (e *Exercise) Whole() bool { return len(e.Blocks) > 0 && e.Blocks[0].Whole() }
+
 // Errorf returns an error about the exercise that begins with its path and line.
 func (e *Exercise) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", e.Chapter.Path, e.Line, fmt.Errorf(format, args...))
@@ -173,6 +176,8 @@ func (c *Chapter) addExercise(e *Exercise) error {
 		return e.Errorf("the exercise %s has no hint: fold one, <details><summary>Hint 1: ...</summary>", e.Name)
 	case !e.Scenario() && len(e.Blocks) == 0:
 		return e.Errorf("the exercise %s has no code: fold a block whose info string ends with exercise", e.Name)
+	case slices.ContainsFunc(e.Blocks, func(b *Block) bool { return b.Whole() != e.Whole() }):
+		return e.Errorf("the exercise %s is a whole package or it is not: its blocks end with whole or with exercise, all of them", e.Name)
 	case !e.Scenario() && len(e.Steps) == 0:
 		return e.Errorf("the exercise %s does not say what is to be done: write a numbered list", e.Name)
 	}

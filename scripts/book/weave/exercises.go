@@ -25,6 +25,9 @@ type Exercise struct {
 	Solutions *solutions.Solutions
 	// Functions are what the reader writes, in the order of the chapter.
 	Functions []Function
+	// Others are the texts of the types, constants and variables of a whole package as
+	// the reader finds them, by their names.
+	Others map[string]string
 	// TestFiles are those that the exercise's tests need, without directories.
 	TestFiles []string
 }
@@ -36,6 +39,9 @@ type Function struct {
 	File string
 	// Text is what the book has, comment included. Cut is without the body.
 	Text, Cut string
+	// Unnamed tells that the reader does not even find its name: in a whole package, that
+	// is what others do not see.
+	Unnamed bool
 	// Imports are the paths of what the file imports, by the names that it uses.
 	Imports map[string]string
 }
@@ -74,7 +80,8 @@ func (w *Book) Chapter(number string) (*chapters.Chapter, error) {
 func (w *Book) Last() int { return w.chapters[len(w.chapters)-1].Number }
 
 // Module returns the files of the module that the reader of a chapter has, with other
-// texts for some functions of exercises, by their names.
+// texts for some declarations of exercises, by their names, and without those for which
+// it is "".
 func (w *Book) Module(number int, others func(*Exercise) map[string]string) (map[string][]byte, error) {
 	exercises, err := w.Exercises(number)
 	if err != nil {
@@ -105,26 +112,34 @@ func (e *Exercise) Texts() map[string]string {
 	return texts
 }
 
-// Cut returns the functions without their bodies, by their names.
+// Cut returns what the reader finds by the names of the declarations: functions
+// without their bodies, and "" for what is not there.
 func (e *Exercise) Cut() map[string]string {
-	texts := map[string]string{}
+	texts := maps.Clone(e.Others)
 	for _, f := range e.Functions {
-		texts[f.Name] = f.Cut
+		if texts[f.Name] = f.Cut; f.Unnamed {
+			texts[f.Name] = ""
+		}
 	}
 	return texts
 }
 
 func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
-	e := &Exercise{Exercise: found}
+	e := &Exercise{Exercise: found, Others: map[string]string{}}
 	var err error
 	if e.Solutions, err = solutions.Read(w.source.root, found.Chapter.Slug, found.Name); err != nil {
 		return nil, err
 	}
 	for _, block := range found.Blocks {
 		for _, s := range w.shown[block] {
-			if err := w.addFunction(e, s); err != nil {
+			if err := w.addDeclaration(e, s); err != nil {
 				return nil, block.Errorf("%w", err)
 			}
+		}
+	}
+	if e.Whole() {
+		if err := w.source.hasAllOf(e); err != nil {
+			return nil, e.Errorf("%w", err)
 		}
 	}
 	if e.Dir != "" {
@@ -136,30 +151,74 @@ func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
 	return e, nil
 }
 
-func (w *Book) addFunction(e *Exercise, s *Showing) error {
+// hasAllOf tells that an exercise has all that its package declares.
+func (s *Source) hasAllOf(e *Exercise) error {
+	has := maps.Clone(e.Others)
+	maps.Copy(has, e.Texts())
+	for _, d := range s.packages[e.Dir].declarations {
+		if _, ok := has[d.names[0]]; !ok && d.node != nil {
+			return fmt.Errorf("%s is written as a whole, but the exercise does not show %s of %s", e.Name, d.names[0], e.Dir)
+		}
+	}
+	return nil
+}
+
+func (w *Book) addDeclaration(e *Exercise, s *Showing) error {
 	if s.declaration == nil || !w.final(s) {
 		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: its tests are about the finished code", s.name)
 	}
-	function, ok := s.declaration.node.(*ast.FuncDecl)
+	d := s.declaration
+	function, ok := d.node.(*ast.FuncDecl)
 	switch {
-	case !ok || s.roster:
+	case s.roster || !ok && !e.Whole():
 		return fmt.Errorf("%s is no function with a body that the reader could write", s.name)
 	case e.Dir != "" && e.Dir != s.dir:
 		return fmt.Errorf("%s is of another package than the rest of the exercise: its tests are in %s", s.name, e.Dir)
 	}
 	e.Dir = s.dir
-	d := s.declaration
-	text := d.text + "\n"
-	opening := w.source.fset.Position(function.Body.Lbrace).Offset - d.offset
-	e.Functions = append(e.Functions, Function{
-		Name: d.names[0], File: d.file.name, Text: text,
-		Cut:     text[:opening] + e.cutBody(len(e.Functions) == 0),
-		Imports: map[string]string{},
-	})
-	for name, imported := range d.file.imports {
-		e.Functions[len(e.Functions)-1].Imports[name] = imported.path
+	if !ok {
+		e.Others[d.names[0]] = w.source.seen(d)
+		return nil
 	}
+	text := d.text + "\n"
+	f := Function{Name: d.names[0], File: d.file.name, Text: text, Unnamed: e.Whole() && !exported(d.names[0]), Imports: map[string]string{}}
+	named := slices.ContainsFunc(e.Functions, func(f Function) bool { return !f.Unnamed })
+	f.Cut = text[:w.source.within(d, function.Body.Lbrace)] + e.cutBody(!f.Unnamed && !named)
+	for name, imported := range d.file.imports {
+		f.Imports[name] = imported.path
+	}
+	e.Functions = append(e.Functions, f)
 	return nil
+}
+
+// exported tells whether other packages see a declaration.
+func exported(name string) bool {
+	receiver, method, ok := strings.Cut(name, ").")
+	if !ok {
+		return ast.IsExported(name)
+	}
+	return ast.IsExported(method) && ast.IsExported(strings.Trim(receiver, "(*"))
+}
+
+// seen returns what other packages see of types, constants or variables: of a type that
+// is a struct, its name.
+func (s *Source) seen(d *Declaration) string {
+	text := d.text + "\n"
+	if !slices.ContainsFunc(d.names, exported) {
+		return ""
+	}
+	if spec, ok := d.node.(*ast.GenDecl).Specs[0].(*ast.TypeSpec); ok {
+		if structure, ok := spec.Type.(*ast.StructType); ok {
+			fields := structure.Fields
+			return text[:s.within(d, fields.Opening)] + "{}" + text[s.within(d, fields.Closing)+1:]
+		}
+	}
+	return text
+}
+
+// within returns where in the text of a declaration something stands.
+func (s *Source) within(d *Declaration, at token.Pos) int {
+	return s.fset.Position(at).Offset - d.offset
 }
 
 // Unwritten begins what a body panics with that nobody has written yet.

@@ -58,7 +58,7 @@ type Part struct {
 }
 
 // stage puts together what the reader of a chapter has, with other texts for some
-// declarations.
+// declarations, and without those whose text is to be "".
 func (w *Book) stage(number int, others map[key]string) (*Stage, error) {
 	s := &Stage{weave: w, number: number, fset: token.NewFileSet(), packages: map[string]*StagePackage{}}
 	byFile := map[string]map[string][]*Part{}
@@ -83,7 +83,12 @@ func (w *Book) stage(number int, others map[key]string) (*Stage, error) {
 			mistakes = append(mistakes, showing.block.Errorf("stage %02d: %w", number, err))
 			continue
 		}
-		parts[name] = append(parts[name], &Part{showing: showing, text: cmp.Or(others[showing.key], text)})
+		if other, ok := others[showing.key]; ok {
+			text = other
+		}
+		if text != "" {
+			parts[name] = append(parts[name], &Part{showing: showing, text: text})
+		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(byFile)) {
 		mistakes = append(mistakes, s.addPackage(dir, byFile[dir]))

@@ -14,8 +14,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/kcm-book/kcm-book/scripts/book/solutions"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 )
@@ -219,6 +221,38 @@ func (p *program) compile(ctx context.Context, replaced map[string]string) (fail
 		return false, fmt.Errorf("the tests of %s do not build: %w\n%s", p.dir, err, output)
 	}
 	return true, nil
+}
+
+// withPackage builds the tests of an exercise with a solution in place of the whole
+// package, or says why it does not compile.
+func (p *program) withPackage(ctx context.Context, e *proof, right solutions.Right) (built *program, failure, err error) {
+	built = &program{root: p.root, dir: p.dir, name: p.name, rapid: p.rapid, proofs: []*proof{e}, temporary: filepath.Join(p.temporary, right.Name)}
+	if err := os.Mkdir(built.temporary, 0o755); err != nil {
+		return nil, nil, err
+	}
+	replaced, err := built.otherTests()
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := filepath.Glob(filepath.Join(p.root, p.dir, "*.go"))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, path := range own {
+		if !strings.HasSuffix(path, "_test.go") {
+			replaced[path] = ""
+		}
+	}
+	v := built.add(nil)
+	text, err := whole(p.name, right.Text, e.Functions)
+	if err != nil {
+		return nil, fmt.Errorf("does not compile: %w", err), nil
+	}
+	if err := built.write(replaced, fmt.Sprintf("exercise_variant_%d.go", v.number), text); err != nil {
+		return nil, nil, err
+	}
+	_, failure = built.compile(ctx, replaced)
+	return built, cmp.Or(v.failure, failure), nil
 }
 
 // limit is how long a variant may run. One that takes longer hangs.

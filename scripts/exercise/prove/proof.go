@@ -70,6 +70,9 @@ func (p *proof) addVariants() error {
 	}
 	p.cut = p.program.add(cut)
 	for _, right := range p.Solutions.Right {
+		if p.Whole() {
+			continue // it is a program of its own
+		}
 		found, err := parts(right.Text, p.Functions)
 		v := p.program.add(found)
 		if err != nil {
@@ -162,8 +165,11 @@ func (p *proof) proveBook(ctx context.Context) error {
 }
 
 func (p *proof) proveRights(ctx context.Context) error {
-	if len(p.rights) == 0 {
+	if len(p.Solutions.Right) == 0 {
 		p.fail("%s has no right solution: write one, another-way.go, differently from the book's", p.Solutions.Path)
+	}
+	if p.Whole() {
+		return p.proveWhole(ctx)
 	}
 	return p.each(ctx, p.rights, func(i int, v *variant) (func(), error) {
 		name := p.Solutions.Right[i].Name
@@ -177,6 +183,29 @@ func (p *proof) proveRights(ctx context.Context) error {
 			}
 		}, err
 	})
+}
+
+// proveWhole proves the right solutions of a package that is written as a whole. Each is
+// a program of its own.
+func (p *proof) proveWhole(ctx context.Context) error {
+	for _, right := range p.Solutions.Right {
+		program, failure, err := p.program.withPackage(ctx, p, right)
+		if err != nil {
+			return err
+		}
+		if failure != nil {
+			p.fail("%s.go %s", right.Name, failure)
+			continue
+		}
+		o, err := program.run(ctx, 0, behaviours.Any(p.Tests...), 1, limit)
+		if err != nil {
+			return err
+		}
+		if !o.Passed {
+			p.fail("%s.go fails: %s", right.Name, says(o))
+		}
+	}
+	return nil
 }
 
 // proveCut proves that each test fails as long as nothing is written.

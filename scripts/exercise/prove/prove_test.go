@@ -73,3 +73,16 @@ func TestAnInterruptLeavesNothingBehind(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 }
+
+func TestOfAWholePackageARightSolutionIsAnotherPackage(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := Run(t.Context(), writeBook(t), []string{"02"}, &out)
+	require.Error(t, err)
+	assert.Equal(t, []string{
+		`heavier.go fails: "it holds all"`,
+		"half.go does not compile: undefined: Bag",
+		"labs/02-bag/wrong/bag.txtar has 2 wrong solutions: 5 likely misconceptions are the least",
+	}, strings.Split(strings.ReplaceAll(err.Error(), "chapters/02-bag/README.md:5: bag: ", ""), "\n"))
+	assert.Contains(t, out.String(), "bag       10       1           2 of 2 ")
+}

@@ -29,15 +29,12 @@ type variant struct {
 // names that end with its number.
 func (v *variant) file(pkg string, functions []weave.Function) (string, error) {
 	text := fmt.Sprintf("package %s\n", pkg)
-	imports := map[string]string{}
-	for _, harmless := range slices.Backward(workspace.Harmless) {
-		imports[path.Base(harmless)] = harmless // of two that end alike the first
-	}
 	names := map[string]bool{}
+	var theirs []weave.Function
 	for _, f := range functions {
 		names[f.Name] = true
 		if v.texts[f.Name] != "" {
-			maps.Copy(imports, f.Imports)
+			theirs = append(theirs, f)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.texts)) {
@@ -47,7 +44,30 @@ func (v *variant) file(pkg string, functions []weave.Function) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return withImports(parsed, imports, edited(text, v.renamings(parsed, names))), nil
+	return withImports(parsed, importsOf(theirs), edited(text, v.renamings(parsed, names))), nil
+}
+
+// importsOf returns what solutions can import by which names: what is harmless, and what
+// the book's functions do.
+func importsOf(functions []weave.Function) map[string]string {
+	imports := map[string]string{}
+	for _, harmless := range slices.Backward(workspace.Harmless) {
+		imports[path.Base(harmless)] = harmless // of two that end alike the first
+	}
+	for _, f := range functions {
+		maps.Copy(imports, f.Imports)
+	}
+	return imports
+}
+
+// whole returns a package's only file, of a solution that is a whole package.
+func whole(pkg, solution string, functions []weave.Function) (string, error) {
+	text := fmt.Sprintf("package %s\n%s", pkg, solution)
+	parsed, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
+	if err != nil {
+		return "", err
+	}
+	return withImports(parsed, importsOf(functions), text), nil
 }
 
 // renamings returns what the variant's own names are to be, by their offsets. Calls of

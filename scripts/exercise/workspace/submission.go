@@ -28,6 +28,9 @@ func (s *Submission) Graft(e *weave.Exercise, files map[string][]byte) error {
 		return err
 	}
 	book := declaredIn(files, e.Dir)
+	if e.Whole() {
+		return replaceWhole(e, from, book, files)
+	}
 	written := map[string][]declaration{} // by file
 	var texts []string
 	var added []declaration
@@ -45,8 +48,8 @@ func (s *Submission) Graft(e *weave.Exercise, files map[string][]byte) error {
 			}
 		}
 	}
-	if len(texts) == 0 || !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(text, unwritten(e.Name)) }) {
-		return errors.New("not written")
+	if !anyWritten(e, texts) {
+		return errNotWritten
 	}
 	for _, d := range reachable(texts, added) {
 		written[addedIn[d.text]] = append(written[addedIn[d.text]], d)
@@ -57,6 +60,47 @@ func (s *Submission) Graft(e *weave.Exercise, files map[string][]byte) error {
 		}
 	}
 	return graftAll(e, written, from, files)
+}
+
+var errNotWritten = errors.New("not written")
+
+func anyWritten(e *weave.Exercise, texts []string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(text, unwritten(e.Name)) })
+}
+
+// replaceWhole puts a package that was written as a whole in place of what the reader
+// finds of it.
+func replaceWhole(e *weave.Exercise, from map[string]*source, book map[string]string, files map[string][]byte) error {
+	var texts []string
+	for _, s := range from {
+		s.declarations = slices.DeleteFunc(s.declarations, func(d declaration) bool { return d.name == "_" || d.name == "init" })
+		if err := allowed(e, s.declarations, s, book); err != nil {
+			return err
+		}
+		for _, d := range s.declarations {
+			if isFunction(e, d.name) {
+				texts = append(texts, d.text)
+			}
+		}
+	}
+	if !anyWritten(e, texts) {
+		return errNotWritten
+	}
+	return putWhole(e.Dir, from, files)
+}
+
+// putWhole puts a package in place of another, with nothing but its declarations.
+func putWhole(dir string, from map[string]*source, files map[string][]byte) error {
+	maps.DeleteFunc(files, func(name string, _ []byte) bool {
+		return path.Dir(name) == dir && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+	})
+	for name, s := range from {
+		var err error
+		if files[name], err = graft(name, []byte("package "+s.syntax.Name.Name+"\n"), s, nil, s.declarations); err != nil {
+			return fmt.Errorf("does not compile: %w", err)
+		}
+	}
+	return nil
 }
 
 // maxPackage is the size of a package, in bytes, that nobody writes by hand.

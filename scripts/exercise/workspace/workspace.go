@@ -46,7 +46,10 @@ type Exercise struct {
 	Minutes int      `json:"minutes"`
 	Dir     string   `json:"dir,omitempty"`
 	Tests   []string `json:"tests,omitempty"`
-	// Functions are the names of what the reader writes, by file.
+	// Whole tells that the reader writes the package Dir as a whole.
+	Whole bool `json:"whole,omitempty"`
+	// Functions are the names of what the reader writes, by file: of a whole package, of
+	// what others see.
 	Functions []Function `json:"functions,omitempty"`
 	// Rule is where the rule stands: a heading of the chapter.
 	Rule  string          `json:"rule"`
@@ -163,10 +166,19 @@ func (e *Exercise) Files() []string {
 	return files
 }
 
-// Texts returns the reader's functions of an exercise by their names. One that is
-// not there is "".
+// Texts returns the reader's functions of an exercise by their names, or all that a
+// whole package declares. One that is not there is "".
 func (w *Workspace) Texts(e *Exercise) (map[string]string, error) {
 	texts := map[string]string{}
+	if e.Whole {
+		from, err := (&Submission{w.Dir}).read(e.Dir)
+		for _, s := range from {
+			for _, d := range s.declarations {
+				texts[d.name] = d.text
+			}
+		}
+		return texts, err
+	}
 	for _, file := range e.Files() {
 		text, err := os.ReadFile(filepath.Join(w.Dir, file))
 		if err != nil {
@@ -212,9 +224,11 @@ func (e *Exercise) Unwritten(texts map[string]string) []string {
 }
 
 func describe(e *weave.Exercise) *Exercise {
-	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Rule: e.Heading, Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
+	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Whole: e.Whole(), Rule: e.Heading, Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
 	for _, f := range e.Functions {
-		described.Functions = append(described.Functions, Function{f.Name, f.File})
+		if !f.Unnamed {
+			described.Functions = append(described.Functions, Function{f.Name, f.File})
+		}
 	}
 	return described
 }
@@ -386,6 +400,13 @@ func (w *Workspace) earlier(from string) (*Workspace, error) {
 // graftInto puts a workspace's functions of an exercise into files, with what they
 // use that is not there.
 func (w *Workspace) graftInto(files map[string][]byte, e *Exercise, texts map[string]string) error {
+	if e.Whole {
+		from, err := (&Submission{w.Dir}).read(e.Dir)
+		if err != nil {
+			return err
+		}
+		return putWhole(e.Dir, from, files)
+	}
 	known := declaredIn(files, e.Dir)
 	var all []string
 	for _, text := range texts {
