@@ -55,13 +55,9 @@ func New(client kubernetes.Interface, secretInformer coreinformers.SecretInforme
 }
 
 func (c *Controller) changed(secret *corev1.Secret) {
-	if isToken(secret) {
+	if secret.Namespace == metav1.NamespaceSystem {
 		c.loop.Add(secret.Name)
 	}
-}
-
-func isToken(secret *corev1.Secret) bool {
-	return secret.Namespace == metav1.NamespaceSystem && secret.Type == corev1.SecretTypeBootstrapToken
 }
 
 // Run waits until the cache is filled and then works, as many tokens at a time
@@ -82,30 +78,27 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("look up secret %s: %w", name, err)
 	}
-	left, runsOut := goodFor(secret, time.Now())
-	switch {
-	case !isToken(secret) || !runsOut:
+	at, ok := deadline(secret)
+	if !ok {
 		return nil
-	case left > 0:
+	}
+	if left := time.Until(at); left > 0 {
 		c.loop.AddAfter(name, left)
 		return nil
 	}
 	return c.delete(ctx, secret)
 }
 
-// goodFor returns how long a token is good for, which is not above zero where
-// it has run out. One that says nothing never does, and one that says what is
-// no time has.
-func goodFor(secret *corev1.Secret, now time.Time) (left time.Duration, runsOut bool) {
+// deadline returns when a Secret is to be deleted. It is not ok for one that is
+// no token, or a token for ever. One that says what is no time has run out, in
+// the year 1.
+func deadline(secret *corev1.Secret) (at time.Time, ok bool) {
 	expiration := string(secret.Data[expirationKey])
-	if expiration == "" {
-		return 0, false
+	if secret.Type != corev1.SecretTypeBootstrapToken || expiration == "" {
+		return time.Time{}, false
 	}
-	at, err := time.Parse(time.RFC3339, expiration)
-	if err != nil {
-		return 0, true
-	}
-	return at.Sub(now), true
+	at, _ = time.Parse(time.RFC3339, expiration) // what cannot be parsed is the zero time
+	return at, true
 }
 
 // delete deletes the Secret that was looked at and no other of its name.

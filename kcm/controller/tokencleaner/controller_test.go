@@ -32,9 +32,10 @@ type cluster struct {
 	t      *testing.T
 	client *fake.Clientset
 	mu     sync.Mutex
-	// asked are the deletions that were asked for, and refuse is what the API
-	// server says to each.
+	// asked are the deletions that were asked for, uids the UIDs that they have
+	// named, and refuse is what the API server says to each.
 	asked  []string
+	uids   []string
 	refuse func(name string) error
 }
 
@@ -72,11 +73,12 @@ func (c *cluster) deletes(action clienttesting.Action) (bool, runtime.Object, er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	del := action.(clienttesting.DeleteActionImpl)
+	c.asked = append(c.asked, fmt.Sprintf("%s delete %s/%s", time.Now().UTC().Format(time.TimeOnly), del.Namespace, del.Name))
 	which := "whoever has the name"
 	if p := del.DeleteOptions.Preconditions; p != nil && p.UID != nil {
-		which = "UID " + string(*p.UID)
+		which = string(*p.UID)
 	}
-	c.asked = append(c.asked, fmt.Sprintf("%s delete %s/%s (%s)", time.Now().UTC().Format(time.TimeOnly), del.Namespace, del.Name, which))
+	c.uids = append(c.uids, which)
 	err := c.refuse(del.Name)
 	return err != nil, nil, err
 }
@@ -106,7 +108,7 @@ func token(expiration string, edits ...func(*corev1.Secret)) *corev1.Secret {
 		expiration = "2000-01-01T" + expiration + "Z"
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "token", UID: "1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "token", UID: "uid-1"},
 		Type:       "bootstrap.kubernetes.io/token",
 		Data:       map[string][]byte{"token-id": []byte("abcdef"), "expiration": []byte(expiration)},
 	}
@@ -131,24 +133,24 @@ func TestATokenGoesWhenItHasRunOut(t *testing.T) {
 		want                 string
 	}{
 		{"a token that has run out is deleted", "it was good until yesterday", token(yesterday),
-			"00:00:00 delete kube-system/token (UID 1)"},
+			"00:00:00 delete kube-system/token"},
 		{"a token goes in the second in which it runs out", "it is good until 01:30:07", token("01:30:07"),
-			"01:30:07 delete kube-system/token (UID 1)"},
+			"01:30:07 delete kube-system/token"},
 		{"a time may be that of another zone", "it is good until three o'clock in the zone of +02:00", token("2000-01-01T03:00:00+02:00"),
-			"01:00:00 delete kube-system/token (UID 1)"},
+			"01:00:00 delete kube-system/token"},
 		{"a token that says nothing about it stays", "there is no expiration in its data",
 			token("", func(s *corev1.Secret) { delete(s.Data, "expiration") }), "nothing"},
 		{"a token without any data stays", "it has no data", token("", func(s *corev1.Secret) { s.Data = nil }), "nothing"},
 		{"a time that is empty is none", "its expiration is empty", token(""), "nothing"},
 		{"what is no time has run out", "its expiration is tomorrow", token("tomorrow"),
-			"00:00:00 delete kube-system/token (UID 1)"},
+			"00:00:00 delete kube-system/token"},
 		{"a time without a zone is no time", "its expiration is 2000-01-01T05:00:00", token("2000-01-01T05:00:00"),
-			"00:00:00 delete kube-system/token (UID 1)"},
+			"00:00:00 delete kube-system/token"},
 		{"a Secret of another type stays", "it is Opaque, and its expiration was yesterday", token(yesterday, opaque), "nothing"},
 		{"a Secret in another namespace stays", "it is in default, and its expiration was yesterday",
 			token(yesterday, func(s *corev1.Secret) { s.Namespace = "default" }), "nothing"},
 		{"a token counts whatever it is called", "it is called join, and was good until yesterday", token(yesterday, named("join")),
-			"00:00:00 delete kube-system/join (UID 1)"},
+			"00:00:00 delete kube-system/join"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +162,7 @@ func TestATokenGoesWhenItHasRunOut(t *testing.T) {
 		seen := told(t, func(c *cluster) {
 			c.has(token("02:00:00", named("b")), token("01:00:00", named("a")), token("", named("c")))
 		})
-		assert.Equal(t, "01:00:00 delete kube-system/a (UID 1); 02:00:00 delete kube-system/b (UID 1)", seen,
+		assert.Equal(t, "01:00:00 delete kube-system/a; 02:00:00 delete kube-system/b", seen,
 			"deletions that are asked for: a is good until 01:00, b until 02:00, and c says nothing")
 	})
 }
@@ -173,15 +175,15 @@ func TestWhatATokenSaysLastCounts(t *testing.T) {
 		want                 string
 	}{
 		{"a token may be prolonged", "it is good until 01:00, and at 00:30 somebody writes 03:00", token("01:00:00"), token("03:00:00"),
-			"03:00:00 delete kube-system/token (UID 1)"},
+			"03:00:00 delete kube-system/token"},
 		{"a token may be cut short", "it is good until 03:00, and at 00:30 somebody writes 01:00", token("03:00:00"), token("01:00:00"),
-			"01:00:00 delete kube-system/token (UID 1)"},
+			"01:00:00 delete kube-system/token"},
 		{"a token may be ended at once", "it is good until 03:00, and at 00:30 somebody writes 00:15", token("03:00:00"), token("00:15:00"),
-			"00:30:00 delete kube-system/token (UID 1)"},
+			"00:30:00 delete kube-system/token"},
 		{"a token whose expiration is taken out stays", "it is good until 01:00, and at 00:30 somebody takes that out", token("01:00:00"), token(""),
 			"nothing"},
 		{"a token that is given an expiration runs out", "it says nothing, and at 00:30 somebody writes 01:00", token(""), token("01:00:00"),
-			"01:00:00 delete kube-system/token (UID 1)"},
+			"01:00:00 delete kube-system/token"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -220,7 +222,7 @@ func byItsLastWord(words []int) string {
 	for i, hour := range words {
 		written, next := i*60+30, (i+1)*60+30
 		if goes := max(hour*60, written); hour > 0 && (goes < next || i == len(words)-1) {
-			return fmt.Sprintf("%02d:%02d:00 delete kube-system/token (UID 1)", goes/60, goes%60)
+			return fmt.Sprintf("%02d:%02d:00 delete kube-system/token", goes/60, goes%60)
 		}
 	}
 	return "nothing"
@@ -249,6 +251,20 @@ func (c *cluster) isAsked() bool {
 	return len(c.asked) > 0
 }
 
+func TestADeletionMeansOneSecret(t *testing.T) {
+	t.Parallel()
+	t.Run("a deletion names the UID that it means", func(t *testing.T) {
+		t.Parallel()
+		var uids []string
+		told(t, func(c *cluster) {
+			c.has(token("00:30:00"))
+			c.at("01:00:00")
+			uids = c.uids
+		})
+		assert.Equal(t, "uid-1", strings.Join(uids, ", "), "the Secret that the API server is asked to delete")
+	})
+}
+
 func TestADeletionMayFail(t *testing.T) {
 	t.Parallel()
 	secrets, busy := corev1.Resource("secrets"), errors.New("the API server is busy")
@@ -264,7 +280,7 @@ func TestADeletionMayFail(t *testing.T) {
 			}
 			c.has(token("00:30:00"))
 		})
-		assert.Equal(t, 4, strings.Count(seen, "delete kube-system/token (UID 1)"),
+		assert.Equal(t, 4, strings.Count(seen, "delete kube-system/token"),
 			"requests until the token is gone: the API server refuses the first three. It was asked: %s", seen)
 	})
 	t.Run("a token that cannot be deleted keeps no other", func(t *testing.T) {
@@ -280,7 +296,7 @@ func TestADeletionMayFail(t *testing.T) {
 			c.at("01:00:00")
 			c.has(token("01:30:00"))
 		})
-		assert.Contains(t, seen, "01:30:00 delete kube-system/token (UID 1)",
+		assert.Contains(t, seen, "01:30:00 delete kube-system/token",
 			"deletions that are asked for: that of held has been refused since 00:30, and another token is good until 01:30")
 	})
 	for _, test := range []struct {
@@ -296,7 +312,7 @@ func TestADeletionMayFail(t *testing.T) {
 				c.refuse = func(string) error { return test.refusal }
 				c.has(token("00:30:00"))
 			})
-			assert.Equal(t, "00:30:00 delete kube-system/token (UID 1)", seen, "deletions that are asked for: %s", test.situation)
+			assert.Equal(t, "00:30:00 delete kube-system/token", seen, "deletions that are asked for: %s", test.situation)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package ttlafterfinished
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,17 +24,17 @@ func TestAJobGoesWhenItsTimeAfterTheEndHasPassed(t *testing.T) {
 		want                 string
 	}{
 		{"a Job that is complete goes after its time", "it is complete since midnight, and its time is 100 s", job(over),
-			"00:01:40 delete shop/report (UID 1, Foreground)"},
+			"00:01:40 delete shop/report"},
 		{"a Job that has failed goes after its time", "it has failed at midnight, and its time is 100 s", job(with(batchv1.JobFailed, yes, 0)),
-			"00:01:40 delete shop/report (UID 1, Foreground)"},
+			"00:01:40 delete shop/report"},
 		{"a Job whose time is zero goes at once", "it is complete since midnight, and its time is 0 s", job(over, ttl(0)),
-			"00:00:00 delete shop/report (UID 1, Foreground)"},
+			"00:00:00 delete shop/report"},
 		{"the time counts from the end of the Job", "it is complete for a minute, and its time is 100 s", job(complete(-time.Minute)),
-			"00:00:40 delete shop/report (UID 1, Foreground)"},
+			"00:00:40 delete shop/report"},
 		{"a Job whose time has passed already goes at once", "it is complete for an hour, and its time is 100 s", job(complete(-time.Hour)),
-			"00:00:00 delete shop/report (UID 1, Foreground)"},
+			"00:00:00 delete shop/report"},
 		{"a Job that has ended in the future waits for that too", "a clock that is fast says that it is complete since 01:00, and its time is 100 s",
-			job(complete(time.Hour)), "01:01:40 delete shop/report (UID 1, Foreground)"},
+			job(complete(time.Hour)), "01:01:40 delete shop/report"},
 		{"a Job that does not want to go stays", "it is complete, and has no time", job(over, withoutTTL), "nothing"},
 		{"a Job that runs stays", "it has no condition, and its time is 100 s", job(), "nothing"},
 		{"a Job that once was complete runs", "its condition Complete is False, and its time is 100 s", job(with(batchv1.JobComplete, no, 0)), "nothing"},
@@ -41,7 +42,7 @@ func TestAJobGoesWhenItsTimeAfterTheEndHasPassed(t *testing.T) {
 		{"a Job that is about to fail has not ended", "its pods are being deleted, so it has the condition FailureTarget and not Failed yet",
 			job(with(batchv1.JobFailureTarget, yes, 0)), "nothing"},
 		{"of several conditions the one that says the end counts", "success was certain for an hour when it was complete, at midnight; its time is 100 s",
-			job(with(batchv1.JobSuccessCriteriaMet, yes, -time.Hour), over), "00:01:40 delete shop/report (UID 1, Foreground)"},
+			job(with(batchv1.JobSuccessCriteriaMet, yes, -time.Hour), over), "00:01:40 delete shop/report"},
 		{"a Job that does not say when it has ended stays", "its condition Complete has no time",
 			job(over, func(job *batchv1.Job) { job.Status.Conditions[0].LastTransitionTime.Reset() }), "nothing"},
 		{"a Job that is being deleted is left alone", "it is complete, and somebody has deleted it in the foreground", job(over, going), "nothing"},
@@ -53,8 +54,10 @@ func TestAJobGoesWhenItsTimeAfterTheEndHasPassed(t *testing.T) {
 	}
 	t.Run("each of several Jobs has a time of its own", func(t *testing.T) {
 		t.Parallel()
-		seen := told(t, func(c *cluster) { c.has(job(over, named("b"), ttl(120)), job(over, named("a"), ttl(60)), job(named("c"))) })
-		assert.Equal(t, "00:01:00 delete shop/a (UID 1, Foreground); 00:02:00 delete shop/b (UID 1, Foreground)", seen,
+		seen := told(t, func(c *cluster) {
+			c.has(job(over, named("b"), ttl(120)), job(over, named("a"), ttl(60)), job(named("c")))
+		})
+		assert.Equal(t, "00:01:00 delete shop/a; 00:02:00 delete shop/b", seen,
 			"deletions that are asked for: a and b are complete since midnight, with 60 s and 120 s, and c runs")
 	})
 }
@@ -67,13 +70,13 @@ func TestAJobChanges(t *testing.T) {
 		want                 string
 	}{
 		{"a Job that ends later is noticed", "it runs, and is complete at 00:01", job(), job(complete(time.Minute)),
-			"00:02:40 delete shop/report (UID 1, Foreground)"},
+			"00:02:40 delete shop/report"},
 		{"a time that is given after the end counts from the end", "it is complete since midnight, and at 00:01 somebody writes 100 s",
-			job(over, withoutTTL), job(over), "00:01:40 delete shop/report (UID 1, Foreground)"},
+			job(over, withoutTTL), job(over), "00:01:40 delete shop/report"},
 		{"a Job may be given more time", "it has 100 s since midnight, and at 00:01 somebody writes 1000", job(over), job(over, ttl(1000)),
-			"00:16:40 delete shop/report (UID 1, Foreground)"},
+			"00:16:40 delete shop/report"},
 		{"a Job may be given less time", "it has 1000 s since midnight, and at 00:01 somebody writes 100", job(over, ttl(1000)), job(over),
-			"00:01:40 delete shop/report (UID 1, Foreground)"},
+			"00:01:40 delete shop/report"},
 		{"a Job whose time is taken away stays", "it has 100 s since midnight, and at 00:01 somebody takes that out", job(over), job(over, withoutTTL),
 			"nothing"},
 		{"a Job that somebody else deletes meanwhile is left alone", "it has 100 s since midnight, and at 00:01 somebody deletes it in the foreground",
@@ -98,11 +101,9 @@ func TestTheCacheMayBeBehind(t *testing.T) {
 		live                 *batchv1.Job
 		want                 string
 	}{
-		{"more time that the cache does not show counts", "its time is 1000 s", job(over, ttl(1000)), "00:16:40 delete shop/report (UID 1, Foreground)"},
+		{"more time that the cache does not show counts", "its time is 1000 s", job(over, ttl(1000)), "00:16:40 delete shop/report"},
 		{"a time that was taken away counts before the cache shows it", "it has no time any more", job(over, withoutTTL), "nothing"},
-		{"a Job that was started again under the name is not over", "another Job has its name, and runs", job(withUID("2")), "nothing"},
-		{"the Job that was looked at last is the one to go", "another Job has its name, and is complete since midnight as well", job(over, withUID("2")),
-			"00:01:40 delete shop/report (UID 2, Foreground)"},
+		{"a Job that was started again under the name is not over", "another Job has its name, and runs", job(withUID("uid-2")), "nothing"},
 		{"a Job that is being deleted is not deleted again", "somebody has deleted it in the foreground", job(over, going), "nothing"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
@@ -113,6 +114,33 @@ func TestTheCacheMayBeBehind(t *testing.T) {
 			})
 			assert.Equal(t, test.want, seen, "deletions that are asked for: in the cache a Job is complete since midnight, and its time is 100 s, "+
 				"but the API server knows better: %s", test.situation)
+		})
+	}
+}
+
+func TestADeletionMeansOneJobAndAllThatItOwns(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		behaviour, situation string
+		live                 *batchv1.Job
+		seen                 func(c *cluster) []string
+		want                 string
+	}{
+		{"a deletion names the UID that it means", "the Job is complete", nil, func(c *cluster) []string { return c.uids }, "uid-1"},
+		{"the Job that was looked at last is the one to go", "the cache has uid-1, but another Job has the name by now, uid-2, and is complete as well",
+			job(over, withUID("uid-2")), func(c *cluster) []string { return c.uids }, "uid-2"},
+		{"a Job is deleted in the foreground", "the Job is complete", nil, func(c *cluster) []string { return c.policies }, "Foreground"},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			var seen []string
+			told(t, func(c *cluster) {
+				c.live = test.live
+				c.has(job(over))
+				c.after(time.Hour)
+				seen = test.seen(c)
+			})
+			assert.Equal(t, test.want, strings.Join(seen, ", "), "what the API server is asked to delete, or how: %s", test.situation)
 		})
 	}
 }
@@ -147,9 +175,9 @@ func TestARequestMayFail(t *testing.T) {
 		{"a Job that the API server does not have any more is no failure", "the API server has no such Job when it is looked at", "get",
 			apierrors.NewNotFound(jobs, "report"), "nothing, after 1 looks"},
 		{"a Job that goes before it is deleted is no failure", "the API server has no such Job when it is deleted", "delete",
-			apierrors.NewNotFound(jobs, "report"), "00:01:40 delete shop/report (UID 1, Foreground), after 1 looks"},
+			apierrors.NewNotFound(jobs, "report"), "00:01:40 delete shop/report, after 1 looks"},
 		{"a Job that is replaced before it is deleted is no failure", "the API server says that the UID is another", "delete",
-			apierrors.NewConflict(jobs, "report", busy), "00:01:40 delete shop/report (UID 1, Foreground), after 1 looks"},
+			apierrors.NewConflict(jobs, "report", busy), "00:01:40 delete shop/report, after 1 looks"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +208,7 @@ func TestARequestMayFail(t *testing.T) {
 			}
 			c.has(job(over, named("a"), ttl(0)), job(over, named("b"), ttl(0)), job(over, named("c"), ttl(0)), job(over))
 		})
-		assert.Contains(t, seen, "00:01:40 delete shop/report (UID 1, Foreground)",
+		assert.Contains(t, seen, "00:01:40 delete shop/report",
 			"deletions that are asked for: three Jobs whose deletion is refused since midnight, and there are two workers")
 	})
 }

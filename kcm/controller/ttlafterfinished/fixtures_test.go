@@ -38,9 +38,10 @@ type cluster struct {
 	// live is what the API server has where the cache is behind, or nil where it
 	// has what the cache shows.
 	live *batchv1.Job
-	// asked are the deletions that were asked for. refuse is what the API server
-	// says to each request for one Job, which is to get or to delete it.
-	asked  []string
+	// asked are the deletions that were asked for, with the UIDs that they have
+	// named and the policies.
+	asked, uids, policies []string
+	// refuse is what the API server says to a request to get or to delete a Job.
 	refuse func(verb, name string) error
 }
 
@@ -85,15 +86,15 @@ func (c *cluster) deletes(action clienttesting.Action) (bool, runtime.Object, er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	del := action.(clienttesting.DeleteActionImpl)
-	which, how := "whoever has the name", "in no particular way"
+	c.asked = append(c.asked, fmt.Sprintf("%s delete %s/%s", time.Now().UTC().Format(time.TimeOnly), del.Namespace, del.Name))
+	uid, policy := "whoever has the name", "in no particular way"
 	if p := del.DeleteOptions.Preconditions; p != nil && p.UID != nil {
-		which = "UID " + string(*p.UID)
+		uid = string(*p.UID)
 	}
-	if policy := del.DeleteOptions.PropagationPolicy; policy != nil {
-		how = string(*policy)
+	if p := del.DeleteOptions.PropagationPolicy; p != nil {
+		policy = string(*p)
 	}
-	c.asked = append(c.asked, fmt.Sprintf("%s delete %s/%s (%s, %s)",
-		time.Now().UTC().Format(time.TimeOnly), del.Namespace, del.Name, which, how))
+	c.uids, c.policies = append(c.uids, uid), append(c.policies, policy)
 	err := c.refuse("delete", del.Name)
 	return err != nil, nil, err
 }
@@ -116,7 +117,7 @@ func (c *cluster) has(jobs ...*batchv1.Job) {
 // job is one that runs, and is to be deleted 100 seconds after its end.
 func job(edits ...func(*batchv1.Job)) *batchv1.Job {
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "report", UID: "1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "report", UID: "uid-1"},
 		Spec:       batchv1.JobSpec{TTLSecondsAfterFinished: new(int32(100))},
 	}
 	for _, edit := range edits {
