@@ -23,6 +23,8 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
+	"github.com/kcm-book/kcm-book/kcm/controller/tokencleaner"
+	"github.com/kcm-book/kcm-book/kcm/controller/ttlafterfinished"
 )
 
 // NewControllerDescriptors returns a descriptor for each controller, in the
@@ -66,6 +68,15 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "pod-garbage-collector-controller", aliases: []string{"podgc"},
 			account: "pod-garbage-collector", constructor: newPodGC,
+		},
+		{
+			name: "token-cleaner-controller", aliases: []string{"tokencleaner"},
+			account: "token-cleaner", constructor: newTokenCleaner,
+			disabledByDefault: true,
+		},
+		{
+			name: "ttl-after-finished-controller", aliases: []string{"ttl-after-finished"},
+			account: "ttl-after-finished-controller", constructor: newTTLAfterFinished,
 		},
 	})
 }
@@ -233,4 +244,14 @@ func newPodGC(ctx context.Context, c *ControllerContext, client kubernetes.Inter
 		int(c.ComponentConfig.PodGC.TerminatedPodGCThreshold),
 	)
 	return &Controller{Loop: loop, Workers: 10}, nil
+}
+
+func newTokenCleaner(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := tokencleaner.New(client, c.InformerFactory.Core().V1().Secrets())
+	return &Controller{Loop: loop, Workers: 1}, nil
+}
+
+func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := ttlafterfinished.New(c.InformerFactory.Batch().V1().Jobs(), client)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
 }

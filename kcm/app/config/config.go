@@ -37,6 +37,7 @@ type ComponentConfig struct {
 	ReplicaSet       kcmconfig.ReplicaSetControllerConfiguration
 	Replication      kcmconfig.ReplicationControllerConfiguration
 	ServiceAccount   kcmconfig.SAControllerConfiguration
+	TTLAfterFinished kcmconfig.TTLAfterFinishedControllerConfiguration
 }
 
 // Config is what the manager runs with.

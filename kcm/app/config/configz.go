@@ -31,5 +31,6 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.ReplicaSetController = c.ReplicaSet
 	out.ReplicationController = c.Replication
 	out.SAController = c.ServiceAccount
+	out.TTLAfterFinishedController = c.TTLAfterFinished
 	return out, nil
 }

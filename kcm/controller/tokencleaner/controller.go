@@ -1,0 +1,115 @@
+// Package tokencleaner deletes bootstrap tokens that have run out. With such a
+// token, a Secret in kube-system, a new node asks for its first certificate
+// (kubeadm join).
+package tokencleaner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// expirationKey is where a bootstrap token says until when it is good, as
+// RFC 3339 writes a time.
+const expirationKey = "expiration"
+
+// Controller deletes each Secret of the type bootstrap.kubernetes.io/token in
+// kube-system as soon as the time in its data, under "expiration", has come.
+type Controller struct {
+	secrets corev1client.SecretInterface
+	cached  corelisters.SecretNamespaceLister
+	synced  cache.InformerSynced
+	loop    *controller.Loop[string]
+}
+
+// New returns a controller that watches Secrets with the informer, which the
+// caller starts, and deletes them through client. It sends no request yet.
+func New(client kubernetes.Interface, secretInformer coreinformers.SecretInformer) *Controller {
+	c := &Controller{
+		secrets: client.CoreV1().Secrets(metav1.NamespaceSystem),
+		cached:  secretInformer.Lister().Secrets(metav1.NamespaceSystem),
+	}
+	c.loop = controller.NewLoop(controller.LoopConfig[string]{
+		Name:       "token-cleaner-controller",
+		QueueName:  "token_cleaner",
+		Sync:       c.sync,
+		MaxRetries: controller.RetryForever,
+	})
+	c.synced = controller.Handle(secretInformer.Informer(), controller.Handlers[*corev1.Secret]{
+		Add:    c.changed,
+		Update: func(_, secret *corev1.Secret) { c.changed(secret) },
+	})
+	return c
+}
+
+func (c *Controller) changed(secret *corev1.Secret) {
+	if secret.Namespace == metav1.NamespaceSystem {
+		c.loop.Add(secret.Name)
+	}
+}
+
+// Run waits until the cache is filled and then works, as many tokens at a time
+// as there are workers, until ctx ends and the last worker has finished. A
+// deletion that fails is tried again, ever less often. That a Secret is gone,
+// or that another has its name by now, is no failure.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	c.loop.Run(ctx, workers, c.synced)
+}
+
+// sync deletes a token that has run out, and has one that will be looked at
+// again when it has. By then it may say another time, or be another Secret.
+func (c *Controller) sync(ctx context.Context, name string) error {
+	secret, err := c.cached.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up secret %s: %w", name, err)
+	}
+	at, ok := deadline(secret)
+	if !ok {
+		return nil
+	}
+	if left := time.Until(at); left > 0 {
+		c.loop.AddAfter(name, left)
+		return nil
+	}
+	return c.delete(ctx, secret)
+}
+
+// deadline returns when a Secret is to be deleted. It is not ok for one that is
+// no token, or a token for ever. One that says what is no time has run out, in
+// the year 1.
+func deadline(secret *corev1.Secret) (at time.Time, ok bool) {
+	expiration := string(secret.Data[expirationKey])
+	if secret.Type != corev1.SecretTypeBootstrapToken || expiration == "" {
+		return time.Time{}, false
+	}
+	at, _ = time.Parse(time.RFC3339, expiration) // what cannot be parsed is the zero time
+	return at, true
+}
+
+// delete deletes the Secret that was looked at and no other of its name.
+func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
+	err := c.secrets.Delete(ctx, secret.Name, *metav1.NewPreconditionDeleteOptions(string(secret.UID)))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete secret %s: %w", klog.KObj(secret), err)
+	}
+	klog.FromContext(ctx).V(3).Info("Bootstrap token has run out and was deleted", "secret", klog.KObj(secret))
+	return nil
+}

@@ -1,0 +1,318 @@
+package tokencleaner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"pgregory.net/rapid"
+)
+
+func init() {
+	// One of the handlers sleeps by the real time, in a bubble for decades.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
+}
+
+// cluster is one in a bubble, where it is midnight on January 1, 2000.
+type cluster struct {
+	t      *testing.T
+	client *fake.Clientset
+	mu     sync.Mutex
+	// asked are the deletions that were asked for, uids the UIDs that they have
+	// named, and refuse is what the API server says to each.
+	asked  []string
+	uids   []string
+	refuse func(name string) error
+}
+
+// told runs a controller in a cluster while something happens there, and for six
+// hours after that, and returns which deletions it has asked for, and when.
+func told(t *testing.T, happens func(c *cluster)) string {
+	t.Helper()
+	c := &cluster{t: t, refuse: func(string) error { return nil }}
+	synctest.Test(t, func(t *testing.T) {
+		c.client = fake.NewClientset()
+		c.client.PrependReactor("delete", "secrets", c.deletes)
+		factory := informers.NewSharedInformerFactory(c.client, 0)
+		controller := New(c.client, factory.Core().V1().Secrets())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		factory.Start(ctx.Done())
+		go func() { controller.Run(ctx, 1); close(ended) }()
+		happens(c)
+		time.Sleep(6 * time.Hour)
+		stop()
+		select {
+		case <-ended:
+		case <-time.After(time.Hour):
+			assert.Fail(t, "Run has not returned an hour after its context had ended")
+		}
+		factory.Shutdown()
+	})
+	if c.asked == nil {
+		return "nothing"
+	}
+	return strings.Join(c.asked, "; ")
+}
+
+func (c *cluster) deletes(action clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	del := action.(clienttesting.DeleteActionImpl)
+	c.asked = append(c.asked, fmt.Sprintf("%s delete %s/%s", time.Now().UTC().Format(time.TimeOnly), del.Namespace, del.Name))
+	which := "whoever has the name"
+	if p := del.DeleteOptions.Preconditions; p != nil && p.UID != nil {
+		which = string(*p.UID)
+	}
+	c.uids = append(c.uids, which)
+	err := c.refuse(del.Name)
+	return err != nil, nil, err
+}
+
+// at waits until it is that time.
+func (c *cluster) at(clock string) {
+	until, err := time.Parse(time.DateTime, "2000-01-01 "+clock)
+	assert.NoError(c.t, err)
+	time.Sleep(time.Until(until))
+}
+
+// has puts Secrets there, in place of those that have their names.
+func (c *cluster) has(secrets ...*corev1.Secret) {
+	for _, secret := range secrets {
+		api := c.client.CoreV1().Secrets(secret.Namespace)
+		_, err := api.Update(c.t.Context(), secret, metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = api.Create(c.t.Context(), secret, metav1.CreateOptions{})
+		}
+		assert.NoError(c.t, err)
+	}
+}
+
+// token is one that says that. If it is a time of day, it is that of January 1.
+func token(expiration string, edits ...func(*corev1.Secret)) *corev1.Secret {
+	if _, err := time.Parse(time.TimeOnly, expiration); err == nil {
+		expiration = "2000-01-01T" + expiration + "Z"
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "token", UID: "uid-1"},
+		Type:       "bootstrap.kubernetes.io/token",
+		Data:       map[string][]byte{"token-id": []byte("abcdef"), "expiration": []byte(expiration)},
+	}
+	for _, edit := range edits {
+		edit(secret)
+	}
+	return secret
+}
+
+func named(name string) func(*corev1.Secret) {
+	return func(secret *corev1.Secret) { secret.Name = name }
+}
+
+func opaque(secret *corev1.Secret) { secret.Type = corev1.SecretTypeOpaque }
+
+func TestATokenGoesWhenItHasRunOut(t *testing.T) {
+	t.Parallel()
+	const yesterday = "1999-12-31T12:00:00Z"
+	for _, test := range []struct {
+		behaviour, situation string
+		there                *corev1.Secret
+		want                 string
+	}{
+		{"a token that has run out is deleted", "it was good until yesterday", token(yesterday),
+			"00:00:00 delete kube-system/token"},
+		{"a token goes in the second in which it runs out", "it is good until 01:30:07", token("01:30:07"),
+			"01:30:07 delete kube-system/token"},
+		{"a time may be that of another zone", "it is good until three o'clock in the zone of +02:00", token("2000-01-01T03:00:00+02:00"),
+			"01:00:00 delete kube-system/token"},
+		{"a token that says nothing about it stays", "there is no expiration in its data",
+			token("", func(s *corev1.Secret) { delete(s.Data, "expiration") }), "nothing"},
+		{"a token without any data stays", "it has no data", token("", func(s *corev1.Secret) { s.Data = nil }), "nothing"},
+		{"a time that is empty is none", "its expiration is empty", token(""), "nothing"},
+		{"what is no time has run out", "its expiration is tomorrow", token("tomorrow"),
+			"00:00:00 delete kube-system/token"},
+		{"a time without a zone is no time", "its expiration is 2000-01-01T05:00:00", token("2000-01-01T05:00:00"),
+			"00:00:00 delete kube-system/token"},
+		{"a Secret of another type stays", "it is Opaque, and its expiration was yesterday", token(yesterday, opaque), "nothing"},
+		{"a Secret in another namespace stays", "it is in default, and its expiration was yesterday",
+			token(yesterday, func(s *corev1.Secret) { s.Namespace = "default" }), "nothing"},
+		{"a token counts whatever it is called", "it is called join, and was good until yesterday", token(yesterday, named("join")),
+			"00:00:00 delete kube-system/join"},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, test.want, told(t, func(c *cluster) { c.has(test.there) }), "deletions that are asked for: %s", test.situation)
+		})
+	}
+	t.Run("each of several tokens has a time of its own", func(t *testing.T) {
+		t.Parallel()
+		seen := told(t, func(c *cluster) {
+			c.has(token("02:00:00", named("b")), token("01:00:00", named("a")), token("", named("c")))
+		})
+		assert.Equal(t, "01:00:00 delete kube-system/a; 02:00:00 delete kube-system/b", seen,
+			"deletions that are asked for: a is good until 01:00, b until 02:00, and c says nothing")
+	})
+}
+
+func TestWhatATokenSaysLastCounts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		behaviour, situation string
+		first, then          *corev1.Secret
+		want                 string
+	}{
+		{"a token may be prolonged", "it is good until 01:00, and at 00:30 somebody writes 03:00", token("01:00:00"), token("03:00:00"),
+			"03:00:00 delete kube-system/token"},
+		{"a token may be cut short", "it is good until 03:00, and at 00:30 somebody writes 01:00", token("03:00:00"), token("01:00:00"),
+			"01:00:00 delete kube-system/token"},
+		{"a token may be ended at once", "it is good until 03:00, and at 00:30 somebody writes 00:15", token("03:00:00"), token("00:15:00"),
+			"00:30:00 delete kube-system/token"},
+		{"a token whose expiration is taken out stays", "it is good until 01:00, and at 00:30 somebody takes that out", token("01:00:00"), token(""),
+			"nothing"},
+		{"a token that is given an expiration runs out", "it says nothing, and at 00:30 somebody writes 01:00", token(""), token("01:00:00"),
+			"01:00:00 delete kube-system/token"},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			seen := told(t, func(c *cluster) {
+				c.has(test.first)
+				c.at("00:30:00")
+				c.has(test.then)
+			})
+			assert.Equal(t, test.want, seen, "deletions that are asked for: %s", test.situation)
+		})
+	}
+	t.Run("a name may come to belong to no token", func(t *testing.T) {
+		t.Parallel()
+		seen := told(t, func(c *cluster) {
+			c.has(token("01:00:00"))
+			c.at("00:30:00")
+			c.has(token("01:00:00", opaque)) // deleted and created again, between two looks
+		})
+		assert.Equal(t, "nothing", seen, "deletions that are asked for: a token is good until 01:00, and by then the name is an Opaque Secret's")
+	})
+	t.Run("a token goes by its last word", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(rt *rapid.T) {
+			words := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 5).Draw(rt, "words")
+			if want, seen := byItsLastWord(words), toldOf(t, words); seen != want {
+				rt.Fatalf("at 00:30, 01:30 and so on somebody writes until which hour the token is good (0 is no word about that): %v\n"+
+					"expected: %s\nseen: %s", words, want, seen)
+			}
+		})
+	})
+}
+
+// byItsLastWord is what becomes of a token that is good until such an hour, as
+// somebody writes at half past each hour, beginning with 00:30.
+func byItsLastWord(words []int) string {
+	for i, hour := range words {
+		written, next := i*60+30, (i+1)*60+30
+		if goes := max(hour*60, written); hour > 0 && (goes < next || i == len(words)-1) {
+			return fmt.Sprintf("%02d:%02d:00 delete kube-system/token", goes/60, goes%60)
+		}
+	}
+	return "nothing"
+}
+
+func toldOf(t *testing.T, words []int) string {
+	return told(t, func(c *cluster) {
+		for i, hour := range words {
+			c.at(fmt.Sprintf("%02d:30:00", i))
+			synctest.Wait()
+			switch {
+			case c.isAsked():
+				return
+			case hour == 0:
+				c.has(token(""))
+			default:
+				c.has(token(fmt.Sprintf("%02d:00:00", hour)))
+			}
+		}
+	})
+}
+
+func (c *cluster) isAsked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.asked) > 0
+}
+
+func TestADeletionMeansOneSecret(t *testing.T) {
+	t.Parallel()
+	t.Run("a deletion names the UID that it means", func(t *testing.T) {
+		t.Parallel()
+		var uids []string
+		told(t, func(c *cluster) {
+			c.has(token("00:30:00"))
+			c.at("01:00:00")
+			uids = c.uids
+		})
+		assert.Equal(t, "uid-1", strings.Join(uids, ", "), "the Secret that the API server is asked to delete")
+	})
+}
+
+func TestADeletionMayFail(t *testing.T) {
+	t.Parallel()
+	secrets, busy := corev1.Resource("secrets"), errors.New("the API server is busy")
+	t.Run("a deletion that fails is tried again", func(t *testing.T) {
+		t.Parallel()
+		tries := 0
+		seen := told(t, func(c *cluster) {
+			c.refuse = func(string) error {
+				if tries++; tries <= 3 {
+					return apierrors.NewInternalError(busy)
+				}
+				return nil
+			}
+			c.has(token("00:30:00"))
+		})
+		assert.Equal(t, 4, strings.Count(seen, "delete kube-system/token"),
+			"requests until the token is gone: the API server refuses the first three. It was asked: %s", seen)
+	})
+	t.Run("a token that cannot be deleted keeps no other", func(t *testing.T) {
+		t.Parallel()
+		seen := told(t, func(c *cluster) {
+			c.refuse = func(name string) error {
+				if name == "held" {
+					return apierrors.NewInternalError(busy)
+				}
+				return nil
+			}
+			c.has(token("00:30:00", named("held")))
+			c.at("01:00:00")
+			c.has(token("01:30:00"))
+		})
+		assert.Contains(t, seen, "01:30:00 delete kube-system/token",
+			"deletions that are asked for: that of held has been refused since 00:30, and another token is good until 01:30")
+	})
+	for _, test := range []struct {
+		behaviour, situation string
+		refusal              error
+	}{
+		{"a token that somebody else has deleted is no failure", "the API server says that there is no such Secret", apierrors.NewNotFound(secrets, "token")},
+		{"a token whose name another has by now is no failure", "the API server says that the UID is another", apierrors.NewConflict(secrets, "token", busy)},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			seen := told(t, func(c *cluster) {
+				c.refuse = func(string) error { return test.refusal }
+				c.has(token("00:30:00"))
+			})
+			assert.Equal(t, "00:30:00 delete kube-system/token", seen, "deletions that are asked for: %s", test.situation)
+		})
+	}
+}
