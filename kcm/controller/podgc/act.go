@@ -3,7 +3,6 @@ package podgc
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +65,7 @@ func (c *Controller) markFailed(ctx context.Context, v victim) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("write the status of pod %s as JSON: %w", klog.KObj(v.pod), err)
+		return err
 	}
 	_, err = c.client.CoreV1().Pods(v.pod.Namespace).
 		Patch(ctx, v.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")

@@ -60,7 +60,6 @@ func New(
 		nodes:     nodeInformer.Lister(),
 		synced:    []cache.InformerSynced{podInformer.Informer().HasSynced, nodeInformer.Informer().HasSynced},
 		threshold: terminatedThreshold,
-		missing:   map[string]time.Time{},
 	}
 }
 

@@ -129,6 +129,7 @@ func TestPodsOfNodesThatAreGoneGo(t *testing.T) {
 			c.run(10, 1)
 			c.add(node("moon", yes))
 			assert.Equal(t, "nothing", c.after(10*time.Minute), "the API server has the node, the cache has not seen it for 10 minutes")
+			assert.LessOrEqual(t, c.questions, 15, "how often it was asked for the node: each answer ends a quarantine of 40 s, and another one begins")
 		}, pod("web", "moon"))
 	})
 	t.Run("an answer that is an error proves nothing", func(t *testing.T) {

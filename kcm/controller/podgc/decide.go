@@ -91,17 +91,14 @@ func isReady(node *corev1.Node) bool {
 // controllers replace them at once and may do so without end; then the older
 // ones; then by name.
 func byWorth(a, b *corev1.Pod) int {
-	if evicted := isEvicted(a); evicted != isEvicted(b) {
-		if evicted {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	return cmp.Or(rank(a)-rank(b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
-// isEvicted tells whether a kubelet ended the pod because its node ran short of
-// something.
-func isEvicted(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "Evicted"
+// rank is lower for a pod that a kubelet has ended because its node ran short
+// of something.
+func rank(pod *corev1.Pod) int {
+	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "Evicted" {
+		return 0
+	}
+	return 1
 }

@@ -47,6 +47,8 @@ type cluster struct {
 	refused map[string]error // by verb and resource
 	// fieldManager is the last one of a patch.
 	fieldManager string
+	// questions is how often it was asked for a node.
+	questions int
 }
 
 // play calls body with a cluster that has these pods and nodes.
@@ -123,6 +125,9 @@ func (c *cluster) react(action clienttesting.Action) (bool, runtime.Object, erro
 	request := action.GetVerb() + " " + resource
 	c.mu.Lock()
 	refused := c.refused[request]
+	if request == "get nodes" {
+		c.questions++
+	}
 	c.mu.Unlock()
 	switch {
 	case !slices.Contains(may, request):
@@ -213,10 +218,7 @@ type slowPods struct {
 }
 
 func (s slowPods) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
-	time.Sleep(s.cluster.delay)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+	time.Sleep(s.cluster.delay) // also after ctx has ended: the server has the request already
 	return s.PodInterface.Delete(ctx, name, options)
 }
 
