@@ -3,6 +3,7 @@ package play
 import (
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -65,7 +66,8 @@ func (p *Play) proxy(c *call) error {
 			}
 			return own.RoundTrip(request)
 		}),
-		FlushInterval: -1, // at once
+		FlushInterval: -1,                         // at once
+		ErrorLog:      log.New(io.Discard, "", 0), // who asks is told, and who has ended does not matter
 	})
 	p.servers = append(p.servers, server)
 	path := filepath.Join(p.Logs, c.args[0]+".kubeconfig")

@@ -72,11 +72,8 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 // again when it has. By then it may say another time, or be another Secret.
 func (c *Controller) sync(ctx context.Context, name string) error {
 	secret, err := c.cached.Get(name)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	if err != nil {
-		return fmt.Errorf("look up secret %s: %w", name, err)
+		return nil // it is gone: a cache has no other error
 	}
 	at, ok := deadline(secret)
 	if !ok {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +21,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"pgregory.net/rapid"
 )
 
 func init() {
@@ -45,7 +46,7 @@ func told(t *testing.T, happens func(c *cluster)) string {
 	t.Helper()
 	c := &cluster{t: t, refuse: func(string) error { return nil }}
 	synctest.Test(t, func(t *testing.T) {
-		c.client = fake.NewClientset()
+		c.client = fake.NewSimpleClientset()
 		c.client.PrependReactor("delete", "secrets", c.deletes)
 		factory := informers.NewSharedInformerFactory(c.client, 0)
 		controller := New(c.client, factory.Core().V1().Secrets())
@@ -195,6 +196,15 @@ func TestWhatATokenSaysLastCounts(t *testing.T) {
 			assert.Equal(t, test.want, seen, "deletions that are asked for: %s", test.situation)
 		})
 	}
+	t.Run("a token that somebody has deleted is forgotten", func(t *testing.T) {
+		t.Parallel()
+		seen := told(t, func(c *cluster) {
+			c.has(token("01:00:00"))
+			c.at("00:30:00")
+			assert.NoError(t, c.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), "kube-system", "token"))
+		})
+		assert.Equal(t, "nothing", seen, "deletions that are asked for: a token is good until 01:00, and at 00:30 somebody deletes it")
+	})
 	t.Run("a name may come to belong to no token", func(t *testing.T) {
 		t.Parallel()
 		seen := told(t, func(c *cluster) {
@@ -206,49 +216,69 @@ func TestWhatATokenSaysLastCounts(t *testing.T) {
 	})
 	t.Run("a token goes by its last word", func(t *testing.T) {
 		t.Parallel()
-		rapid.Check(t, func(rt *rapid.T) {
-			words := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 5).Draw(rt, "words")
-			if want, seen := byItsLastWord(words), toldOf(t, words); seen != want {
-				rt.Fatalf("at 00:30, 01:30 and so on somebody writes until which hour the token is good (0 is no word about that): %v\n"+
-					"expected: %s\nseen: %s", words, want, seen)
+		// The hour until which each token is good, as somebody writes it at
+		// half past twelve, half past one and half past two; 0 is no word.
+		written := map[string][3]int{}
+		for first := range 4 {
+			for second := range 4 {
+				for third := range 4 {
+					written[fmt.Sprintf("token-%d-%d-%d", first, second, third)] = [3]int{first, second, third}
+				}
+			}
+		}
+		var c *cluster
+		told(t, func(running *cluster) {
+			c = running
+			for i := range 3 {
+				c.at(fmt.Sprintf("%02d:30:00", i))
+				synctest.Wait()
+				for name, hours := range written {
+					c.write(name, hours[i])
+				}
 			}
 		})
+		for _, name := range slices.Sorted(maps.Keys(written)) {
+			want := byItsLastWord(name, written[name])
+			if seen := c.askedFor(name); seen != want {
+				assert.Equal(t, want, seen, "deletions that are asked for: at 00:30, 01:30 and 02:30 somebody writes until which hour a token is good: %v, "+
+					"where 0 is no word about it", written[name])
+				break
+			}
+		}
 	})
 }
 
-// byItsLastWord is what becomes of a token that is good until such an hour, as
-// somebody writes at half past each hour, beginning with 00:30.
-func byItsLastWord(words []int) string {
-	for i, hour := range words {
-		written, next := i*60+30, (i+1)*60+30
-		if goes := max(hour*60, written); hour > 0 && (goes < next || i == len(words)-1) {
-			return fmt.Sprintf("%02d:%02d:00 delete kube-system/token", goes/60, goes%60)
+// write has somebody write until which hour a token is good, if it is there.
+func (c *cluster) write(name string, hour int) {
+	expiration := ""
+	if hour > 0 {
+		expiration = fmt.Sprintf("%02d:00:00", hour)
+	}
+	if c.askedFor(name) == "nothing" {
+		c.has(token(expiration, named(name)))
+	}
+}
+
+func (c *cluster) askedFor(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, asked := range c.asked {
+		if strings.HasSuffix(asked, "/"+name) {
+			return asked
 		}
 	}
 	return "nothing"
 }
 
-func toldOf(t *testing.T, words []int) string {
-	return told(t, func(c *cluster) {
-		for i, hour := range words {
-			c.at(fmt.Sprintf("%02d:30:00", i))
-			synctest.Wait()
-			switch {
-			case c.isAsked():
-				return
-			case hour == 0:
-				c.has(token(""))
-			default:
-				c.has(token(fmt.Sprintf("%02d:00:00", hour)))
-			}
+// byItsLastWord is what becomes of a token.
+func byItsLastWord(name string, hours [3]int) string {
+	for i, hour := range hours {
+		written, next := i*60+30, (i+1)*60+30
+		if goes := max(hour*60, written); hour > 0 && (goes < next || i == 2) {
+			return fmt.Sprintf("%02d:%02d:00 delete kube-system/%s", goes/60, goes%60, name)
 		}
-	})
-}
-
-func (c *cluster) isAsked() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.asked) > 0
+	}
+	return "nothing"
 }
 
 func TestADeletionMeansOneSecret(t *testing.T) {

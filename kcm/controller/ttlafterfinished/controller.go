@@ -5,6 +5,7 @@ package ttlafterfinished
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -124,3 +127,13 @@ func (c *Controller) delete(ctx context.Context, job *batchv1.Job) error {
 	klog.FromContext(ctx).V(4).Info("Job's time had come, and it was deleted", "job", klog.KObj(job), "since", at)
 	return nil
 }
+
+var jobDeletionDuration = metrics.NewHistogram(&metrics.HistogramOpts{
+	Subsystem:      "ttl_after_finished_controller",
+	Name:           "job_deletion_duration_seconds",
+	Help:           "How long after its time had come a Job was deleted, in seconds.",
+	Buckets:        metrics.ExponentialBuckets(0.1, 2, 14),
+	StabilityLevel: metrics.ALPHA,
+})
+
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(jobDeletionDuration) })

@@ -92,6 +92,15 @@ func TestAJobChanges(t *testing.T) {
 			assert.Equal(t, test.want, seen, "deletions that are asked for: %s", test.situation)
 		})
 	}
+	t.Run("a Job that somebody has deleted is forgotten", func(t *testing.T) {
+		t.Parallel()
+		seen := told(t, func(c *cluster) {
+			c.has(job(over))
+			c.after(time.Minute)
+			assert.NoError(t, c.client.Tracker().Delete(batchv1.SchemeGroupVersion.WithResource("jobs"), "shop", "report"))
+		})
+		assert.Equal(t, "nothing", seen, "deletions that are asked for: a Job has 100 s since midnight, and at 00:01 it is gone")
+	})
 }
 
 func TestTheCacheMayBeBehind(t *testing.T) {

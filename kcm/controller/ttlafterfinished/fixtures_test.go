@@ -51,7 +51,7 @@ func told(t *testing.T, happens func(c *cluster)) string {
 	t.Helper()
 	c := &cluster{t: t, refuse: func(string, string) error { return nil }}
 	synctest.Test(t, func(t *testing.T) {
-		c.client = fake.NewClientset()
+		c.client = fake.NewSimpleClientset()
 		c.client.PrependReactor("get", "jobs", c.gets)
 		c.client.PrependReactor("delete", "jobs", c.deletes)
 		factory := informers.NewSharedInformerFactory(c.client, 0)
