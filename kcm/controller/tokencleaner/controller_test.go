@@ -84,6 +84,13 @@ func (c *cluster) deletes(action clienttesting.Action) (bool, runtime.Object, er
 	return err != nil, nil, err
 }
 
+// answers has the API server refuse deletions from now on.
+func (c *cluster) answers(refuse func(name string) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuse = refuse
+}
+
 // at waits until it is that time.
 func (c *cluster) at(clock string) {
 	until, err := time.Parse(time.DateTime, "2000-01-01 "+clock)
@@ -285,13 +292,12 @@ func TestADeletionMeansOneSecret(t *testing.T) {
 	t.Parallel()
 	t.Run("a deletion names the UID that it means", func(t *testing.T) {
 		t.Parallel()
-		var uids []string
-		told(t, func(c *cluster) {
+		var c *cluster
+		told(t, func(running *cluster) {
+			c = running
 			c.has(token("00:30:00"))
-			c.at("01:00:00")
-			uids = c.uids
 		})
-		assert.Equal(t, "uid-1", strings.Join(uids, ", "), "the Secret that the API server is asked to delete")
+		assert.Equal(t, "uid-1", strings.Join(c.uids, ", "), "the Secret that the API server is asked to delete")
 	})
 }
 
@@ -302,12 +308,12 @@ func TestADeletionMayFail(t *testing.T) {
 		t.Parallel()
 		tries := 0
 		seen := told(t, func(c *cluster) {
-			c.refuse = func(string) error {
+			c.answers(func(string) error {
 				if tries++; tries <= 3 {
 					return apierrors.NewInternalError(busy)
 				}
 				return nil
-			}
+			})
 			c.has(token("00:30:00"))
 		})
 		assert.Equal(t, 4, strings.Count(seen, "delete kube-system/token"),
@@ -316,12 +322,12 @@ func TestADeletionMayFail(t *testing.T) {
 	t.Run("a token that cannot be deleted keeps no other", func(t *testing.T) {
 		t.Parallel()
 		seen := told(t, func(c *cluster) {
-			c.refuse = func(name string) error {
+			c.answers(func(name string) error {
 				if name == "held" {
 					return apierrors.NewInternalError(busy)
 				}
 				return nil
-			}
+			})
 			c.has(token("00:30:00", named("held")))
 			c.at("01:00:00")
 			c.has(token("01:30:00"))
@@ -339,7 +345,7 @@ func TestADeletionMayFail(t *testing.T) {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
 			seen := told(t, func(c *cluster) {
-				c.refuse = func(string) error { return test.refusal }
+				c.answers(func(string) error { return test.refusal })
 				c.has(token("00:30:00"))
 			})
 			assert.Equal(t, "00:30:00 delete kube-system/token", seen, "deletions that are asked for: %s", test.situation)

@@ -118,7 +118,7 @@ func TestTheCacheMayBeBehind(t *testing.T) {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
 			seen := told(t, func(c *cluster) {
-				c.live = test.live
+				c.knowsBetter(test.live)
 				c.has(job(over))
 			})
 			assert.Equal(t, test.want, seen, "deletions that are asked for: in the cache a Job is complete since midnight, and its time is 100 s, "+
@@ -142,14 +142,13 @@ func TestADeletionMeansOneJobAndAllThatItOwns(t *testing.T) {
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
-			var seen []string
-			told(t, func(c *cluster) {
-				c.live = test.live
+			var c *cluster
+			told(t, func(running *cluster) {
+				c = running
+				c.knowsBetter(test.live)
 				c.has(job(over))
-				c.after(time.Hour)
-				seen = test.seen(c)
 			})
-			assert.Equal(t, test.want, strings.Join(seen, ", "), "what the API server is asked to delete, or how: %s", test.situation)
+			assert.Equal(t, test.want, strings.Join(test.seen(c), ", "), "what the API server is asked to delete, or how: %s", test.situation)
 		})
 	}
 }
@@ -162,7 +161,7 @@ func TestARequestMayFail(t *testing.T) {
 			t.Parallel()
 			tries := 0
 			seen := told(t, func(c *cluster) {
-				c.refuse = func(asked, _ string) error {
+				c.answers(func(asked, _ string) error {
 					if asked != verb {
 						return nil
 					}
@@ -170,7 +169,7 @@ func TestARequestMayFail(t *testing.T) {
 						return apierrors.NewInternalError(busy)
 					}
 					return nil
-				}
+				})
 				c.has(job(over))
 			})
 			assert.Equal(t, 4, tries, "requests to %s the Job: the API server refuses the first three. It was asked: %s", verb, seen)
@@ -192,7 +191,7 @@ func TestARequestMayFail(t *testing.T) {
 			t.Parallel()
 			looks := 0
 			seen := told(t, func(c *cluster) {
-				c.refuse = func(asked, _ string) error {
+				c.answers(func(asked, _ string) error {
 					if asked == "get" {
 						looks++
 					}
@@ -200,7 +199,7 @@ func TestARequestMayFail(t *testing.T) {
 						return test.refusal
 					}
 					return nil
-				}
+				})
 				c.has(job(over))
 			})
 			assert.Equal(t, test.want, fmt.Sprintf("%s, after %d looks", seen, looks), "deletions that are asked for: %s", test.situation)
@@ -209,12 +208,12 @@ func TestARequestMayFail(t *testing.T) {
 	t.Run("a Job that cannot be deleted keeps no other", func(t *testing.T) {
 		t.Parallel()
 		seen := told(t, func(c *cluster) {
-			c.refuse = func(_, name string) error {
+			c.answers(func(_, name string) error {
 				if name == "report" {
 					return nil
 				}
 				return apierrors.NewInternalError(busy)
-			}
+			})
 			c.has(job(over, named("a"), ttl(0)), job(over, named("b"), ttl(0)), job(over, named("c"), ttl(0)), job(over))
 		})
 		assert.Contains(t, seen, "00:01:40 delete shop/report",
@@ -241,13 +240,13 @@ func measured(t *testing.T) (seconds float64, count uint64) {
 func late(t *testing.T, refusals int) (seconds float64, count uint64, story string) {
 	secondsBefore, countBefore := measured(t)
 	story = told(t, func(c *cluster) {
-		c.refuse = func(verb, _ string) error {
+		c.answers(func(verb, _ string) error {
 			if verb == "delete" && refusals > 0 {
 				refusals--
 				return apierrors.NewInternalError(errors.New("the API server is busy"))
 			}
 			return nil
-		}
+		})
 		c.has(job(complete(-time.Hour)))
 	})
 	seconds, count = measured(t)

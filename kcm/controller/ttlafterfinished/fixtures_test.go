@@ -99,6 +99,20 @@ func (c *cluster) deletes(action clienttesting.Action) (bool, runtime.Object, er
 	return err != nil, nil, err
 }
 
+// answers has the API server refuse requests from now on.
+func (c *cluster) answers(refuse func(verb, name string) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuse = refuse
+}
+
+// knowsBetter has the API server show a Job that the cache does not show.
+func (c *cluster) knowsBetter(live *batchv1.Job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live = live
+}
+
 // after waits until so much time has passed since midnight.
 func (c *cluster) after(d time.Duration) { time.Sleep(time.Until(midnight.Add(d))) }
 
