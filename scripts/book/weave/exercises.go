@@ -28,6 +28,9 @@ type Exercise struct {
 	// Others are the texts of the types, constants and variables of a whole package as
 	// the reader finds them, by their names.
 	Others map[string]string
+	// Imports are the paths of what the files of a whole package import, by the names that
+	// they use.
+	Imports map[string]string
 	// TestFiles are those that the exercise's tests need, without directories.
 	TestFiles []string
 }
@@ -125,7 +128,7 @@ func (e *Exercise) Cut() map[string]string {
 }
 
 func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
-	e := &Exercise{Exercise: found, Others: map[string]string{}}
+	e := &Exercise{Exercise: found, Others: map[string]string{}, Imports: map[string]string{}}
 	var err error
 	if e.Solutions, err = solutions.Read(w.source.root, found.Chapter.Slug, found.Name); err != nil {
 		return nil, err
@@ -176,6 +179,11 @@ func (w *Book) addDeclaration(e *Exercise, s *Showing) error {
 		return fmt.Errorf("%s is of another package than the rest of the exercise: its tests are in %s", s.name, e.Dir)
 	}
 	e.Dir = s.dir
+	if e.Whole() {
+		for name, imported := range d.file.imports {
+			e.Imports[name] = imported.path
+		}
+	}
 	if !ok {
 		e.Others[d.names[0]] = w.source.seen(d)
 		return nil

@@ -244,7 +244,7 @@ func (p *program) withPackage(ctx context.Context, e *proof, right solutions.Rig
 		}
 	}
 	v := built.add(nil)
-	text, err := whole(p.name, right.Text, e.Functions)
+	text, err := whole(p.name, right.Text, e.Exercise)
 	if err != nil {
 		return nil, fmt.Errorf("does not compile: %w", err), nil
 	}

@@ -61,13 +61,15 @@ func importsOf(functions []weave.Function) map[string]string {
 }
 
 // whole returns a package's only file, of a solution that is a whole package.
-func whole(pkg, solution string, functions []weave.Function) (string, error) {
+func whole(pkg, solution string, e *weave.Exercise) (string, error) {
 	text := fmt.Sprintf("package %s\n%s", pkg, solution)
 	parsed, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 	if err != nil {
 		return "", err
 	}
-	return withImports(parsed, importsOf(functions), text), nil
+	imports := importsOf(nil)
+	maps.Copy(imports, e.Imports)
+	return withImports(parsed, imports, text), nil
 }
 
 // renamings returns what the variant's own names are to be, by their offsets. Calls of

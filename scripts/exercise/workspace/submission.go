@@ -220,6 +220,9 @@ func isHarmless(path string) bool {
 // would change what they see or print.
 func allowed(e *weave.Exercise, declarations []declaration, from *source, book map[string]string) error {
 	ours := map[string]bool{}
+	for _, path := range e.Imports {
+		ours[path] = true
+	}
 	for _, f := range e.Functions {
 		for name := range qualifiersIn(f.Text) {
 			ours[f.Imports[name]] = true

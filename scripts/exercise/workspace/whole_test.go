@@ -81,8 +81,10 @@ func TestRest(t *testing.T) { rest() }
 -- kcm/till/till.go --
 package till
 
+import "os"
+
 // limit is what a till can hold.
-const limit = 100
+var limit = len(os.Args) * 100
 
 // Till holds money.
 type Till struct {
@@ -239,9 +241,13 @@ func TestAWholePackageIsTakenFromASubmissionWithoutWhatRunsByItself(t *testing.T
 	assert.NotContains(t, string(files[till]), "init")
 	assert.NotContains(t, string(files[till]), "fmt")
 	assert.Contains(t, string(files["kcm/till/most.go"]), "func most()")
-	writeFiles(t, w.Dir, "-- kcm/till/most.go --\npackage till\n\nimport \"os\"\n\nfunc most() int { return os.Getpid() }\n")
+	most := "-- kcm/till/most.go --\npackage till\n\nimport \"os\"\n\nfunc most() int { return os.Getpid() }\n"
+	writeFiles(t, w.Dir, most)
 	_, err = graftTill(t, root, w.Dir)
-	require.ErrorContains(t, err, "most uses os, which the exercise does not need")
+	require.NoError(t, err, "the book's variable uses the package, too")
+	writeFiles(t, w.Dir, strings.NewReplacer(`"os"`, `"syscall"`, "os.", "syscall.").Replace(most))
+	_, err = graftTill(t, root, w.Dir)
+	require.ErrorContains(t, err, "uses syscall, which the exercise does not need")
 }
 
 func TestAWholePackageIsShownAsAWhole(t *testing.T) {
