@@ -9,7 +9,7 @@ import (
 )
 
 // patience is how long anything may take before bench gives up.
-const patience = 3 * time.Minute
+const patience = 15 * time.Minute
 
 // moments tells when conditions on some state have come true. The state is
 // changed by the handlers of informers, one change at a time.
