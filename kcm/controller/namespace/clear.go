@@ -49,12 +49,14 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 		var mu sync.Mutex
 		var clearing errgroup.Group
 		clearing.SetLimit(atATime)
-		for _, r := range phase {
+		for _, alike := range byName(phase) {
 			clearing.Go(func() error {
-				objects, err := c.clear(ctx, ns.Name, r)
-				mu.Lock()
-				defer mu.Unlock()
-				left.add(r, objects, err)
+				for _, r := range alike {
+					objects, err := c.clear(ctx, ns.Name, r)
+					mu.Lock()
+					left.add(r, objects, err)
+					mu.Unlock()
+				}
 				return nil
 			})
 		}
@@ -64,6 +66,17 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 		}
 	}
 	return left
+}
+
+// byName puts resources of the same name together. They are cleared one after the
+// other: they may show the same objects in two groups of the API, as those of
+// events do, and then clearing both at once asks for everything twice.
+func byName(all []resource) map[string][]resource {
+	groups := map[string][]resource{}
+	for _, r := range all {
+		groups[r.Resource] = append(groups[r.Resource], r)
+	}
+	return groups
 }
 
 func (l *remains) add(r resource, objects []metav1.PartialObjectMetadata, err error) {
