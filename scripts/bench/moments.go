@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// patience is how long anything may take before bench gives up.
+// patience is how long anything may take before bench gives up. At its own rate
+// limit the original needs more than eight minutes for the orphans.
 const patience = 15 * time.Minute
 
 // moments tells when conditions on some state have come true. The state is

@@ -39,7 +39,7 @@ type trial struct {
 
 // trial runs all phases for a subject on a cluster of its own.
 func (b *bench) trial(ctx context.Context, s subject, result *result, profile bool) (err error) {
-	if !b.wants(s) {
+	if !b.wants(s, result.Round) {
 		return nil
 	}
 	c, err := cluster.Start(ctx, cluster.WithNodes(nodes))
@@ -125,6 +125,8 @@ type phase struct {
 	run  func(*trial, context.Context) error
 	// neededBy are the phases that go on with what this one has made.
 	neededBy []string
+	// once says that one round is enough: a rate limit decides what is measured.
+	once bool
 }
 
 var (
@@ -136,7 +138,7 @@ var (
 	}
 	deletionPhases = []phase{
 		{name: "namespace", run: (*trial).deleteNamespace},
-		{name: "gc", run: (*trial).collect},
+		{name: "gc", run: (*trial).collect, once: true},
 	}
 	failoverPhases = []phase{
 		{name: "clean", run: (*trial).failOverClean},
@@ -153,7 +155,7 @@ func (t *trial) runPhases(ctx context.Context) error {
 	if t.subject.allLoops {
 		return t.create(ctx) // its memory is all that is asked for
 	}
-	if err := t.runLoad(ctx, t.bench.wanted(loadPhases)); err != nil {
+	if err := t.runLoad(ctx, t.bench.wanted(loadPhases, t.result.Round)); err != nil {
 		return err
 	}
 	if t.profiler != nil {
@@ -163,7 +165,7 @@ func (t *trial) runPhases(ctx context.Context) error {
 }
 
 func (t *trial) runEach(ctx context.Context, phases []phase) error {
-	for _, p := range t.bench.wanted(phases) {
+	for _, p := range t.bench.wanted(phases, t.result.Round) {
 		if err := p.run(t, ctx); err != nil {
 			return err
 		}
@@ -171,24 +173,24 @@ func (t *trial) runEach(ctx context.Context, phases []phase) error {
 	return nil
 }
 
-// wants tells whether -only has left anything to do for a subject.
-func (b *bench) wants(s subject) bool {
+// wants tells whether -only has left anything to do for a subject in a round.
+func (b *bench) wants(s subject, round int) bool {
 	switch {
 	case s == limit:
 		return b.only.MatchString("limit")
 	case s.allLoops:
 		return b.only.MatchString("create")
 	case s.deletes:
-		return len(b.wanted(deletionPhases)) > 0
+		return len(b.wanted(deletionPhases, round)) > 0
 	default:
-		return b.only.MatchString("cold") || len(b.wanted(loadPhases))+len(b.wanted(failoverPhases)) > 0
+		return b.only.MatchString("cold") || len(b.wanted(loadPhases, round))+len(b.wanted(failoverPhases, round)) > 0
 	}
 }
 
 // wanted returns the phases that -only asks for, and those that they need.
-func (b *bench) wanted(phases []phase) []phase {
+func (b *bench) wanted(phases []phase, round int) []phase {
 	matches := b.only.MatchString
 	return slices.DeleteFunc(slices.Clone(phases), func(p phase) bool {
-		return !matches(p.name) && !slices.ContainsFunc(p.neededBy, matches)
+		return !matches(p.name) && !slices.ContainsFunc(p.neededBy, matches) || p.once && round > 1
 	})
 }
