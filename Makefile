@@ -38,7 +38,7 @@ bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum l
 	@cd labs/controlplane && go build -buildvcs=false -tags '$(labcluster_tags)' -ldflags '$(labcluster_ldflags)' -o ../../$@ k8s.io/kubernetes/cmd/kube-controller-manager
 
 .PHONY: bench
-bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, about 15 minutes (ARGS="-rounds 5")
+bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, about 35 minutes (ARGS="-rounds 5", or "-only 'create|namespace'")
 	@go run ./scripts/bench $(ARGS)
 
 .PHONY: bin/book bin/play

@@ -31,7 +31,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := &report{Machine: machine, Flags: sharedFlags()}
+	report := &report{Machine: machine, Flags: slices.Concat(sharedFlags(), wideLimits())}
 	for round := 1; round <= b.rounds; round++ {
 		results, err := b.round(ctx, round)
 		report.Rounds = append(report.Rounds, results...)
@@ -75,7 +75,7 @@ func (b *bench) round(ctx context.Context, round int) ([]*result, error) {
 		slices.Reverse(subjects)
 	}
 	var results []*result
-	for _, subject := range slices.Concat([]subject{limit}, subjects, []subject{b.originalWithAllLoops()}) {
+	for _, subject := range slices.Concat([]subject{limit}, subjects, []subject{b.originalWithAllLoops()}, deleting(subjects)) {
 		result := &result{Round: round, Subject: subject.name, Load: loadAverage(), Values: map[string]float64{}}
 		results = append(results, result)
 		if err := b.trial(ctx, subject, result, false); err != nil {

@@ -31,28 +31,31 @@ func (t *trial) runLoad(ctx context.Context, phases []phase) error {
 	}
 	t.result.Values[keyPeak] = after.peak
 	t.result.Values[keyCPU] = after.cpu - before.cpu
-	if err := t.countRequests(begin, end); err != nil {
+	requests, err := t.countRequests(begin, end)
+	if err != nil {
 		return err
+	}
+	t.result.Values[keyRequests] = float64(len(requests))
+	for _, e := range requests {
+		t.result.Values[keyRequestsOf(e.Verb)]++
 	}
 	t.say("load: CPU %.1f s, peak RSS %.0f MiB, %.0f requests", t.result.Values[keyCPU], after.peak, t.result.Values[keyRequests])
 	return nil
 }
 
-// countRequests keeps how many requests there were of each verb, and what for.
-func (t *trial) countRequests(begin, end time.Time) error {
+// countRequests returns the controller manager's requests of a time, and keeps
+// how many there were of each kind.
+func (t *trial) countRequests(begin, end time.Time) ([]cluster.AuditEvent, error) {
 	requests, err := t.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
 		return isControllerManager(e.User) && !e.Time.Before(begin) && !e.Time.After(end)
 	})
-	if err != nil {
-		return err
+	if t.result.Requests == nil {
+		t.result.Requests = map[string]int{}
 	}
-	t.result.Requests = map[string]int{}
 	for _, e := range requests {
-		t.result.Values[keyRequests]++
-		t.result.Values[keyRequestsOf(e.Verb)]++
 		t.result.Requests[describe(e)]++
 	}
-	return nil
+	return requests, err
 }
 
 // isControllerManager tells whether a user is the controller manager or one of

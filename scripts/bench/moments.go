@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// patience is how long anything may take before bench gives up.
-const patience = 3 * time.Minute
+// patience is how long anything may take before bench gives up. At its own rate
+// limit the original needs more than eight minutes for the orphans.
+const patience = 15 * time.Minute
 
 // moments tells when conditions on some state have come true. The state is
 // changed by the handlers of informers, one change at a time.

@@ -18,12 +18,16 @@ const (
 	manyNamespace   = "many"
 	cleanNamespace  = "clean"
 	killedNamespace = "killed"
+	doomedNamespace = "doomed"
+	ownedNamespace  = "owned"
+	canaryNamespace = "canary"
 )
 
 // prepare creates the namespaces, with the ServiceAccount that pods need, and
 // what waits for each loop's first work.
 func (t *trial) prepare(ctx context.Context) error {
-	for _, namespace := range []string{limitNamespace, coldNamespace, bareNamespace, bigNamespace, manyNamespace, cleanNamespace, killedNamespace} {
+	for _, namespace := range []string{limitNamespace, coldNamespace, bareNamespace, bigNamespace, manyNamespace, cleanNamespace, killedNamespace,
+		doomedNamespace, ownedNamespace, canaryNamespace} {
 		if err := t.createNamespace(ctx, namespace); err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -75,22 +77,41 @@ func (t *trial) profiled(ctx context.Context, phase string, run func() error) er
 }
 
 func (p *profiler) fetch(ctx context.Context, what, file string) error {
-	url := "https://" + p.address + "/debug/pprof/" + what
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	profile, err := p.get(ctx, what)
 	if err != nil {
 		return err
 	}
+	return os.WriteFile(file, profile, 0o644)
+}
+
+// heap returns the bytes that are in use on the heap after a collection.
+func (p *profiler) heap(ctx context.Context) (bytes float64, err error) {
+	profile, err := p.get(ctx, "heap?gc=1&debug=1")
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(profile), "\n# HeapAlloc = ")
+	value, _, _ = strings.Cut(value, "\n")
+	return strconv.ParseFloat(value, 64)
+}
+
+func (p *profiler) get(ctx context.Context, what string) ([]byte, error) {
+	url := "https://" + p.address + "/debug/pprof/" + what
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
 	response, err := p.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("fetch profile: %w", err)
+		return nil, fmt.Errorf("fetch profile: %w", err)
 	}
 	defer response.Body.Close()
 	profile, err := io.ReadAll(response.Body)
 	if err != nil {
-		return fmt.Errorf("fetch profile: %w", err)
+		return nil, fmt.Errorf("fetch profile: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("fetch profile: %s answers %s: %s", url, response.Status, profile)
+		return nil, fmt.Errorf("fetch profile: %s answers %s: %s", url, response.Status, profile)
 	}
-	return os.WriteFile(file, profile, 0o644)
+	return profile, nil
 }

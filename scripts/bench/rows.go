@@ -26,6 +26,13 @@ const (
 	keyPeak         = "rssPeak"
 	keyCPU          = "cpu"
 	keyRequests     = "requests"
+
+	keyNamespace         = "namespaceGone"
+	keyNamespaceRequests = "namespaceRequests"
+	keyObject            = "bytesPerObject"
+	keyGraph             = "rssOfGraph"
+	keyCollect           = "orphansCollected"
+	keyCollectRequests   = "collectRequests"
 )
 
 // keyRequestsOf is for the requests of one verb.
@@ -52,6 +59,12 @@ var rows = []row{
 	{key: keyColdStart, name: "cold start: each loop has worked", unit: "s"},
 	{key: keyClean, name: "failover, leader asked to stop", unit: "s"},
 	{key: keyKilled, name: "failover, leader killed", unit: "s"},
+	{key: keyNamespace, name: "namespace with 1000 pods deleted: gone", unit: "s"},
+	{key: keyNamespaceRequests, name: "  API requests"},
+	{key: keyCollect, name: "50,000 objects: 10,000 orphans collected", unit: "s"},
+	{key: keyCollectRequests, name: "  API requests"},
+	{key: keyObject, name: "  heap for each object", unit: "bytes"},
+	{key: keyGraph, name: "  RSS with all of them", unit: "MiB"},
 	{key: keyResident, name: "RSS with 1000 pods", unit: "MiB"},
 	{key: keyResident, name: "  beside the original with all its loops", unit: "MiB", beside: allLoopsName},
 	{key: keyPeak, name: "RSS, peak", unit: "MiB"},

@@ -17,6 +17,8 @@ type subject struct {
 	user cluster.User
 	// allLoops says that it runs what it runs without --controllers.
 	allLoops bool
+	// deletes says that its trial is about deletions.
+	deletes bool
 }
 
 const (
@@ -46,17 +48,36 @@ func (b *bench) originalWithAllLoops() subject {
 	return whole
 }
 
+// deleting returns the same subjects for trials of deletions.
+func deleting(subjects []subject) []subject {
+	var deleting []subject
+	for _, s := range subjects {
+		s.deletes = true
+		deleting = append(deleting, s)
+	}
+	return deleting
+}
+
+// file is what files about a trial of the subject are called.
+func (s subject) file() string {
+	if s.deletes {
+		return s.name + "-deletions"
+	}
+	return s.name
+}
+
 // sharedFlags are the flags that do not depend on the cluster.
 func sharedFlags() []string {
 	return []string{
 		"--controllers=" + strings.Join(app.KnownControllers(), ","),
 		"--use-service-account-credentials=true",
 		"--leader-elect=true",
-		"--kube-api-qps=1000",
-		"--kube-api-burst=2000",
 		"--bind-address=127.0.0.1",
 	}
 }
+
+// wideLimits keep the rate limits of both out of what is measured.
+func wideLimits() []string { return []string{"--kube-api-qps=1000", "--kube-api-burst=2000"} }
 
 // flags are the whole command line, the same for both.
 func (s subject) flags(c *cluster.Cluster) []string {

@@ -33,7 +33,8 @@ const busy = 1
 func (r *report) caption() string {
 	text := fmt.Sprintf("Median [least–greatest] of the rounds, on %d cores. Where each median lies within the range of the other's rounds, the two are alike (%s).\n",
 		r.Machine.Cores, alikeSign)
-	text += "The original runs only the loops that kcm has, except in the row that says so."
+	text += "The original runs only the loops that kcm has, except in the row that says so.\n"
+	text += "The namespace and the orphans are deleted at the rate limits that both have by themselves."
 	if before := r.Rounds[0].Load; before > busy {
 		text += fmt.Sprintf("\nThe machine was busy before the first round (load %.1f): measure again when it is quiet.", before)
 	}

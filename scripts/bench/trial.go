@@ -31,13 +31,15 @@ type trial struct {
 	// leader is the replica that leads; all are those that were started.
 	leader *process
 	all    []*process
-	// profiler is nil in rounds that are counted.
+	// profiler is nil in rounds that are counted, but for trials of deletions.
 	profiler *profiler
+	// atDefaults says that replicas are started with their own rate limits.
+	atDefaults bool
 }
 
 // trial runs all phases for a subject on a cluster of its own.
 func (b *bench) trial(ctx context.Context, s subject, result *result, profile bool) (err error) {
-	if s == limit && !b.only.MatchString("limit") || s.allLoops && !b.only.MatchString("create") {
+	if !b.wants(s, result.Round) {
 		return nil
 	}
 	c, err := cluster.Start(ctx, cluster.WithNodes(nodes))
@@ -52,7 +54,7 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 	ctx, died := context.WithCancelCause(ctx)
 	defer died(nil)
 	t := &trial{bench: b, subject: s, result: result, cluster: c, client: client, died: died}
-	if profile {
+	if profile || s.deletes {
 		if t.profiler, err = newProfiler(t); err != nil {
 			return err
 		}
@@ -66,8 +68,11 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 	}
 	defer stopWatch()
 	defer t.endAll()
-	if s == limit {
+	switch {
+	case s == limit:
 		return t.createRaw(ctx)
+	case s.deletes:
+		return t.runEach(ctx, deletionPhases)
 	}
 	return t.runPhases(ctx)
 }
@@ -84,12 +89,15 @@ func newClient(c *cluster.Cluster) (kubernetes.Interface, error) {
 // startReplica starts the subject once more.
 func (t *trial) startReplica() (*process, error) {
 	flags := t.subject.flags(t.cluster)
+	if !t.atDefaults {
+		flags = append(flags, wideLimits()...)
+	}
 	if t.profiler != nil {
 		flags = append(flags, t.profiler.flags()...)
 	} else {
 		flags = append(flags, "--secure-port=0")
 	}
-	name := fmt.Sprintf("round-%d-%s-%d.log", t.result.Round, t.subject.name, len(t.all)+1)
+	name := fmt.Sprintf("round-%d-%s-%d.log", t.result.Round, t.subject.file(), len(t.all)+1)
 	p, err := startProcess(t.subject.program, flags, filepath.Join(t.bench.logs(), name), t.died)
 	if err != nil {
 		return nil, err
@@ -117,6 +125,8 @@ type phase struct {
 	run  func(*trial, context.Context) error
 	// neededBy are the phases that go on with what this one has made.
 	neededBy []string
+	// once says that one round is enough: a rate limit decides what is measured.
+	once bool
 }
 
 var (
@@ -125,6 +135,10 @@ var (
 		{name: "update", run: (*trial).update},
 		{name: "zero", run: (*trial).scaleToZero},
 		{name: "many", run: (*trial).createMany},
+	}
+	deletionPhases = []phase{
+		{name: "namespace", run: (*trial).deleteNamespace},
+		{name: "gc", run: (*trial).collect, once: true},
 	}
 	failoverPhases = []phase{
 		{name: "clean", run: (*trial).failOverClean},
@@ -141,13 +155,17 @@ func (t *trial) runPhases(ctx context.Context) error {
 	if t.subject.allLoops {
 		return t.create(ctx) // its memory is all that is asked for
 	}
-	if err := t.runLoad(ctx, t.wanted(loadPhases)); err != nil {
+	if err := t.runLoad(ctx, t.bench.wanted(loadPhases, t.result.Round)); err != nil {
 		return err
 	}
 	if t.profiler != nil {
 		return nil
 	}
-	for _, p := range t.wanted(failoverPhases) {
+	return t.runEach(ctx, failoverPhases)
+}
+
+func (t *trial) runEach(ctx context.Context, phases []phase) error {
+	for _, p := range t.bench.wanted(phases, t.result.Round) {
 		if err := p.run(t, ctx); err != nil {
 			return err
 		}
@@ -155,10 +173,24 @@ func (t *trial) runPhases(ctx context.Context) error {
 	return nil
 }
 
+// wants tells whether -only has left anything to do for a subject in a round.
+func (b *bench) wants(s subject, round int) bool {
+	switch {
+	case s == limit:
+		return b.only.MatchString("limit")
+	case s.allLoops:
+		return b.only.MatchString("create")
+	case s.deletes:
+		return len(b.wanted(deletionPhases, round)) > 0
+	default:
+		return b.only.MatchString("cold") || len(b.wanted(loadPhases, round))+len(b.wanted(failoverPhases, round)) > 0
+	}
+}
+
 // wanted returns the phases that -only asks for, and those that they need.
-func (t *trial) wanted(phases []phase) []phase {
-	matches := func(name string) bool { return t.bench.only.MatchString(name) }
+func (b *bench) wanted(phases []phase, round int) []phase {
+	matches := b.only.MatchString
 	return slices.DeleteFunc(slices.Clone(phases), func(p phase) bool {
-		return !matches(p.name) && !slices.ContainsFunc(p.neededBy, matches)
+		return !matches(p.name) && !slices.ContainsFunc(p.neededBy, matches) || p.once && round > 1
 	})
 }

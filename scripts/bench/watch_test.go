@@ -105,7 +105,7 @@ func TestAWaitEndsWithWhatWasSeen(t *testing.T) {
 		never := m.when(func() bool { return false })
 		seen := func() string { return "2 of 3 pods" }
 		_, err := m.wait(t.Context(), "all pods exist", never, seen)
-		assert.EqualError(t, err, "waiting until all pods exist, with 2 of 3 pods: given up after 3m0s")
+		assert.EqualError(t, err, "waiting until all pods exist, with 2 of 3 pods: given up after 15m0s")
 
 		ctx, died := context.WithCancelCause(t.Context())
 		died(errors.New("kcm has ended"))

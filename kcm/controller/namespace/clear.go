@@ -25,6 +25,8 @@ type remains struct {
 	now       time.Time
 	// elapsed is how long ago the deletion of the namespace was noticed.
 	elapsed time.Duration
+	// waited is how long ago the last object was asked to go.
+	waited time.Duration
 	// objects are those that are still there, by resource. A resource that has
 	// none is not in it, nor is one that could not be cleared.
 	objects map[schema.GroupVersionResource][]metav1.PartialObjectMetadata
@@ -49,12 +51,14 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 		var mu sync.Mutex
 		var clearing errgroup.Group
 		clearing.SetLimit(atATime)
-		for _, r := range phase {
+		for _, alike := range byName(phase) {
 			clearing.Go(func() error {
-				objects, err := c.clear(ctx, ns.Name, r)
-				mu.Lock()
-				defer mu.Unlock()
-				left.add(r, objects, err)
+				for _, r := range alike {
+					objects, err := c.clear(ctx, ns, r)
+					mu.Lock()
+					left.add(r, objects, err)
+					mu.Unlock()
+				}
 				return nil
 			})
 		}
@@ -63,7 +67,19 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 			break
 		}
 	}
+	left.waited = c.asked.since(ns.UID)
 	return left
+}
+
+// byName puts resources of the same name together. They are cleared one after the
+// other: they may show the same objects in two groups of the API, as those of
+// events do, and then clearing both at once asks for everything twice.
+func byName(all []resource) map[string][]resource {
+	groups := map[string][]resource{}
+	for _, r := range all {
+		groups[r.Resource] = append(groups[r.Resource], r)
+	}
+	return groups
 }
 
 func (l *remains) add(r resource, objects []metav1.PartialObjectMetadata, err error) {
@@ -78,8 +94,8 @@ func (l *remains) add(r resource, objects []metav1.PartialObjectMetadata, err er
 // clear asks those objects of a resource to go that have not been asked yet,
 // and returns what is there afterwards. Its errors are told to the user as they
 // are.
-func (c *NamespaceController) clear(ctx context.Context, namespace string, r resource) ([]metav1.PartialObjectMetadata, error) {
-	objects, err := c.list(ctx, namespace, r)
+func (c *NamespaceController) clear(ctx context.Context, ns *corev1.Namespace, r resource) ([]metav1.PartialObjectMetadata, error) {
+	objects, err := c.list(ctx, ns.Name, r)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +103,11 @@ func (c *NamespaceController) clear(ctx context.Context, namespace string, r res
 	if len(doomed) == 0 {
 		return objects, nil
 	}
-	if err := c.delete(ctx, namespace, r, doomed); err != nil {
+	if err := c.delete(ctx, ns.Name, r, doomed); err != nil {
 		return nil, err
 	}
-	return c.list(ctx, namespace, r)
+	c.asked.forget(ns.UID) // and begins anew
+	return c.list(ctx, ns.Name, r)
 }
 
 // list returns the objects of a resource in the namespace. A resource that is

@@ -30,9 +30,11 @@ type NamespaceController struct {
 	// by somebody else's finalizer. Zero is for ever.
 	resyncPeriod time.Duration
 	finalizer    corev1.FinalizerName
-	noticed      noticed
-	synced       cache.InformerSynced
-	loop         *controller.Loop[string]
+	// noticed is when this manager has first seen that a namespace is being
+	// deleted, and asked when it has asked the last object in it to go.
+	noticed, asked stopwatch
+	synced         cache.InformerSynced
+	loop           *controller.Loop[string]
 }
 
 // NewNamespaceController returns a controller that watches namespaces with the
@@ -66,7 +68,10 @@ func NewNamespaceController(
 		Add: func(ns *corev1.Namespace) { c.changed(nil, ns) },
 		// What the loop itself writes is no news to it.
 		Update: c.changed,
-		Delete: func(ns *corev1.Namespace) { c.noticed.forget(ns.UID) },
+		Delete: func(ns *corev1.Namespace) {
+			c.noticed.forget(ns.UID)
+			c.asked.forget(ns.UID)
+		},
 	})
 	return c
 }
@@ -114,29 +119,29 @@ func (c *NamespaceController) sync(ctx context.Context, name string) error {
 	return c.act(ctx, decide(c.empty(ctx, ns, elapsed)))
 }
 
-// noticed remembers when this manager has first seen that a namespace is being
-// deleted. The deletion timestamp is the API server's clock, which may be
-// another than ours.
-type noticed struct {
+// stopwatch tells how long ago something happened to each namespace. It goes by
+// our clock: the deletion timestamp is the API server's, which may be another.
+type stopwatch struct {
 	mu sync.Mutex
 	at map[types.UID]time.Time
 }
 
-// since returns how long ago that was. The first call for a namespace is when.
-func (n *noticed) since(uid types.UID) time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.at == nil {
-		n.at = map[types.UID]time.Time{}
+// since returns how long ago since was first called for a namespace, or first
+// again after it was forgotten.
+func (s *stopwatch) since(uid types.UID) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil {
+		s.at = map[types.UID]time.Time{}
 	}
-	if _, found := n.at[uid]; !found {
-		n.at[uid] = time.Now()
+	if _, found := s.at[uid]; !found {
+		s.at[uid] = time.Now()
 	}
-	return time.Since(n.at[uid])
+	return time.Since(s.at[uid])
 }
 
-func (n *noticed) forget(uid types.UID) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.at, uid)
+func (s *stopwatch) forget(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.at, uid)
 }

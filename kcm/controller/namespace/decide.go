@@ -47,7 +47,7 @@ func decide(left remains) plan {
 	case failure != nil:
 		p.failure = fmt.Errorf("empty namespace %s: %w", left.namespace.Name, failure)
 	case len(left.objects) > 0:
-		p.again = patience(left.elapsed, estimate)
+		p.again = patience(left.waited, estimate)
 	default:
 		p.finalize = true
 	}
@@ -79,10 +79,10 @@ func account(left remains) (estimate int64, unaccounted []error) {
 }
 
 // patience returns how long to wait before the next look at a namespace: a
-// quarter of the time for which it has been going, so that it is never noticed
+// quarter of the time that was waited already, so that it is never noticed
 // much too late that the last object has gone. But at least half a second, and
 // at most half of the seconds that are estimated, and one.
-func patience(elapsed time.Duration, estimate int64) time.Duration {
+func patience(waited time.Duration, estimate int64) time.Duration {
 	longest := time.Duration(estimate/2+1) * time.Second
-	return min(max(elapsed/4, time.Second/2), longest)
+	return min(max(waited/4, time.Second/2), longest)
 }

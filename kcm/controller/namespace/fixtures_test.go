@@ -64,6 +64,7 @@ func nothing(elapsed time.Duration) remains {
 		},
 		now:     time.Unix(2000, 0),
 		elapsed: elapsed,
+		waited:  elapsed,
 		objects: map[schema.GroupVersionResource][]metav1.PartialObjectMetadata{},
 	}
 }

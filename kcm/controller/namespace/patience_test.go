@@ -56,7 +56,7 @@ func TestPatience(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		behaviour string
-		elapsed   time.Duration
+		waited    time.Duration
 		estimate  int64
 		want      time.Duration
 	}{
@@ -67,8 +67,8 @@ func TestPatience(t *testing.T) {
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, test.want.String(), patience(test.elapsed, test.estimate).String(),
-				"after %s, with %d seconds estimated", test.elapsed, test.estimate)
+			assert.Equal(t, test.want.String(), patience(test.waited, test.estimate).String(),
+				"after %s, with %d seconds estimated", test.waited, test.estimate)
 		})
 	}
 	t.Run("an end is noticed at most a quarter too late", func(t *testing.T) {

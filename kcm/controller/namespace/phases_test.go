@@ -70,3 +70,11 @@ func TestPhases(t *testing.T) {
 		assert.ElementsMatch(t, []string{"pods", "configmaps"}, asOne, "to be deleted with one request each")
 	})
 }
+
+func TestResourcesOfOneNameAreClearedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	events := resource{schema.GroupVersionResource{Version: "v1", Resource: "events"}, true}
+	again := resource{schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}, true}
+	assert.Equal(t, map[string][]resource{"events": {events, again}, "pods": {{pods, true}}},
+		byName([]resource{events, {pods, true}, again}))
+}
