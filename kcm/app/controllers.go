@@ -207,8 +207,8 @@ func newNamespace(ctx context.Context, c *ControllerContext, _ kubernetes.Interf
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Namespace.ConcurrentNamespaceSyncs)}, nil
 }
 
-// newGarbageCollector takes clients of its own: to collect one object may take
-// two requests, so that it may make twice as many as others.
+// newGarbageCollector takes clients of its own, which may make twice as many
+// requests as others, as the original's may.
 func newGarbageCollector(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	options := c.ComponentConfig.GarbageCollector
 	if !*options.EnableGarbageCollector {

@@ -54,7 +54,9 @@ func (s *server) discover() ([]*metav1.APIResourceList, error) {
 	all := metav1.Verbs{"get", "list", "delete", "deletecollection"}
 	return []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{
-			{Name: "configmaps", Verbs: all}, {Name: "pods", Verbs: all}, {Name: "bindings", Verbs: metav1.Verbs{"create"}}}},
+			{Name: "configmaps", Verbs: all}, {Name: "pods", Verbs: all}, {Name: "events", Verbs: all},
+			{Name: "bindings", Verbs: metav1.Verbs{"create"}}}},
+		{GroupVersion: "events.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "events", Verbs: all}}},
 		{GroupVersion: "shop.example.com/v1", APIResources: []metav1.APIResource{{Name: "orders", Verbs: metav1.Verbs{"list", "delete"}}}},
 	}, s.discovery
 }
@@ -170,6 +172,9 @@ func TestSync(t *testing.T) {
 			s.refused["list pods"] = errors.New("not now")
 			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
 		}, "update status"},
+		{"what two groups of the API show is asked to go once", func(s *server) {
+			s.there["events"] = []metav1.PartialObjectMetadata{object("a")}
+		}, "delete-collection events; update finalize; update status"},
 		{"a resource that is gone has no objects", func(s *server) { s.refused["list orders"] = gone }, "update finalize; update status"},
 		{"what goes by itself is no failure", func(s *server) {
 			s.there["orders"] = []metav1.PartialObjectMetadata{object("1", heldBy("example.com/audit"))}

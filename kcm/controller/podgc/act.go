@@ -28,9 +28,13 @@ func (c *Controller) act(ctx context.Context, all []victim, workers int) {
 	_ = deleting.Wait() // each failure was told where it happened
 }
 
-// delete counts and tells how it went. Pods that are gone meanwhile are none of
-// its business any more, also where another one has taken over the name.
+// delete marks and deletes a pod, and counts and tells how that went. Pods that
+// are gone meanwhile are none of its business any more, also where another one
+// has taken over the name.
 func (c *Controller) delete(ctx context.Context, v victim) {
+	if !c.isStillDue(v) {
+		return
+	}
 	klog.FromContext(ctx).V(2).Info("Deleting pod by force", "pod", klog.KObj(v.pod), "reason", v.reason)
 	deletions.WithLabelValues(v.pod.Namespace, v.reason).Inc()
 	err := c.markFailed(ctx, v)
@@ -40,10 +44,31 @@ func (c *Controller) delete(ctx context.Context, v victim) {
 			Preconditions:      metav1.NewUIDPreconditions(string(v.pod.UID)),
 		})
 	}
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !isGone(err) {
 		deletionErrors.WithLabelValues(v.pod.Namespace, v.reason).Inc()
 		utilruntime.HandleErrorWithContext(ctx, err, "Cannot delete pod", "pod", klog.KObj(v.pod), "reason", v.reason)
 	}
+}
+
+// isStillDue looks at the node again. A round may take minutes, and a node may be
+// back before a pod's turn has come.
+func (c *Controller) isStillDue(v victim) bool {
+	node, _ := c.nodes.Get(v.pod.Spec.NodeName) // nil if the cache has none
+	switch v.reason {
+	case orphaned:
+		return node == nil
+	case outOfService:
+		return isOutOfService(node)
+	}
+	return true
+}
+
+// isGone tells whether a request was refused because there is no such pod any
+// more. Where another one has its name, a deletion is a conflict, and a patch of
+// its UID is invalid.
+func isGone(err error) bool {
+	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || cause.Field == "metadata.uid"
 }
 
 // fieldManager is who the managed fields of a pod say has marked it.

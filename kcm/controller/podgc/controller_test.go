@@ -44,6 +44,8 @@ func TestPodsThatHaveEndedAreKeptUpToTheThreshold(t *testing.T) {
 		{"pods that have not ended do not count", "2 pods have ended, 2 are kept, and 3 have not ended", 2, []runtime.Object{
 			ended("a", succeeded, 4), ended("b", failed, 5), ended("p", corev1.PodPending, 1), ended("r", running, 2), ended("u", corev1.PodUnknown, 3),
 		}, "nothing"},
+		{"pods that go for another reason do not count", "2 pods have ended on a node, 2 are kept, and one more has ended, has no node and is being deleted", 2,
+			[]runtime.Object{ended("a", succeeded, 1), ended("b", failed, 2), pod("c", "", going, phase(failed))}, "c goes, Failed"},
 		{"evicted pods go before older ones", "3 pods have ended, 1 is kept, and the 2 newest were evicted", 1, []runtime.Object{
 			ended("a", failed, 1), ended("b", failed, 2, "Evicted"), ended("c", failed, 3, "Evicted"),
 		}, "b goes, Failed; c goes, Failed"},
@@ -132,6 +134,15 @@ func TestPodsOfNodesThatAreGoneGo(t *testing.T) {
 			assert.LessOrEqual(t, c.questions, 15, "how often it was asked for the node: each answer ends a quarantine of 40 s, and another one begins")
 		}, pod("web", "moon"))
 	})
+	t.Run("a node is asked for once in a round", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.refuse("patch pods/status", errors.New("not now"))
+			c.run(10, 1)
+			c.after(85 * time.Second)
+			assert.LessOrEqual(t, c.questions, 3, "how often it was asked for the node of three pods in 85 s, of which the first 40 are quarantine")
+		}, pod("a", "moon"), pod("b", "moon"), pod("c", "moon"))
+	})
 	t.Run("an answer that is an error proves nothing", func(t *testing.T) {
 		t.Parallel()
 		play(t, func(c *cluster) {
@@ -139,7 +150,7 @@ func TestPodsOfNodesThatAreGoneGo(t *testing.T) {
 			c.run(10, 1)
 			assert.Equal(t, "nothing", c.after(3*time.Minute), "for 3 minutes each question for the node is answered by an internal error")
 			c.refuse("get nodes", nil)
-			assert.Equal(t, goes, c.after(85*time.Second), "then for 85 s by NotFound")
+			assert.Equal(t, goes, c.after(21*time.Second), "then for 21 s by NotFound")
 		}, pod("web", "moon"))
 	})
 	t.Run("the quarantine begins anew with each absence", func(t *testing.T) {
@@ -262,6 +273,26 @@ func TestRoundsFollowEachOther(t *testing.T) {
 				"pods that are gone after 1, 3 and 5 s: 4 of 5 are to go, a deletion takes 2 s, and there are 2 workers")
 		}, ended("a", failed, 1), ended("b", failed, 2), ended("c", failed, 3), ended("d", failed, 4), ended("e", failed, 5), node("here", yes))
 	})
+	for _, test := range []struct {
+		behaviour, situation string
+		objects              []runtime.Object
+	}{
+		{"a node that is back before a pod's turn comes keeps it", "the node of two pods is gone", []runtime.Object{pod("a", "moon"), pod("b", "moon")}},
+		{"a node that is ready before a pod's turn comes keeps it", "two terminating pods are on a node out of service",
+			[]runtime.Object{pod("a", "moon", going), pod("b", "moon", going), node("moon", no, taint)}},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			play(t, func(c *cluster) {
+				c.delay = 5 * time.Minute
+				c.run(10, 1)
+				c.after(2 * time.Minute)
+				c.nodeIs(node("moon", yes, taint))
+				assert.Equal(t, 1, strings.Count(c.after(time.Hour), "goes"),
+					"pods that are gone: %s, and one is deleted at a time, which takes five minutes. After two, the node is ready", test.situation)
+			}, test.objects...)
+		})
+	}
 	t.Run("when Run has returned nothing is deleted any more", func(t *testing.T) {
 		t.Parallel()
 		play(t, func(c *cluster) {
@@ -327,7 +358,7 @@ func TestDeletionsAreCounted(t *testing.T) {
 		behaviour, reason string
 		threshold         int
 		objects           []runtime.Object
-		refused           error
+		refused           map[string]error // by request
 		want              string
 	}{
 		{"a pod too many is counted as terminated", "terminated", 1, []runtime.Object{
@@ -335,9 +366,16 @@ func TestDeletionsAreCounted(t *testing.T) {
 		{"a pod of a node that is gone is counted as orphaned", "orphaned", 1, []runtime.Object{pod("a", "moon", of("orphaned"))}, nil, "1 deleted, 0 failed"},
 		{"a terminating pod without a node is counted as unscheduled", "unscheduled", 1, []runtime.Object{pod("a", "", of("unscheduled"), going)}, nil, "1 deleted, 0 failed"},
 		{"a pod of a node out of service is counted so", "out-of-service", 1, []runtime.Object{pod("a", "here", of("out-of-service"), going), node("here", no, taint)}, nil, "1 deleted, 0 failed"},
-		{"a failure is counted beside the attempt", "unscheduled", 1, []runtime.Object{pod("a", "", of("failures"), going)}, errors.New("not now"), "5 deleted, 5 failed"},
+		{"a failure is counted beside the attempt", "unscheduled", 1, []runtime.Object{pod("a", "", of("failures"), going)},
+			map[string]error{"delete pods": errors.New("not now")}, "5 deleted, 5 failed"},
 		{"a pod that is gone already is no failure", "unscheduled", 1, []runtime.Object{pod("a", "", of("gone"), going)},
-			apierrors.NewNotFound(corev1.Resource("pods"), "a"), "5 deleted, 0 failed"},
+			map[string]error{"delete pods": apierrors.NewNotFound(corev1.Resource("pods"), "a")}, "5 deleted, 0 failed"},
+		{"a pod whose name another has by now is no failure", "unscheduled", 1, []runtime.Object{pod("a", "", of("replaced"), going)},
+			map[string]error{"delete pods": apierrors.NewConflict(corev1.Resource("pods"), "a", errors.New("another UID"))}, "5 deleted, 0 failed"},
+		{"a mark for a pod whose name another has by now is no failure", "unscheduled", 1, []runtime.Object{pod("a", "", of("replaced-mark"), going)},
+			map[string]error{"patch pods/status": invalid("metadata", "uid")}, "5 deleted, 0 failed"},
+		{"a mark that is invalid for another reason is a failure", "unscheduled", 1, []runtime.Object{pod("a", "", of("refused-mark"), going)},
+			map[string]error{"patch pods/status": invalid("status", "phase")}, "5 deleted, 5 failed"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -347,7 +385,9 @@ func TestDeletionsAreCounted(t *testing.T) {
 					counted(t, "pod_gc_collector_force_delete_pod_errors_total", namespace, test.reason)
 			}
 			play(t, func(c *cluster) {
-				c.refuse("delete pods", test.refused)
+				for request, err := range test.refused {
+					c.refuse(request, err)
+				}
 				deletedBefore, failedBefore := figures()
 				c.run(test.threshold, 1)
 				c.after(85 * time.Second)

@@ -63,7 +63,7 @@ func (s situation) reason(pod *corev1.Pod) string {
 		return orphaned
 	case isGoing && pod.Spec.NodeName == "":
 		return unscheduled
-	case isGoing && node != nil && isOutOfService(node) && !isReady(node):
+	case isGoing && isOutOfService(node):
 		return outOfService
 	}
 	return ""
@@ -74,10 +74,11 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// isOutOfService tells whether somebody vouches for it that nothing runs on the
-// node any more (https://kep.k8s.io/2268).
+// isOutOfService tells whether there is a node of which somebody vouches that
+// nothing runs on it any more (https://kep.k8s.io/2268), and no kubelet objects.
 func isOutOfService(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeOutOfService })
+	return node != nil && !isReady(node) &&
+		slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeOutOfService })
 }
 
 // isReady is false as well where nobody has said so far.

@@ -17,8 +17,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -158,12 +160,18 @@ func (c *cluster) patch(action clienttesting.PatchAction) (bool, runtime.Object,
 	require.NoError(c.t, json.Unmarshal(action.GetPatch(), &patch))
 	pod := c.pod(action.GetNamespace(), action.GetName())
 	if pod != nil && patch.Metadata.UID != "" && patch.Metadata.UID != pod.UID {
-		return true, nil, apierrors.NewConflict(corev1.Resource("pods"), pod.Name, errors.New("another UID"))
+		return true, nil, invalid("metadata", "uid")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fieldManager = action.(clienttesting.PatchActionImpl).PatchOptions.FieldManager
 	return false, nil, nil
+}
+
+// invalid is what the API server says of a pod with a field that cannot be so.
+func invalid(path ...string) error {
+	return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web",
+		field.ErrorList{field.Invalid(field.NewPath(path[0], path[1:]...), "", "field is immutable")})
 }
 
 func (c *cluster) delete(action clienttesting.DeleteActionImpl) (bool, runtime.Object, error) {
@@ -233,6 +241,16 @@ func (c *cluster) add(objects ...runtime.Object) {
 	for _, o := range objects {
 		require.NoError(c.t, c.client.Tracker().Add(o))
 	}
+}
+
+// nodeIs puts a node there, in place of the one that has its name.
+func (c *cluster) nodeIs(node *corev1.Node) {
+	resource := corev1.SchemeGroupVersion.WithResource("nodes")
+	err := c.client.Tracker().Update(resource, node, "")
+	if apierrors.IsNotFound(err) {
+		err = c.client.Tracker().Create(resource, node, "")
+	}
+	require.NoError(c.t, err)
 }
 
 func (c *cluster) removeNode(name string) {

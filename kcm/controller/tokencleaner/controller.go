@@ -55,7 +55,7 @@ func New(client kubernetes.Interface, secretInformer coreinformers.SecretInforme
 }
 
 func (c *Controller) changed(secret *corev1.Secret) {
-	if secret.Namespace == metav1.NamespaceSystem {
+	if secret.Namespace == metav1.NamespaceSystem && secret.Type == corev1.SecretTypeBootstrapToken {
 		c.loop.Add(secret.Name)
 	}
 }
@@ -98,9 +98,13 @@ func deadline(secret *corev1.Secret) (at time.Time, ok bool) {
 	return at, true
 }
 
-// delete deletes the Secret that was looked at and no other of its name.
+// delete deletes the Secret as it was looked at: no other of its name, and none
+// that was written since. What the cache has missed it will show, and then the
+// Secret is looked at again.
 func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
-	err := c.secrets.Delete(ctx, secret.Name, *metav1.NewPreconditionDeleteOptions(string(secret.UID)))
+	err := c.secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion},
+	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

@@ -33,11 +33,11 @@ type cluster struct {
 	t      *testing.T
 	client *fake.Clientset
 	mu     sync.Mutex
-	// asked are the deletions that were asked for, uids the UIDs that they have
+	// asked are the deletions that were asked for, uids and versions what they have
 	// named, and refuse is what the API server says to each.
-	asked  []string
-	uids   []string
-	refuse func(name string) error
+	asked          []string
+	uids, versions []string
+	refuse         func(name string) error
 }
 
 // told runs a controller in a cluster while something happens there, and for six
@@ -75,11 +75,14 @@ func (c *cluster) deletes(action clienttesting.Action) (bool, runtime.Object, er
 	defer c.mu.Unlock()
 	del := action.(clienttesting.DeleteActionImpl)
 	c.asked = append(c.asked, fmt.Sprintf("%s delete %s/%s", time.Now().UTC().Format(time.TimeOnly), del.Namespace, del.Name))
-	which := "whoever has the name"
+	uid, version := "whoever has the name", "whatever it says"
 	if p := del.DeleteOptions.Preconditions; p != nil && p.UID != nil {
-		which = string(*p.UID)
+		uid = string(*p.UID)
 	}
-	c.uids = append(c.uids, which)
+	if p := del.DeleteOptions.Preconditions; p != nil && p.ResourceVersion != nil {
+		version = *p.ResourceVersion
+	}
+	c.uids, c.versions = append(c.uids, uid), append(c.versions, version)
 	err := c.refuse(del.Name)
 	return err != nil, nil, err
 }
@@ -116,7 +119,7 @@ func token(expiration string, edits ...func(*corev1.Secret)) *corev1.Secret {
 		expiration = "2000-01-01T" + expiration + "Z"
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "token", UID: "uid-1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "token", UID: "uid-1", ResourceVersion: "7"},
 		Type:       "bootstrap.kubernetes.io/token",
 		Data:       map[string][]byte{"token-id": []byte("abcdef"), "expiration": []byte(expiration)},
 	}
@@ -299,6 +302,15 @@ func TestADeletionMeansOneSecret(t *testing.T) {
 		})
 		assert.Equal(t, "uid-1", strings.Join(c.uids, ", "), "the Secret that the API server is asked to delete")
 	})
+	t.Run("a deletion names the version that was looked at", func(t *testing.T) {
+		t.Parallel()
+		var c *cluster
+		told(t, func(running *cluster) {
+			c = running
+			c.has(token("00:30:00"))
+		})
+		assert.Equal(t, "7", strings.Join(c.versions, ", "), "the version that the API server is asked to delete: the cache has version 7")
+	})
 }
 
 func TestADeletionMayFail(t *testing.T) {
@@ -340,7 +352,7 @@ func TestADeletionMayFail(t *testing.T) {
 		refusal              error
 	}{
 		{"a token that somebody else has deleted is no failure", "the API server says that there is no such Secret", apierrors.NewNotFound(secrets, "token")},
-		{"a token whose name another has by now is no failure", "the API server says that the UID is another", apierrors.NewConflict(secrets, "token", busy)},
+		{"a token that is another by now is no failure", "the API server says that the UID is another, or the version", apierrors.NewConflict(secrets, "token", busy)},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()

@@ -112,14 +112,15 @@ func (c *Controller) isDue(job *batchv1.Job) bool {
 	return ok
 }
 
-// delete asks the Job that was looked at to go, and no other of its name. In the
-// foreground it stays until its pods are gone, so that who waits for the Job's
-// end waits for theirs.
+// delete asks the Job to go as it was looked at: no other of its name, and none
+// that was written since. In the foreground it stays until its pods are gone, so
+// that who waits for the Job's end waits for theirs.
 func (c *Controller) delete(ctx context.Context, job *batchv1.Job) error {
-	options := metav1.NewPreconditionDeleteOptions(string(job.UID))
-	foreground := metav1.DeletePropagationForeground
-	options.PropagationPolicy = &foreground
-	if err := c.client.BatchV1().Jobs(job.Namespace).Delete(ctx, job.Name, *options); err != nil {
+	err := c.client.BatchV1().Jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion},
+		PropagationPolicy: new(metav1.DeletePropagationForeground),
+	})
+	if err != nil {
 		return fmt.Errorf("delete job %s: %w", klog.KObj(job), err)
 	}
 	at, _ := deadline(job)

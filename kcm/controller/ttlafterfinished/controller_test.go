@@ -138,6 +138,8 @@ func TestADeletionMeansOneJobAndAllThatItOwns(t *testing.T) {
 		{"a deletion names the UID that it means", "the Job is complete", nil, func(c *cluster) []string { return c.uids }, "uid-1"},
 		{"the Job that was looked at last is the one to go", "the cache has uid-1, but another Job has the name by now, uid-2, and is complete as well",
 			job(over, withUID("uid-2")), func(c *cluster) []string { return c.uids }, "uid-2"},
+		{"a deletion names the version that was looked at last", "the cache has version 7, the API server version 8", job(over, version("8")),
+			func(c *cluster) []string { return c.versions }, "8"},
 		{"a Job is deleted in the foreground", "the Job is complete", nil, func(c *cluster) []string { return c.policies }, "Foreground"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
@@ -184,7 +186,7 @@ func TestARequestMayFail(t *testing.T) {
 			apierrors.NewNotFound(jobs, "report"), "nothing, after 1 looks"},
 		{"a Job that goes before it is deleted is no failure", "the API server has no such Job when it is deleted", "delete",
 			apierrors.NewNotFound(jobs, "report"), "00:01:40 delete shop/report, after 1 looks"},
-		{"a Job that is replaced before it is deleted is no failure", "the API server says that the UID is another", "delete",
+		{"a Job that is another before it is deleted is no failure", "the API server says that the UID is another, or the version", "delete",
 			apierrors.NewConflict(jobs, "report", busy), "00:01:40 delete shop/report, after 1 looks"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {

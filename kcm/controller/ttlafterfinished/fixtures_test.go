@@ -38,9 +38,9 @@ type cluster struct {
 	// live is what the API server has where the cache is behind, or nil where it
 	// has what the cache shows.
 	live *batchv1.Job
-	// asked are the deletions that were asked for, with the UIDs that they have
-	// named and the policies.
-	asked, uids, policies []string
+	// asked are the deletions that were asked for, with the UIDs and the versions that
+	// they have named and the policies.
+	asked, uids, versions, policies []string
 	// refuse is what the API server says to a request to get or to delete a Job.
 	refuse func(verb, name string) error
 }
@@ -87,14 +87,17 @@ func (c *cluster) deletes(action clienttesting.Action) (bool, runtime.Object, er
 	defer c.mu.Unlock()
 	del := action.(clienttesting.DeleteActionImpl)
 	c.asked = append(c.asked, fmt.Sprintf("%s delete %s/%s", time.Now().UTC().Format(time.TimeOnly), del.Namespace, del.Name))
-	uid, policy := "whoever has the name", "in no particular way"
+	uid, version, policy := "whoever has the name", "whatever it says", "in no particular way"
 	if p := del.DeleteOptions.Preconditions; p != nil && p.UID != nil {
 		uid = string(*p.UID)
+	}
+	if p := del.DeleteOptions.Preconditions; p != nil && p.ResourceVersion != nil {
+		version = *p.ResourceVersion
 	}
 	if p := del.DeleteOptions.PropagationPolicy; p != nil {
 		policy = string(*p)
 	}
-	c.uids, c.policies = append(c.uids, uid), append(c.policies, policy)
+	c.uids, c.versions, c.policies = append(c.uids, uid), append(c.versions, version), append(c.policies, policy)
 	err := c.refuse("delete", del.Name)
 	return err != nil, nil, err
 }
@@ -131,7 +134,7 @@ func (c *cluster) has(jobs ...*batchv1.Job) {
 // job is one that runs, and is to be deleted 100 seconds after its end.
 func job(edits ...func(*batchv1.Job)) *batchv1.Job {
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "report", UID: "uid-1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "report", UID: "uid-1", ResourceVersion: "7"},
 		Spec:       batchv1.JobSpec{TTLSecondsAfterFinished: new(int32(100))},
 	}
 	for _, edit := range edits {
@@ -143,6 +146,10 @@ func job(edits ...func(*batchv1.Job)) *batchv1.Job {
 func named(name string) func(*batchv1.Job) { return func(job *batchv1.Job) { job.Name = name } }
 
 func withUID(uid types.UID) func(*batchv1.Job) { return func(job *batchv1.Job) { job.UID = uid } }
+
+func version(version string) func(*batchv1.Job) {
+	return func(job *batchv1.Job) { job.ResourceVersion = version }
+}
 
 func ttl(seconds int32) func(*batchv1.Job) {
 	return func(job *batchv1.Job) { job.Spec.TTLSecondsAfterFinished = &seconds }
