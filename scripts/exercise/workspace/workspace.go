@@ -334,11 +334,14 @@ const note = `
 
 const makefile = `# The commands of the book for this workspace: make check, hint, solution, watch, build.
 # ONLY=name is about one exercise; CLUSTER=embedded or CLUSTER=kind checks on a cluster, too.
+# make check-%02[1]d and so on are the same: so the book writes them.
 BOOK ?= %[2]s
+commands := check hint solution watch build
 
-.PHONY: check hint solution watch build
-check hint solution watch build:
+.PHONY: $(commands) $(commands:=-%02[1]d)
+$(commands):
 	@$(MAKE) --no-print-directory -C $(BOOK) $@-%02[1]d DEST=$(CURDIR)
+$(commands:=-%02[1]d): %%-%02[1]d: %%
 `
 
 const scenario = `# %s
