@@ -345,8 +345,14 @@ $(commands:=-%02[1]d): %%-%02[1]d: %%
 `
 
 const scenario = `# %s
-# Write what a user of the cluster does, and what must be true then.
-# make play in the book's folder lists the verbs, and the labs are written in them, too.
+# Write what a user of the cluster does, and what must be true then. A manager runs already.
+# These are the verbs for most of it. make play in the book's folder lists all; the labs are written in them, too.
+#   namespace NAME              create it, and look there from now on; you begin in a namespace of your own
+#   create FILE.yaml 'OVERLAY'  FILE.yaml is in labs/scenarios/manifests, or below, after a line -- FILE.yaml --
+#   patch KIND/NAME 'PATCH'     change an object; PATCH and OVERLAY are strategic merge patches in YAML
+#   await [KIND/NAME] 'EXPR'    wait until it is true, up to a minute; in EXPR, which is CEL, self is the object, pods all pods
+#   check [KIND/NAME] 'EXPR'    it is true now, without waiting
+#   kubectl ARG...              run kubectl in the namespace; with ! before it, it has to fail
 
 `
 
