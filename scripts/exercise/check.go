@@ -47,7 +47,7 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	case cluster != "":
 		return onCluster(ctx, w, exercises)
 	case onlyScenarios:
-		return fmt.Errorf("a scenario is checked on a cluster: %s", typed("check", w.Chapter, "ONLY="+exercises[0].Name, "CLUSTER=embedded"))
+		fmt.Printf("\nA scenario is checked on a cluster: %s\n", typed("check", w.Chapter, "ONLY="+exercises[0].Name, "CLUSTER=embedded"))
 	case len(exercises) < len(w.Exercises):
 		fmt.Printf("\nIt holds. All of the chapter: %s\n", typed("check", w.Chapter))
 	default:

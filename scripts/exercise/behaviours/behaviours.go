@@ -312,18 +312,25 @@ type Told struct {
 var (
 	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|\[rapid\])`)
 	// trace are the lines of a panic that say nothing about who wrote the code.
-	trace    = regexp.MustCompile(`^(goroutine \d+ \[|panic\(|created by |testing\.|runtime\.|/\S*/src/(testing|runtime)/)`)
-	place    = regexp.MustCompile(`^\s*\w+\.go:\d+: ?`)
-	expected = regexp.MustCompile(`expected: (.*)$`)
-	actual   = regexp.MustCompile(`actual  ?: (.*)$`)
+	trace = regexp.MustCompile(`^(goroutine \d+ \[|panic\(|created by |testing\.|runtime\.|/\S*/src/(testing|runtime)/)`)
+	// logged begins a line of klog's, and continued one of a value in it of several lines.
+	// What other tests log that run at the same time is among what a test prints.
+	logged    = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ \S+:\d+\]`)
+	continued = regexp.MustCompile(`^(\t| >)`)
+	place     = regexp.MustCompile(`^\s*\w+\.go:\d+: ?`)
+	expected  = regexp.MustCompile(`expected: (.*)$`)
+	actual    = regexp.MustCompile(`actual  ?: (.*)$`)
 )
 
 // Tell reads what a test has printed.
 func Tell(said string) Told {
 	var told Told
 	var text bytes.Buffer
-	field := ""
+	field, log := "", false
 	for line := range strings.Lines(said) {
+		if log = logged.MatchString(line) || log && continued.MatchString(line); log {
+			continue // in the midst of what testify says, too
+		}
 		line = place.ReplaceAllString(strings.TrimRight(line, "\n"), "")
 		bare := strings.TrimSpace(line)
 		if name, rest, ok := testify(bare); ok {

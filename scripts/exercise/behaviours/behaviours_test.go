@@ -145,7 +145,16 @@ func TestWhatATestSaysIsCutIntoSituationExpectedAndSeen(t *testing.T) {
 			"        \t            \t1 pod", "",
 		}, "\n"), Told{Situation: "3 replicas\n1 pod", Expected: "create 2\nand wait", Seen: "create 3"}},
 		"a text of one's own": {"    model_test.go:12: your cache was 2 behind\n", Told{Text: "your cache was 2 behind"}},
-		"nothing":             {"=== RUN   TestX\n", Told{}},
+		"with what is logged meanwhile": {strings.Join([]string{
+			"        \tError:      \tNot equal: ", `E0101 00:30:00.000000   12 loop.go:99] "Sync failed" err="no"`,
+			"        \t            \texpected: 2", "E0101 00:30:00.000000      12 loop.go:99] \"Sync failed\" err=<", "\tno", "\tand no", " > pod=\"a/b\"",
+			"        \t            \tactual  : 3", "I1231 23:59:59.999999 1234567 loop.go:9] ", "        \tMessages:   \t1 pod",
+			"W0101 00:30:00.000000       1 reflector.go:1] watch ended", "",
+		}, "\n"), Told{Situation: "1 pod", Expected: "2", Seen: "3"}},
+		"a panic after what is logged": {strings.Join([]string{
+			`E0101 00:30:00.000000   12 loop.go:99] "Observed a panic" panic="oh"`, "panic: oh", "\tpanic: and no", "", "main.sync(0x1)", "\t/x/loop.go:12", "",
+		}, "\n"), Told{Text: "panic: oh\n\tpanic: and no\n\nmain.sync(0x1)\n\t/x/loop.go:12"}},
+		"nothing": {"=== RUN   TestX\n", Told{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -334,16 +334,25 @@ const note = `
 
 const makefile = `# The commands of the book for this workspace: make check, hint, solution, watch, build.
 # ONLY=name is about one exercise; CLUSTER=embedded or CLUSTER=kind checks on a cluster, too.
+# make check-%02[1]d and so on are the same: so the book writes them.
 BOOK ?= %[2]s
+commands := check hint solution watch build
 
-.PHONY: check hint solution watch build
-check hint solution watch build:
+.PHONY: $(commands) $(commands:=-%02[1]d)
+$(commands):
 	@$(MAKE) --no-print-directory -C $(BOOK) $@-%02[1]d DEST=$(CURDIR)
+$(commands:=-%02[1]d): %%-%02[1]d: %%
 `
 
 const scenario = `# %s
-# Write what a user of the cluster does, and what must be true then.
-# make play in the book's folder lists the verbs, and the labs are written in them, too.
+# Write what a user of the cluster does, and what must be true then. A manager runs already.
+# These are the verbs for most of it. make play in the book's folder lists all; the labs are written in them, too.
+#   namespace NAME              create it, and look there from now on; you begin in a namespace of your own
+#   create FILE.yaml 'OVERLAY'  FILE.yaml is in labs/scenarios/manifests, or below, after a line -- FILE.yaml --
+#   patch KIND/NAME 'PATCH'     change an object; PATCH and OVERLAY are strategic merge patches in YAML
+#   await [KIND/NAME] 'EXPR'    wait until it is true, up to a minute; in EXPR, which is CEL, self is the object, pods all pods
+#   check [KIND/NAME] 'EXPR'    it is true now, without waiting
+#   kubectl ARG...              run kubectl in the namespace; with ! before it, it has to fail
 
 `
 

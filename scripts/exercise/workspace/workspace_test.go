@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -240,6 +241,23 @@ func TestEachFunctionOfAnExerciseIsCutAndTheListStandsInTheFirst(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(text, "// 1. Write it."))
 	assert.Contains(t, text, "sum += price", "the exercises of earlier chapters are the book's")
 	assert.FileExists(t, filepath.Join(w.Dir, "scenarios/empty.txtar"))
+}
+
+func TestTheMakefileOfAWorkspaceTakesTheCommandsAsTheBookWritesThem(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(Options{Root: root, Number: "2"})
+	require.NoError(t, err)
+	writeFiles(t, root, "-- Makefile --\n%-02:\n\t@echo $@ $(ONLY) $(DEST)\n")
+	for _, command := range []string{"check", "hint", "solution", "watch", "build"} {
+		for _, target := range []string{command, command + "-02"} {
+			cmd := exec.Command("make", "-C", w.Dir, "--no-print-directory", target, "ONLY=report", "DEST=exercises/02")
+			cmd.Env = append(os.Environ(), "MAKEFLAGS=") // make test may run this
+			out, err := cmd.Output()
+			require.NoError(t, err, target)
+			assert.Equal(t, command+"-02 report "+w.Dir+"\n", string(out))
+		}
+	}
 }
 
 func TestASecondWriteKeepsWhatWasChangedAsItIs(t *testing.T) {
