@@ -69,6 +69,8 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -79,7 +81,7 @@ func main() {
 	flag.StringVar(&b.out, "out", "build/bench", "`directory` for the results")
 	flag.IntVar(&b.rounds, "rounds", 3, "how many rounds are counted")
 	flag.BoolVar(&b.profile, "profile", true, "take profiles in a round of their own")
-	only := flag.String("only", "", "run only phases that match this `regexp`: limit, cold, create, update, zero, many, clean, killed, namespace, gc")
+	only := flag.String("only", "", "run only phases that match this `regexp`: "+strings.Join(choices, ", "))
 	flag.Parse()
 	// A second Ctrl-C ends bench at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -93,6 +95,9 @@ func main() {
 	}
 }
 
+// choices are what -only chooses among.
+var choices = []string{"limit", "cold", "create", "update", "zero", "many", "clean", "killed", "namespace", "gc"}
+
 func run(ctx context.Context, b *bench, only string) error {
 	if runtime.GOOS != "linux" {
 		return errors.New("memory and CPU time are read from /proc, so this needs Linux")
@@ -103,6 +108,9 @@ func run(ctx context.Context, b *bench, only string) error {
 	var err error
 	if b.only, err = regexp.Compile(only); err != nil {
 		return fmt.Errorf("-only: %w", err)
+	}
+	if !slices.ContainsFunc(choices, b.only.MatchString) {
+		return fmt.Errorf("-only=%s matches none of %s", only, strings.Join(choices, ", "))
 	}
 	return b.run(ctx)
 }
