@@ -81,7 +81,7 @@ func main() {
 	flag.StringVar(&b.out, "out", "build/bench", "`directory` for the results")
 	flag.IntVar(&b.rounds, "rounds", 3, "how many rounds are counted")
 	flag.BoolVar(&b.profile, "profile", true, "take profiles in a round of their own")
-	only := flag.String("only", "", "run only phases that match this `regexp`: "+strings.Join(choices, ", "))
+	only := flag.String("only", "", "run only phases that match this `regexp`: "+strings.Join(choices(), ", "))
 	flag.Parse()
 	// A second Ctrl-C ends bench at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -95,8 +95,14 @@ func main() {
 	}
 }
 
-// choices are what -only chooses among.
-var choices = []string{"limit", "cold", "create", "update", "zero", "many", "clean", "killed", "namespace", "gc"}
+// choices returns what -only chooses among.
+func choices() []string {
+	names := []string{"limit", "cold"}
+	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases) {
+		names = append(names, p.name)
+	}
+	return names
+}
 
 func run(ctx context.Context, b *bench, only string) error {
 	if runtime.GOOS != "linux" {
@@ -109,8 +115,8 @@ func run(ctx context.Context, b *bench, only string) error {
 	if b.only, err = regexp.Compile(only); err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
-	if !slices.ContainsFunc(choices, b.only.MatchString) {
-		return fmt.Errorf("-only=%s matches none of %s", only, strings.Join(choices, ", "))
+	if !slices.ContainsFunc(choices(), b.only.MatchString) {
+		return fmt.Errorf("-only=%s matches none of %s", only, strings.Join(choices(), ", "))
 	}
 	return b.run(ctx)
 }
