@@ -79,21 +79,18 @@ func (c *Controller) observePods(ctx context.Context, seen *observed) error {
 	if err != nil {
 		return err
 	}
-	owned, err := c.podIndex.OwnedBy(seen.set)
+	pods, err := c.podIndex.Claimable(seen.set)
 	if err != nil {
 		return err
 	}
-	orphans, err := c.podIndex.Orphans(seen.set.Namespace)
-	if err != nil {
-		return err
-	}
-	seen.active, err = c.claim(ctx, seen.set, selector, filter(slices.Concat(owned, orphans), controller.IsPodActive))
-	if err != nil {
-		return err
-	}
-	seen.terminating = filter(owned, func(pod *corev1.Pod) bool {
-		return controller.IsPodTerminating(pod) && selector.Matches(labels.Set(pod.Labels))
+	seen.terminating = filter(slices.Clone(pods), func(pod *corev1.Pod) bool {
+		return controller.IsPodTerminating(pod) && metav1.IsControlledBy(pod, seen.set) &&
+			selector.Matches(labels.Set(pod.Labels))
 	})
+	seen.active, err = c.claim(ctx, seen.set, selector, filter(pods, controller.IsPodActive))
+	if err != nil {
+		return err
+	}
 	if len(seen.active) > int(*seen.set.Spec.Replicas) {
 		seen.related, err = c.relatedPods(seen.set)
 	}
@@ -131,19 +128,12 @@ func (c *Controller) claim(
 // relatedPods returns the pods of all sets that have the same owner as this
 // one. A set without owner has no relatives, not even itself.
 func (c *Controller) relatedPods(set *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
-	owner := metav1.GetControllerOfNoCopy(set)
-	if owner == nil {
-		return nil, nil
-	}
-	sets, err := c.sets.list(set.Namespace)
+	siblings, err := c.sets.siblings(set)
 	if err != nil {
-		return nil, fmt.Errorf("list sets: %w", err)
+		return nil, err
 	}
 	var related []*corev1.Pod
-	for _, sibling := range sets {
-		if ref := metav1.GetControllerOfNoCopy(sibling); ref == nil || ref.UID != owner.UID {
-			continue
-		}
+	for _, sibling := range siblings {
 		pods, err := c.podIndex.OwnedBy(sibling)
 		if err != nil {
 			return nil, err
