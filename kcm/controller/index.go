@@ -30,11 +30,12 @@ func NewOwnerIndex[T metav1.Object](informer cache.SharedIndexInformer) OwnerInd
 	return OwnerIndex[T]{indexer: indexer}
 }
 
-// keys are what is looked up, in one look at the cache.
+// keys are looked up together.
 type keys []string
 
-// ownerKeys returns where an object is to be found: with its controller, or
-// among the orphans of its namespace.
+// ownerKeys returns the key of an object: that of its controller, or that of
+// the orphans of its namespace. The cache asks it for what is to be looked up,
+// too, which are keys already.
 func ownerKeys(obj any) ([]string, error) {
 	if wanted, ok := obj.(keys); ok {
 		return wanted, nil
@@ -57,16 +58,20 @@ func orphansKey(namespace string) string { return ownerKey(namespace, "") }
 // whether they match its selector or not. They are the cache's, as are those
 // of the other methods: copy before changing.
 func (x OwnerIndex[T]) OwnedBy(owner metav1.Object) ([]T, error) {
-	return x.lookUp(keys{ownerKey(owner.GetNamespace(), owner.GetUID())})
+	return x.lookUp(ownerKey(owner.GetNamespace(), owner.GetUID()))
 }
 
-// Claimable returns what a [Claimer] of the owner has to look at: the owner's
-// objects and the orphans of its namespace. Both are as of one moment: between
-// two looks an object that is adopted would be missed, and one that is
-// released be there twice.
-func (x OwnerIndex[T]) Claimable(owner metav1.Object) ([]T, error) {
+// Orphans returns the objects of a namespace that have no controller.
+func (x OwnerIndex[T]) Orphans(namespace string) ([]T, error) {
+	return x.lookUp(orphansKey(namespace))
+}
+
+// OwnedByOrOrphans returns the owner's objects and the orphans of its namespace
+// as of one moment. Between two looks an object that is adopted would be
+// missed. For an owner of thousands it takes twice as long as two looks.
+func (x OwnerIndex[T]) OwnedByOrOrphans(owner metav1.Object) ([]T, error) {
 	namespace := owner.GetNamespace()
-	return x.lookUp(keys{ownerKey(namespace, owner.GetUID()), orphansKey(namespace)})
+	return x.lookUp(ownerKey(namespace, owner.GetUID()), orphansKey(namespace))
 }
 
 // Siblings returns the objects that have the same controller as obj, itself
@@ -76,11 +81,11 @@ func (x OwnerIndex[T]) Siblings(obj metav1.Object) ([]T, error) {
 	if ref == nil {
 		return nil, nil
 	}
-	return x.lookUp(keys{ownerKey(obj.GetNamespace(), ref.UID)})
+	return x.lookUp(ownerKey(obj.GetNamespace(), ref.UID))
 }
 
-func (x OwnerIndex[T]) lookUp(wanted keys) ([]T, error) {
-	found, err := x.indexer.Index(ownerIndex, wanted)
+func (x OwnerIndex[T]) lookUp(wanted ...string) ([]T, error) {
+	found, err := x.indexer.Index(ownerIndex, keys(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("look up %T of %q: %w", *new(T), wanted, err)
 	}

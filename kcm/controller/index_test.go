@@ -50,10 +50,14 @@ func TestOwnerIndex(t *testing.T) {
 		t.Parallel()
 		assert.ElementsMatch(t, []string{"here/mine", "here/mine-too"}, names(index.OwnedBy(owner)))
 	})
-	t.Run("claimable are the owner's objects and the orphans of its namespace", func(t *testing.T) {
+	t.Run("orphans are those of a namespace that have no controller", func(t *testing.T) {
+		t.Parallel()
+		assert.ElementsMatch(t, []string{"here/orphan", "here/owned-without-controller"}, names(index.Orphans("here")))
+	})
+	t.Run("both can be looked up together", func(t *testing.T) {
 		t.Parallel()
 		want := []string{"here/mine", "here/mine-too", "here/orphan", "here/owned-without-controller"}
-		assert.ElementsMatch(t, want, names(index.Claimable(owner)))
+		assert.ElementsMatch(t, want, names(index.OwnedByOrOrphans(owner)))
 	})
 	t.Run("siblings have the same controller", func(t *testing.T) {
 		t.Parallel()
@@ -70,7 +74,7 @@ func TestOwnerIndex(t *testing.T) {
 }
 
 // A pod is adopted and released again and again while it is looked up.
-func TestWhatIsClaimableIsReadAtOneMoment(t *testing.T) {
+func TestOwnedOnesAndOrphansAreReadAtOneMoment(t *testing.T) {
 	t.Parallel()
 	informer := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods().Informer()
 	index := NewOwnerIndex[*corev1.Pod](informer)
@@ -94,7 +98,7 @@ func TestWhatIsClaimableIsReadAtOneMoment(t *testing.T) {
 		}
 	})
 	for range 10_000 {
-		pods, err := index.Claimable(owner)
+		pods, err := index.OwnedByOrOrphans(owner)
 		require.NoError(t, err)
 		require.Len(t, pods, 1)
 	}

@@ -85,7 +85,7 @@ func (c *Controller) claimReplicaSets(ctx context.Context, d *appsv1.Deployment)
 		return nil, fmt.Errorf("selector of deployment %s: %w", klog.KObj(d), err)
 	}
 	// Not only those that match: one that stopped matching has to be released.
-	claimable, err := c.rsIndex.Claimable(d)
+	claimable, err := c.rsIndex.OwnedByOrOrphans(d)
 	if err != nil {
 		return nil, fmt.Errorf("ReplicaSets for %s: %w", klog.KObj(d), err)
 	}

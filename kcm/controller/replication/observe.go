@@ -79,18 +79,21 @@ func (c *Controller) observePods(ctx context.Context, seen *observed) error {
 	if err != nil {
 		return err
 	}
-	pods, err := c.podIndex.Claimable(seen.set)
+	owned, err := c.podIndex.OwnedBy(seen.set)
 	if err != nil {
 		return err
 	}
-	seen.terminating = filter(slices.Clone(pods), func(pod *corev1.Pod) bool {
-		return controller.IsPodTerminating(pod) && metav1.IsControlledBy(pod, seen.set) &&
-			selector.Matches(labels.Set(pod.Labels))
+	orphans, err := c.podIndex.Orphans(seen.set.Namespace)
+	if err != nil {
+		return err
+	}
+	seen.active, err = c.claim(ctx, seen.set, selector, filter(slices.Concat(owned, orphans), controller.IsPodActive))
+	if err != nil {
+		return err
+	}
+	seen.terminating = filter(owned, func(pod *corev1.Pod) bool {
+		return controller.IsPodTerminating(pod) && selector.Matches(labels.Set(pod.Labels))
 	})
-	seen.active, err = c.claim(ctx, seen.set, selector, filter(pods, controller.IsPodActive))
-	if err != nil {
-		return err
-	}
 	if len(seen.active) > int(*seen.set.Spec.Replicas) {
 		seen.related, err = c.relatedPods(seen.set)
 	}

@@ -18,11 +18,10 @@ import (
 
 // store is where sets of one kind are read and their status is written.
 type store interface {
-	// get, list and siblings read the cache. What they return must not be
-	// changed. Siblings are the sets that have the same owner as this one, and
-	// itself. A set without owner has none.
+	// get, list and siblings read the cache. What they return must not be changed.
 	get(key cache.ObjectName) (*appsv1.ReplicaSet, error)
 	list(namespace string) ([]*appsv1.ReplicaSet, error)
+	// siblings are the sets of the same owner, this one included, if it has one.
 	siblings(set *appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error)
 	// getFresh reads the API server.
 	getFresh(ctx context.Context, key cache.ObjectName) (*appsv1.ReplicaSet, error)
