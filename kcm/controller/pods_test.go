@@ -5,13 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/utils/ptr"
 )
 
 func TestOnlyPodsThatMayRunAreActiveAndOnlyThoseThatMayStillRunAreTerminating(t *testing.T) {
@@ -86,41 +81,4 @@ func TestIsPodAvailable(t *testing.T) {
 			assert.Equal(t, tt.available, IsPodAvailable(pod, tt.minReadySeconds, now))
 		})
 	}
-}
-
-func TestPodIndexFindsPodsByControllerAndOrphansByNamespace(t *testing.T) {
-	t.Parallel()
-	informer := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods().Informer()
-	index := NewPodIndex(informer)
-	add := func(namespace, name string, refs ...metav1.OwnerReference) {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: refs}}
-		require.NoError(t, informer.GetStore().Add(pod))
-	}
-	controlledBy := func(uid types.UID) metav1.OwnerReference {
-		return metav1.OwnerReference{UID: uid, Controller: ptr.To(true)}
-	}
-	add("here", "mine", controlledBy("1"))
-	add("here", "mine-too", metav1.OwnerReference{UID: "9"}, controlledBy("1"))
-	add("here", "other", controlledBy("2"))
-	add("here", "orphan")
-	add("here", "owned-without-controller", metav1.OwnerReference{UID: "1"})
-	add("there", "pretender", controlledBy("1"))
-	add("there", "orphan")
-
-	names := func(pods []*corev1.Pod, err error) []string {
-		require.NoError(t, err)
-		var names []string
-		for _, pod := range pods {
-			names = append(names, pod.Namespace+"/"+pod.Name)
-		}
-		return names
-	}
-	owner := &metav1.ObjectMeta{Namespace: "here", UID: "1"}
-	assert.ElementsMatch(t, []string{"here/mine", "here/mine-too"}, names(index.OwnedBy(owner)))
-	assert.ElementsMatch(t, []string{"here/orphan", "here/owned-without-controller"}, names(index.Orphans("here")))
-
-	t.Run("a second loop shares the index", func(t *testing.T) {
-		t.Parallel()
-		assert.ElementsMatch(t, []string{"there/orphan"}, names(NewPodIndex(informer).Orphans("there")))
-	})
 }

@@ -6,7 +6,8 @@
 // Deployments of 10 pods, and hand over to a second replica, once asked to
 // and once killed. A third cluster in each round has no controller manager: a
 // plain client creates 1000 pods there, which is the limit of what can be had.
-// Then each gets another cluster, and its own rate limits, and deletes.
+// Then each gets another cluster, and its own rate limits, and deletes, and one
+// more, on which it rolls out among ever more other Deployments.
 //
 // # What is measured, and how
 //
@@ -56,6 +57,11 @@
 //     owner of 10,000 is deleted in the background. What takes longest there is a
 //     rate limit, so one round is enough.
 //
+//   - growth: 100 rollouts of ten Deployments of one pod, in a namespace with 200,
+//     1000 and 2000 others that have no pods and ten old ReplicaSets each. CPU is
+//     the process's, time is from the update until the status says that the
+//     rollout is complete, both for one rollout. One round is enough.
+//
 // After the counted rounds comes one that is not counted, in which CPU and heap
 // profiles are taken of both.
 package main
@@ -98,7 +104,7 @@ func main() {
 // choices returns what -only chooses among.
 func choices() []string {
 	names := []string{"limit", "cold"}
-	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases) {
+	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, growthPhases) {
 		names = append(names, p.name)
 	}
 	return names

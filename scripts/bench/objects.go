@@ -21,13 +21,14 @@ const (
 	doomedNamespace = "doomed"
 	ownedNamespace  = "owned"
 	canaryNamespace = "canary"
+	growthNamespace = "growth"
 )
 
 // prepare creates the namespaces, with the ServiceAccount that pods need, and
 // what waits for each loop's first work.
 func (t *trial) prepare(ctx context.Context) error {
 	for _, namespace := range []string{limitNamespace, coldNamespace, bareNamespace, bigNamespace, manyNamespace, cleanNamespace, killedNamespace,
-		doomedNamespace, ownedNamespace, canaryNamespace} {
+		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace} {
 		if err := t.createNamespace(ctx, namespace); err != nil {
 			return err
 		}

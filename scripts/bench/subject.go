@@ -17,8 +17,9 @@ type subject struct {
 	user cluster.User
 	// allLoops says that it runs what it runs without --controllers.
 	allLoops bool
-	// deletes says that its trial is about deletions.
-	deletes bool
+	// deletes says that its trial is about deletions, and grows that it is about
+	// ever more neighbours.
+	deletes, grows bool
 }
 
 const (
@@ -58,10 +59,23 @@ func deleting(subjects []subject) []subject {
 	return deleting
 }
 
+// growing returns the same subjects for trials among ever more neighbours.
+func growing(subjects []subject) []subject {
+	var growing []subject
+	for _, s := range subjects {
+		s.grows = true
+		growing = append(growing, s)
+	}
+	return growing
+}
+
 // file is what files about a trial of the subject are called.
 func (s subject) file() string {
-	if s.deletes {
+	switch {
+	case s.deletes:
 		return s.name + "-deletions"
+	case s.grows:
+		return s.name + "-growth"
 	}
 	return s.name
 }

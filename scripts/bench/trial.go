@@ -73,6 +73,8 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 		return t.createRaw(ctx)
 	case s.deletes:
 		return t.runEach(ctx, deletionPhases)
+	case s.grows:
+		return t.runEach(ctx, growthPhases)
 	}
 	return t.runPhases(ctx)
 }
@@ -125,7 +127,7 @@ type phase struct {
 	run  func(*trial, context.Context) error
 	// neededBy are the phases that go on with what this one has made.
 	neededBy []string
-	// once says that one round is enough: a rate limit decides what is measured.
+	// once says that one round is enough.
 	once bool
 }
 
@@ -140,6 +142,7 @@ var (
 		{name: "namespace", run: (*trial).deleteNamespace},
 		{name: "gc", run: (*trial).collect, once: true},
 	}
+	growthPhases   = []phase{{name: "growth", run: (*trial).grow, once: true}}
 	failoverPhases = []phase{
 		{name: "clean", run: (*trial).failOverClean},
 		{name: "killed", run: (*trial).failOverKilled},
@@ -182,6 +185,8 @@ func (b *bench) wants(s subject, round int) bool {
 		return b.only.MatchString("create")
 	case s.deletes:
 		return len(b.wanted(deletionPhases, round)) > 0
+	case s.grows:
+		return len(b.wanted(growthPhases, round)) > 0
 	default:
 		return b.only.MatchString("cold") || len(b.wanted(loadPhases, round))+len(b.wanted(failoverPhases, round)) > 0
 	}

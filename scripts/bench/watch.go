@@ -135,6 +135,15 @@ func (w *watch) complete(namespace string, n int, generation int64) <-chan time.
 	})
 }
 
+// completeOne tells when the status of one Deployment says that its rollout is
+// complete, from its present generation on.
+func (w *watch) completeOne(d *appsv1.Deployment) <-chan time.Time {
+	return w.when(func() bool {
+		seen := w.deployments[d.Namespace][d.Name]
+		return seen != nil && seen.Generation >= d.Generation && isComplete(seen)
+	})
+}
+
 // isComplete is what `kubectl rollout status` waits for.
 func isComplete(d *appsv1.Deployment) bool {
 	wanted := *d.Spec.Replicas

@@ -33,7 +33,8 @@ type Controller struct {
 
 	deployments appslisters.DeploymentLister
 	replicaSets appslisters.ReplicaSetLister
-	pods        controller.PodIndex
+	rsIndex     controller.OwnerIndex[*appsv1.ReplicaSet]
+	pods        controller.OwnerIndex[*corev1.Pod]
 	synced      []cache.InformerSynced
 }
 
@@ -51,7 +52,8 @@ func NewDeploymentController(
 		events:      controller.NewEvents(ctx, client, "deployment-controller"),
 		deployments: dInformer.Lister(),
 		replicaSets: rsInformer.Lister(),
-		pods:        controller.NewPodIndex(podInformer.Informer()),
+		rsIndex:     controller.NewOwnerIndex[*appsv1.ReplicaSet](rsInformer.Informer()),
+		pods:        controller.NewOwnerIndex[*corev1.Pod](podInformer.Informer()),
 	}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name:       "deployment-controller",

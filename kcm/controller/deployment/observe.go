@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
@@ -86,9 +85,9 @@ func (c *Controller) claimReplicaSets(ctx context.Context, d *appsv1.Deployment)
 		return nil, fmt.Errorf("selector of deployment %s: %w", klog.KObj(d), err)
 	}
 	// Not only those that match: one that stopped matching has to be released.
-	inNamespace, err := c.replicaSets.ReplicaSets(d.Namespace).List(labels.Everything())
+	claimable, err := c.rsIndex.OwnedByOrOrphans(d)
 	if err != nil {
-		return nil, fmt.Errorf("list ReplicaSets for %s: %w", klog.KObj(d), err)
+		return nil, fmt.Errorf("ReplicaSets for %s: %w", klog.KObj(d), err)
 	}
 	replicaSets := c.client.AppsV1().ReplicaSets(d.Namespace)
 	claimer := controller.Claimer[*appsv1.ReplicaSet]{
@@ -103,7 +102,7 @@ func (c *Controller) claimReplicaSets(ctx context.Context, d *appsv1.Deployment)
 			return err
 		},
 	}
-	claimed, err := claimer.Claim(ctx, inNamespace)
+	claimed, err := claimer.Claim(ctx, claimable)
 	if err != nil {
 		return nil, fmt.Errorf("claim ReplicaSets for %s: %w", klog.KObj(d), err)
 	}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -216,4 +217,38 @@ func TestADeletedPodWakesOnlyADeploymentThatWaitsForIt(t *testing.T) {
 			c.podDeleted(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", OwnerReferences: []metav1.OwnerReference{former}}})
 		}))
 	}
+}
+
+func TestADeploymentHasItsReplicaSetsThatMatchAndTheOrphansThatDo(t *testing.T) {
+	t.Parallel()
+	d := rolling(1, "1", "0")
+	named := func(name string, changes ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
+		rs := replicaSet(d, 1, 1)
+		rs.Name, rs.UID = name, types.UID("uid-"+name)
+		for _, change := range changes {
+			change(rs)
+		}
+		return rs
+	}
+	orphaned := func(rs *appsv1.ReplicaSet) { rs.OwnerReferences = nil }
+	relabelled := func(rs *appsv1.ReplicaSet) { rs.Labels = map[string]string{"app": "shop"} }
+	c, client := fixture(t, d,
+		named("mine"), named("mine-relabelled", relabelled),
+		named("orphan", orphaned), named("orphan-relabelled", orphaned, relabelled),
+		named("other's", func(rs *appsv1.ReplicaSet) { rs.OwnerReferences[0].UID = "uid-other" }),
+		named("pretender", func(rs *appsv1.ReplicaSet) { rs.Namespace = "elsewhere" }),
+	)
+	claimed, err := c.claimReplicaSets(t.Context(), d)
+	require.NoError(t, err)
+	var names, patched []string
+	for _, rs := range claimed {
+		names = append(names, rs.Name)
+	}
+	for _, action := range client.Actions() {
+		if patch, ok := action.(clienttesting.PatchAction); ok {
+			patched = append(patched, patch.GetName())
+		}
+	}
+	assert.ElementsMatch(t, []string{"mine", "orphan"}, names)
+	assert.ElementsMatch(t, []string{"mine-relabelled", "orphan"}, patched)
 }

@@ -29,7 +29,7 @@ type Controller struct {
 
 	sets       store
 	setWrites  *ownWrites
-	podIndex   controller.PodIndex
+	podIndex   controller.OwnerIndex[*corev1.Pod]
 	podControl controller.PodControl
 	podWrites  *ownWrites
 
@@ -68,7 +68,11 @@ func NewReplicaSetController(
 		resource:          "replicasets",
 		countsTerminating: true,
 	}, podInformer, client, burstReplicas)
-	c.sets = replicaSets{lister: rsInformer.Lister(), client: client.AppsV1()}
+	c.sets = replicaSets{
+		lister: rsInformer.Lister(),
+		index:  controller.NewOwnerIndex[*appsv1.ReplicaSet](rsInformer.Informer()),
+		client: client.AppsV1(),
+	}
 	watchSets[*appsv1.ReplicaSet](c, rsInformer.Informer())
 	c.watchPods(podInformer.Informer())
 	return c
@@ -90,7 +94,11 @@ func NewReplicationManager(
 		component:        "replication-controller",
 		resource:         "replicationcontrollers",
 	}, podInformer, client, burstReplicas)
-	c.sets = replicationControllers{lister: rcInformer.Lister(), client: client.CoreV1()}
+	c.sets = replicationControllers{
+		lister: rcInformer.Lister(),
+		index:  controller.NewOwnerIndex[*corev1.ReplicationController](rcInformer.Informer()),
+		client: client.CoreV1(),
+	}
 	watchSets[*corev1.ReplicationController](c, rcInformer.Informer())
 	c.watchPods(podInformer.Informer())
 	return c
@@ -110,7 +118,7 @@ func newController(
 		kind:          kind,
 		events:        events,
 		clock:         clock.RealClock{},
-		podIndex:      controller.NewPodIndex(podInformer.Informer()),
+		podIndex:      controller.NewOwnerIndex[*corev1.Pod](podInformer.Informer()),
 		podControl:    controller.NewPodControl(client, events),
 		podWrites:     newOwnWrites(corev1.Resource("pods"), podInformer.Informer().GetStore()),
 		expectations:  controller.NewExpectations(clock.RealClock{}),

@@ -130,7 +130,11 @@ func (m *model) start(t *rapid.T) {
 	c := newController(t.Context(), replicaSet, pods, client, m.burst)
 	t.Cleanup(func() { shutDown(c) })
 	c.clock, c.expectations = m.clock, controller.NewExpectations(m.clock)
-	c.sets = replicaSets{lister: sets.Lister(), client: client.AppsV1()}
+	c.sets = replicaSets{
+		lister: sets.Lister(),
+		index:  controller.NewOwnerIndex[*appsv1.ReplicaSet](sets.Informer()),
+		client: client.AppsV1(),
+	}
 	watchSets[*appsv1.ReplicaSet](c, sets.Informer())
 	c.watchPods(pods.Informer())
 	if !m.cachesTell {

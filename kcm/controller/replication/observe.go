@@ -131,19 +131,12 @@ func (c *Controller) claim(
 // relatedPods returns the pods of all sets that have the same owner as this
 // one. A set without owner has no relatives, not even itself.
 func (c *Controller) relatedPods(set *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
-	owner := metav1.GetControllerOfNoCopy(set)
-	if owner == nil {
-		return nil, nil
-	}
-	sets, err := c.sets.list(set.Namespace)
+	siblings, err := c.sets.siblings(set)
 	if err != nil {
-		return nil, fmt.Errorf("list sets: %w", err)
+		return nil, err
 	}
 	var related []*corev1.Pod
-	for _, sibling := range sets {
-		if ref := metav1.GetControllerOfNoCopy(sibling); ref == nil || ref.UID != owner.UID {
-			continue
-		}
+	for _, sibling := range siblings {
 		pods, err := c.podIndex.OwnedBy(sibling)
 		if err != nil {
 			return nil, err

@@ -12,13 +12,17 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // store is where sets of one kind are read and their status is written.
 type store interface {
-	// get and list read the cache. What they return must not be changed.
+	// get, list and siblings read the cache. What they return must not be changed.
 	get(key cache.ObjectName) (*appsv1.ReplicaSet, error)
 	list(namespace string) ([]*appsv1.ReplicaSet, error)
+	// siblings are the sets of the same owner, this one included, if it has one.
+	siblings(set *appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error)
 	// getFresh reads the API server.
 	getFresh(ctx context.Context, key cache.ObjectName) (*appsv1.ReplicaSet, error)
 	// updateStatus writes the status of the set, unless the set has changed
@@ -29,6 +33,7 @@ type store interface {
 // replicaSets is the store of ReplicaSets.
 type replicaSets struct {
 	lister appslisters.ReplicaSetLister
+	index  controller.OwnerIndex[*appsv1.ReplicaSet]
 	client appsclient.ReplicaSetsGetter
 }
 
@@ -38,6 +43,10 @@ func (s replicaSets) get(key cache.ObjectName) (*appsv1.ReplicaSet, error) {
 
 func (s replicaSets) list(namespace string) ([]*appsv1.ReplicaSet, error) {
 	return s.lister.ReplicaSets(namespace).List(labels.Everything())
+}
+
+func (s replicaSets) siblings(set *appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
+	return s.index.Siblings(set)
 }
 
 func (s replicaSets) getFresh(ctx context.Context, key cache.ObjectName) (*appsv1.ReplicaSet, error) {
@@ -51,6 +60,7 @@ func (s replicaSets) updateStatus(ctx context.Context, set *appsv1.ReplicaSet) (
 // replicationControllers is the store of ReplicationControllers.
 type replicationControllers struct {
 	lister corelisters.ReplicationControllerLister
+	index  controller.OwnerIndex[*corev1.ReplicationController]
 	client coreclient.ReplicationControllersGetter
 }
 
@@ -59,15 +69,11 @@ func (s replicationControllers) get(key cache.ObjectName) (*appsv1.ReplicaSet, e
 }
 
 func (s replicationControllers) list(namespace string) ([]*appsv1.ReplicaSet, error) {
-	rcs, err := s.lister.ReplicationControllers(namespace).List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	sets := make([]*appsv1.ReplicaSet, 0, len(rcs))
-	for _, rc := range rcs {
-		sets = append(sets, toReplicaSet(rc))
-	}
-	return sets, nil
+	return asReplicaSets(s.lister.ReplicationControllers(namespace).List(labels.Everything()))
+}
+
+func (s replicationControllers) siblings(set *appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
+	return asReplicaSets(s.index.Siblings(set))
 }
 
 func (s replicationControllers) getFresh(ctx context.Context, key cache.ObjectName) (*appsv1.ReplicaSet, error) {
@@ -85,6 +91,15 @@ func asReplicaSet(rc *corev1.ReplicationController, err error) (*appsv1.ReplicaS
 		return nil, err
 	}
 	return toReplicaSet(rc), nil
+}
+
+// asReplicaSets converts what a read of several returned.
+func asReplicaSets(rcs []*corev1.ReplicationController, err error) ([]*appsv1.ReplicaSet, error) {
+	sets := make([]*appsv1.ReplicaSet, 0, len(rcs))
+	for _, rc := range rcs {
+		sets = append(sets, toReplicaSet(rc))
+	}
+	return sets, err
 }
 
 // toReplicaSet gives a ReplicationController the shape of a ReplicaSet. It

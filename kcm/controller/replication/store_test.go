@@ -5,11 +5,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func TestAReplicationControllerSurvivesTheWayThereAndBack(t *testing.T) {
@@ -47,4 +52,24 @@ func TestEventsOnAReplicationControllerNameTheReplicationController(t *testing.T
 	ref, err := reference.GetReference(scheme.Scheme, set)
 	require.NoError(t, err)
 	assert.Equal(t, &corev1.ObjectReference{APIVersion: "v1", Kind: "ReplicationController", Namespace: "ns", Name: "web", UID: "1"}, ref)
+}
+
+func TestSiblingsOfAReplicationControllerHaveItsOwner(t *testing.T) {
+	t.Parallel()
+	informer := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().ReplicationControllers().Informer()
+	sets := replicationControllers{index: controller.NewOwnerIndex[*corev1.ReplicationController](informer)}
+	add := func(name string, refs ...metav1.OwnerReference) *appsv1.ReplicaSet {
+		rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, OwnerReferences: refs}}
+		require.NoError(t, informer.GetStore().Add(rc))
+		return toReplicaSet(rc)
+	}
+	web := metav1.OwnerReference{Kind: "DeploymentConfig", UID: "web", Controller: ptr.To(true)}
+	one, two, orphan := add("web-1", web), add("web-2", web), add("orphan")
+	add("shop-1", metav1.OwnerReference{Kind: "DeploymentConfig", UID: "shop", Controller: ptr.To(true)})
+	siblings, err := sets.siblings(one)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []*appsv1.ReplicaSet{one, two}, siblings)
+	siblings, err = sets.siblings(orphan)
+	require.NoError(t, err)
+	assert.Empty(t, siblings)
 }

@@ -54,6 +54,17 @@ func (s *fakeStore) list(string) ([]*appsv1.ReplicaSet, error) {
 	return slices.Collect(maps.Values(s.cached)), nil
 }
 
+func (s *fakeStore) siblings(set *appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
+	informer := cache.NewSharedIndexInformer(nil, set, 0, cache.Indexers{})
+	index := controller.NewOwnerIndex[*appsv1.ReplicaSet](informer)
+	for _, set := range s.cached {
+		if err := informer.GetStore().Add(set); err != nil {
+			return nil, err
+		}
+	}
+	return index.Siblings(set)
+}
+
 func (s *fakeStore) getFresh(context.Context, cache.ObjectName) (*appsv1.ReplicaSet, error) {
 	return s.fresh, nil
 }
@@ -230,7 +241,7 @@ func named(name string) func(*corev1.Pod) {
 func withPods(t *testing.T, c *Controller, pods ...*corev1.Pod) *fakePods {
 	t.Helper()
 	informer := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Pods().Informer()
-	c.podIndex = controller.NewPodIndex(informer)
+	c.podIndex = controller.NewOwnerIndex[*corev1.Pod](informer)
 	for _, pod := range pods {
 		require.NoError(t, informer.GetStore().Add(pod))
 	}
