@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,9 +10,7 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
@@ -94,7 +91,7 @@ func newServiceAccountToken(ctx context.Context, c *ControllerContext, client ku
 	if err != nil {
 		return nil, fmt.Errorf("--service-account-private-key-file: %w", err)
 	}
-	ca, err := rootCA(c)
+	ca, err := newRootCA(c, "token-secrets")
 	if err != nil {
 		return nil, err
 	}
@@ -102,29 +99,9 @@ func newServiceAccountToken(ctx context.Context, c *ControllerContext, client ku
 		c.InformerFactory.Core().V1().ServiceAccounts(),
 		c.InformerFactory.Core().V1().Secrets(),
 		client,
-		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: ca},
+		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: ca.current},
 	)
-	return &Controller{Loop: loop, Workers: int(sa.ConcurrentSATokenSyncs)}, nil
-}
-
-// rootCA returns the certificates by which pods recognise the API server:
-// those of --root-ca-file or else those that the manager itself goes by.
-func rootCA(c *ControllerContext) ([]byte, error) {
-	if file := c.ComponentConfig.ServiceAccount.RootCAFile; file != "" {
-		ca, err := os.ReadFile(file)
-		if err == nil {
-			_, err = cert.ParseCertsPEM(ca)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--root-ca-file=%s: %w", file, err)
-		}
-		return ca, nil
-	}
-	kubeconfig := rest.CopyConfig(c.RootClientBuilder.ConfigOrDie("root-ca"))
-	if err := rest.LoadTLSFiles(kubeconfig); err != nil {
-		return nil, fmt.Errorf("read the certificates that the kubeconfig names: %w", err)
-	}
-	return kubeconfig.CAData, nil
+	return &Controller{Loop: ca.followedBy(loop), Workers: int(sa.ConcurrentSATokenSyncs)}, nil
 }
 
 func newServiceAccount(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
@@ -138,7 +115,7 @@ func newServiceAccount(ctx context.Context, c *ControllerContext, client kuberne
 }
 
 func newRootCAPublisher(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
-	ca, err := rootCA(c)
+	ca, err := newRootCA(c, "publisher")
 	if err != nil {
 		return nil, err
 	}
@@ -146,9 +123,9 @@ func newRootCAPublisher(ctx context.Context, c *ControllerContext, client kubern
 		c.InformerFactory.Core().V1().ConfigMaps(),
 		c.InformerFactory.Core().V1().Namespaces(),
 		client,
-		ca,
+		ca.current,
 	)
-	return &Controller{Loop: loop, Workers: 1}, nil
+	return &Controller{Loop: ca.followedBy(loop), Workers: 1}, nil
 }
 
 func newReplication(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {

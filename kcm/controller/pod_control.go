@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,10 +28,14 @@ type PodControl interface {
 	// Create creates the pod and returns it as the API server stored it. The
 	// error is the API server's own.
 	Create(ctx context.Context, owner runtime.Object, pod *corev1.Pod) (*corev1.Pod, error)
-	// Delete asks for the pod's deletion. When there is no such pod any more
-	// it returns the API server's NotFound and records no event: it is for the
-	// caller to say whether that matters.
+	// Delete asks for the pod's deletion, in the version that is given and no
+	// other. When there is no such pod any more, or the pod is in another
+	// version by now, it returns the API server's NotFound or Conflict and
+	// records no event: it is for the caller to say whether that matters.
 	Delete(ctx context.Context, owner runtime.Object, pod *corev1.Pod) error
+	// Read returns the pod as the API server has it. The error is NotFound when
+	// it is gone, also if another one has its name.
+	Read(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 	// Patch sends a strategic merge patch and returns the patched pod.
 	Patch(ctx context.Context, pod *corev1.Pod, patch []byte) (*corev1.Pod, error)
 }
@@ -95,17 +100,34 @@ func (c *podControl) Create(ctx context.Context, owner runtime.Object, pod *core
 
 func (c *podControl) Delete(ctx context.Context, owner runtime.Object, pod *corev1.Pod) error {
 	klog.FromContext(ctx).V(2).Info("Deleting pod", "pod", klog.KObj(pod))
-	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
+	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
+	})
 	switch {
 	case err == nil:
 		c.recorder.Eventf(owner, corev1.EventTypeNormal, SuccessfulDelete, "Deleted pod: %v", pod.Name)
 		return nil
-	case apierrors.IsNotFound(err) || ctx.Err() != nil:
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), ctx.Err() != nil:
 		return err
 	default:
 		c.recorder.Eventf(owner, corev1.EventTypeWarning, FailedDelete, "Error deleting: %v", err)
 		return fmt.Errorf("unable to delete pods: %w", err)
 	}
+}
+
+// Read lists, because the accounts of the loops may list pods and not get them.
+func (c *podControl) Read(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	named := fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name).String()
+	list, err := c.client.CoreV1().Pods(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: named})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if list.Items[i].UID == pod.UID {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
 }
 
 func (c *podControl) Patch(ctx context.Context, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -82,6 +83,7 @@ var (
 		Reason:  metav1.StatusReasonForbidden,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
 	}}
+	changed  = apierrors.NewConflict(corev1.Resource("pods"), "old", errors.New("it has changed"))
 	notFound = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "old")
 )
 
@@ -126,6 +128,7 @@ func TestPodControlDeleteTellsTheOwner(t *testing.T) {
 		"deleted": {events: []string{"Normal SuccessfulDelete Deleted pod: old"}},
 		"refused": {answer: errRefused, wantErr: "unable to delete pods: refused", events: []string{"Warning FailedDelete Error deleting: refused"}},
 		"gone":    {answer: notFound, wantErr: notFound.Error()},
+		"changed": {answer: changed, wantErr: changed.Error()},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -154,4 +157,40 @@ func TestALoopThatIsBeingStoppedBlamesNobody(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, control.Delete(ended, owner, pod), context.Canceled)
 	assert.Empty(t, events)
+}
+
+func TestPodControlDeletesThePodInTheVersionThatItIsGivenAndNoOther(t *testing.T) {
+	t.Parallel()
+	client := fake.NewClientset()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", UID: "7", ResourceVersion: "42"}}
+	var conditions *metav1.Preconditions
+	client.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		conditions = action.(clienttesting.DeleteActionImpl).DeleteOptions.Preconditions
+		return true, nil, nil
+	})
+	require.NoError(t, NewPodControl(client, record.NewFakeRecorder(10)).Delete(t.Context(), testOwner, pod))
+	assert.Equal(t, &metav1.Preconditions{UID: new(types.UID("7")), ResourceVersion: new("42")}, conditions)
+}
+
+func TestPodControlReadsThatPodAndNoOtherOfItsName(t *testing.T) {
+	t.Parallel()
+	client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", UID: "7", Labels: map[string]string{"new": ""}}})
+	pods := NewPodControl(client, record.NewFakeRecorder(10))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", UID: "7"}}
+	latest, err := pods.Read(t.Context(), pod)
+	require.NoError(t, err)
+	assert.Contains(t, latest.Labels, "new")
+	assert.Equal(t, []string{"list"}, verbs(client), "an account that may not get pods must do")
+
+	pod.UID = "6"
+	_, err = pods.Read(t.Context(), pod)
+	assert.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+// verbs are those of the requests that the client has seen.
+func verbs(client *fake.Clientset) (verbs []string) {
+	for _, action := range client.Actions() {
+		verbs = append(verbs, action.GetVerb())
+	}
+	return verbs
 }

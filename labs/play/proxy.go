@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ var disturbances = map[string]func(p *Play, args []string) (func(next roundTripp
 func (p *Play) proxy(c *call) error {
 	disturbance := disturbances[c.args[1]]
 	if disturbance == nil {
-		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, or meddle COUNT PATH, with any number of paths", c.args[1])
+		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, for all resources or for those that follow, or meddle COUNT PATH, with any number of paths", c.args[1])
 	}
 	wrap, err := disturbance(p, c.args[2:])
 	if err != nil {
@@ -87,11 +88,11 @@ func (p *Play) closeProxies() {
 	}
 }
 
-// slow lets every watch arrive late by a delay, and everything else at once. So
-// the caches of who uses it lag behind.
+// slow lets every watch, or those of some resources, arrive late by a delay, and
+// everything else at once. So the caches of who uses it lag behind.
 func slow(_ *Play, args []string) (func(roundTripper) roundTripper, error) {
-	if len(args) != 1 {
-		return nil, fmt.Errorf("slow takes a duration, such as 2s")
+	if len(args) == 0 {
+		return nil, fmt.Errorf("slow takes a duration, such as 2s, and resources, such as pods")
 	}
 	delay, err := time.ParseDuration(args[0])
 	if err != nil {
@@ -100,7 +101,8 @@ func slow(_ *Play, args []string) (func(roundTripper) roundTripper, error) {
 	return func(next roundTripper) roundTripper {
 		return func(request *http.Request) (*http.Response, error) {
 			response, err := next(request)
-			if err == nil && request.URL.Query().Get("watch") != "" {
+			concerned := len(args) == 1 || slices.Contains(args[1:], path.Base(request.URL.Path))
+			if err == nil && concerned && request.URL.Query().Get("watch") != "" {
 				response.Body = late(response.Body, delay)
 			}
 			return response, err

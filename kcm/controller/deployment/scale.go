@@ -38,6 +38,9 @@ func scale(seen observed) []change {
 		}
 		return changes
 	case d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType:
+		if !wasScaled(seen) && withinBounds(d, withPods) {
+			return nil
+		}
 		return scaleInProportion(d, withPods)
 	}
 	var changes []change
@@ -77,6 +80,15 @@ func latest(seen observed) *appsv1.ReplicaSet {
 		return all[len(all)-1]
 	}
 	return nil
+}
+
+// withinBounds tells whether ReplicaSets have as many pods together as the
+// deployment may have in a rollout, and no fewer than it wants. The surge is a
+// limit and no wish: a paused deployment whose surge was raised, or not used up,
+// is left as it is. (The original fills it, most of it with old pods.)
+func withinBounds(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet) bool {
+	total := sum(replicaSets, size)
+	return *d.Spec.Replicas <= total && total <= maxTotal(d)
 }
 
 // saturated tells whether the new ReplicaSet has all the pods that the

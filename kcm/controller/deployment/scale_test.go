@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 )
 
@@ -179,6 +180,33 @@ func TestScalingGoesToTheOnlyActiveOrTheLatestReplicaSet(t *testing.T) {
 			t.Parallel()
 			d, replicaSets := scaledFrom(3, 5, "1", tt.sizes...)
 			assert.Equal(t, tt.want, told(scale(see(d, replicaSets...))))
+		})
+	}
+}
+
+// Paused in the middle of a rollout, with 10 replicas and a surge of 1.
+func TestThePodsOfAPausedRolloutStayUnlessItsBoundsAreLeft(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		before, after int32
+		surge         string
+		sizes         []int32
+		want          string
+	}{
+		"a wider surge is not filled":                {10, 10, "5", []int32{10, 1}, "no change"},
+		"nor is one that was not used up":            {10, 10, "3", []int32{7, 3}, "no change"},
+		"a narrower surge is kept":                   {10, 10, "0", []int32{10, 1}, "v1 from 10 to 9; v2 stays at 1, noted anew"},
+		"pods that somebody has taken are put back":  {10, 10, "1", []int32{5, 1}, "v1 from 5 to 10"},
+		"pods that somebody has added go":            {10, 10, "1", []int32{20, 1}, "v1 from 20 to 10"},
+		"when the size changes a wider surge counts": {10, 11, "5", []int32{10, 1}, "v1 from 10 to 15; v2 stays at 1, noted anew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, replicaSets := scaledFrom(tt.before, tt.after, "1", tt.sizes...)
+			surge := intstr.Parse(tt.surge)
+			d.Spec.Strategy.RollingUpdate.MaxSurge = &surge
+			d.Spec.Paused = true
+			assert.Equal(t, tt.want, decide(see(d, replicaSets...)).tells(), "%s; scaled from %d to %d replicas with maxSurge %s", notes(replicaSets), tt.before, tt.after, tt.surge)
 		})
 	}
 }

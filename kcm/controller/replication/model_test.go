@@ -176,7 +176,13 @@ func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error
 		return true, pod, err
 	case clienttesting.DeleteActionImpl:
 		m.requests++
-		return true, nil, m.deletePod(action.Name)
+		return true, nil, m.deletePod(action.Name, action.DeleteOptions.Preconditions)
+	case clienttesting.ListActionImpl:
+		pods := &corev1.PodList{}
+		for _, pod := range m.pods.List() {
+			pods.Items = append(pods.Items, *pod)
+		}
+		return true, pods, nil
 	case clienttesting.UpdateActionImpl: // of the status
 		m.requests++
 		set, err := m.sets.Update(action.Object.(*appsv1.ReplicaSet))
@@ -217,13 +223,18 @@ func (m *model) addPod(pod *corev1.Pod) *corev1.Pod {
 	return stored(m.pods.Create(pod))
 }
 
-func (m *model) deletePod(name string) error {
+func (m *model) deletePod(name string, wanted *metav1.Preconditions) error {
 	pod, err := m.pods.Get(name)
 	switch {
 	case err != nil:
 		return err
 	case m.answers.how == refused:
 		return errors.New("refused")
+	case wanted != nil && (*wanted.UID != pod.UID || *wanted.ResourceVersion != pod.ResourceVersion):
+		return apierrors.NewConflict(corev1.Resource("pods"), name, errors.New("it has changed"))
+	}
+	if !metav1.IsControlledBy(pod, m.set()) {
+		m.broke("a pod was deleted that was not the set's", "deleted %s, which somebody had taken out of the set", pod.Name)
 	}
 	needed := counts(pod)
 	m.terminate(pod)
@@ -239,10 +250,10 @@ func (m *model) deletePod(name string) error {
 	return nil
 }
 
-// counts tells whether a pod is one of the replicas: it has not ended and
-// nobody has asked for its deletion.
+// counts tells whether a pod is one of the replicas: it has an owner, has not
+// ended and nobody has asked for its deletion.
 func counts(pod *corev1.Pod) bool {
-	return pod.Status.Phase != corev1.PodFailed && pod.DeletionTimestamp == nil
+	return len(pod.OwnerReferences) > 0 && pod.Status.Phase != corev1.PodFailed && pod.DeletionTimestamp == nil
 }
 
 // terminate is what the API server does when a deletion is asked for: a pod
@@ -361,6 +372,7 @@ const (
 	fails  = "fails"
 	killed = "is killed by somebody"
 	ends   = "ends"
+	freed  = "is taken out of the set"
 )
 
 // next is what becomes of a pod when all is well.
@@ -390,6 +402,10 @@ func (m *model) live(pod *corev1.Pod, what string) bool {
 	case what == fails && active:
 		m.lost[pod.UID] = true
 		pod.Status.Phase = corev1.PodFailed
+	// One that the cache never shows as the set's is waited for until the expectation runs out.
+	case what == freed && active && m.shown(pod):
+		m.lost[pod.UID] = true
+		pod.Labels, pod.OwnerReferences = map[string]string{"app": "debug"}, nil
 	case what == killed && active:
 		m.lost[pod.UID] = true
 		m.terminate(pod)
@@ -399,6 +415,11 @@ func (m *model) live(pod *corev1.Pod, what string) bool {
 	}
 	stored(m.pods.Update(pod))
 	return true
+}
+
+// shown tells whether the cache shows a pod.
+func (m *model) shown(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(m.podCache.Cached(), func(cached *corev1.Pod) bool { return cached.UID == pod.UID })
 }
 
 // relist breaks the watch of pods.
@@ -441,6 +462,8 @@ func podStates(pods []*corev1.Pod) string {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			state = "t"
+		case len(pod.OwnerReferences) == 0:
+			state = "o"
 		case !counts(pod):
 			state = "f"
 		case controller.IsPodReady(pod):
@@ -464,6 +487,6 @@ func (m *model) fail(t *rapid.T, promise, how string, args ...any) {
 	fmt.Fprintln(table, "\tstep\twanted\tpods\twanted\tpods\tuntold\twaits for")
 	fmt.Fprintln(table, strings.Join(m.trace, "\n"))
 	table.Flush()
-	t.Logf("%s.\n\n%s\npods: p pending, r ready, u not ready, t terminating, f failed", fmt.Sprintf(how, args...), text.String())
+	t.Logf("%s.\n\n%s\npods: p pending, r ready, u not ready, t terminating, f failed, o taken out", fmt.Sprintf(how, args...), text.String())
 	t.Fatal(promise)
 }

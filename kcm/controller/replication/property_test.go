@@ -88,7 +88,7 @@ func (m *model) liveAtRandom(t *rapid.T) {
 		return
 	}
 	pod := pods[rapid.IntRange(0, len(pods)-1).Draw(t, "pod")]
-	what := rapid.SampledFrom([]string{starts, falter, fails, killed, ends}).Draw(t, "what")
+	what := rapid.SampledFrom([]string{starts, falter, fails, killed, ends, freed}).Draw(t, "what")
 	if m.live(pod, what) {
 		m.note("%s %s", pod.Name, what)
 	}

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -161,6 +162,72 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 			assert.Equal(t, tt.mayAct, c.expectations.Satisfied(set))
 		})
 	}
+}
+
+// changedPods are pods that have changed since they were counted: each of the
+// first deletions is a conflict, and latest is what is read then.
+type changedPods struct {
+	controller.PodControl
+	conflicts int
+	latest    *corev1.Pod
+	gone      error
+	deleted   []string // the versions in which deletions were asked for
+}
+
+func (p *changedPods) Delete(_ context.Context, _ runtime.Object, pod *corev1.Pod) error {
+	p.deleted = append(p.deleted, pod.ResourceVersion)
+	if len(p.deleted) <= p.conflicts {
+		return apierrors.NewConflict(corev1.Resource("pods"), pod.Name, errors.New("it has changed"))
+	}
+	return nil
+}
+
+func (p *changedPods) Read(context.Context, *corev1.Pod) (*corev1.Pod, error) {
+	return p.latest, p.gone
+}
+
+func TestAPodThatHasChangedIsDeletedIfItIsStillTheSets(t *testing.T) {
+	t.Parallel()
+	version := func(p *corev1.Pod) { p.ResourceVersion = "2" }
+	tests := map[string]struct {
+		counted, latest *corev1.Pod
+		gone            error
+		conflicts       int
+		deleted         []string
+		waits           bool
+		err             string
+	}{
+		"a new status does not save it":                      {latest: podOf("web-1", version), conflicts: 1, deleted: []string{"1", "2"}, waits: true},
+		"nor do several":                                     {latest: podOf("web-1", version), conflicts: 4, deleted: []string{"1", "2", "2", "2", "2"}, waits: true},
+		"that it never stands still is told":                 {latest: podOf("web-1", version), conflicts: 9, deleted: []string{"1", "2", "2", "2", "2"}, err: "it has changed"},
+		"one that the set has adopted is the set's":          {counted: podOf(""), latest: podOf("web-1", version), conflicts: 1, deleted: []string{"1", "2"}, waits: true},
+		"one that has no owner by now lives":                 {latest: podOf("", version), conflicts: 1, deleted: []string{"1"}},
+		"one of another owner lives":                         {latest: podOf("web-0", version), conflicts: 1, deleted: []string{"1"}},
+		"one that was taken out by its labels lives":         {latest: podOf("web-1", version, labelled("debug")), conflicts: 1, deleted: []string{"1"}},
+		"one that is gone is no failure, and not waited for": {gone: apierrors.NewNotFound(corev1.Resource("pods"), "pod"), conflicts: 1, deleted: []string{"1"}},
+		"that it cannot be read is told":                     {gone: errors.New("timeout"), conflicts: 1, deleted: []string{"1"}, err: "timeout"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, pods := testSet(0), &changedPods{conflicts: tt.conflicts, latest: tt.latest, gone: tt.gone}
+			c := testController(storeOf(set))
+			c.podControl = pods
+			err := c.deletePods(t.Context(), set, []*corev1.Pod{cmp.Or(tt.counted, podOf("web-1"))})
+			if tt.err == "" {
+				require.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, tt.err)
+			}
+			assert.Equal(t, tt.deleted, pods.deleted)
+			assert.Equal(t, tt.waits, !c.expectations.Satisfied(set))
+		})
+	}
+}
+
+// labelled gives a pod another label app.
+func labelled(app string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels = map[string]string{"app": app} }
 }
 
 func TestUpdateStatus(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -41,22 +42,24 @@ const bundleKey = "ca.crt"
 // right.
 type Publisher struct {
 	client     kubernetes.Interface
-	rootCA     []byte
+	rootCA     func() []byte
 	configMaps corelisters.ConfigMapLister
+	namespaces corelisters.NamespaceLister
 	synced     []cache.InformerSynced
 	loop       *controller.Loop[cache.ObjectName]
 }
 
-// NewPublisher returns a publisher of rootCA, a bundle in PEM. It reads the two
-// informers, which the caller starts, and writes through client.
+// NewPublisher returns a publisher of what rootCA returns, a bundle in PEM. It
+// reads the two informers, which the caller starts, and writes through client.
+// When the bundle changes, Enqueue has to be called.
 func NewPublisher(
 	cmInformer coreinformers.ConfigMapInformer,
 	nsInformer coreinformers.NamespaceInformer,
 	client kubernetes.Interface,
-	rootCA []byte,
+	rootCA func() []byte,
 ) *Publisher {
 	registerMetrics()
-	p := &Publisher{client: client, rootCA: rootCA, configMaps: cmInformer.Lister()}
+	p := &Publisher{client: client, rootCA: rootCA, configMaps: cmInformer.Lister(), namespaces: nsInformer.Lister()}
 	p.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name:       "root-ca-certificate-publisher-controller",
 		QueueName:  "root_ca_cert_publisher",
@@ -74,6 +77,17 @@ func NewPublisher(
 		}),
 	}
 	return p
+}
+
+// Enqueue has the ConfigMap in every namespace compared with the bundle.
+func (p *Publisher) Enqueue() {
+	namespaces, err := p.namespaces.List(labels.Everything())
+	if err != nil {
+		return // the cache never fails
+	}
+	for _, ns := range namespaces {
+		p.namespaceChanged(ns)
+	}
 }
 
 func (p *Publisher) namespaceChanged(ns *corev1.Namespace) {
@@ -98,7 +112,7 @@ func (p *Publisher) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil {
 		return err
 	}
-	return p.act(ctx, decide(key.Namespace, seen, p.rootCA))
+	return p.act(ctx, decide(key.Namespace, seen, p.rootCA()))
 }
 
 // observe returns the ConfigMap of a namespace, or nil when it has none.

@@ -7,7 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -185,4 +189,41 @@ func TestASyncIsCountedByTheStatusThatTheServerGave(t *testing.T) {
 			assert.Equal(t, before+1, count())
 		})
 	}
+}
+
+func TestAnotherRootCAGoesToEveryNamespaceThatIsNotBeingDeleted(t *testing.T) {
+	t.Parallel()
+	namespace := func(name string, phase corev1.NamespacePhase) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NamespaceStatus{Phase: phase}}
+	}
+	client := fake.NewClientset(namespace("shop", corev1.NamespaceActive), namespace("web", corev1.NamespaceActive), namespace("old", corev1.NamespaceTerminating))
+	factory := informers.NewSharedInformerFactory(client, 0)
+	var current atomic.Value
+	current.Store([]byte("first"))
+	p := NewPublisher(factory.Core().V1().ConfigMaps(), factory.Core().V1().Namespaces(), client, func() []byte { return current.Load().([]byte) })
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx, 1) })
+	factory.Start(ctx.Done())
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		factory.Shutdown()
+	})
+	published := func(want string) func() bool {
+		return func() bool {
+			list, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+			require.NoError(t, err)
+			var all []string
+			for _, cm := range list.Items {
+				all = append(all, cm.Namespace+": "+cm.Data["ca.crt"])
+			}
+			slices.Sort(all)
+			return strings.Join(all, ", ") == want
+		}
+	}
+	require.Eventually(t, published("shop: first, web: first"), 30*time.Second, time.Millisecond)
+	current.Store([]byte("second"))
+	p.Enqueue()
+	require.Eventually(t, published("shop: second, web: second"), 30*time.Second, time.Millisecond)
 }

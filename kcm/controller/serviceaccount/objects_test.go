@@ -77,7 +77,7 @@ func controllerOn(t *testing.T, cached, live []runtime.Object) (*TokensControlle
 	return &TokensController{
 		client:        client,
 		tokens:        generator(t),
-		rootCA:        rootCA,
+		rootCA:        func() []byte { return rootCA },
 		accountLister: corelisters.NewServiceAccountLister(accounts),
 		secretLister:  corelisters.NewSecretLister(secrets),
 	}, client

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -33,7 +34,7 @@ const maxRetries = 10
 type TokensController struct {
 	client kubernetes.Interface
 	tokens TokenGenerator
-	rootCA []byte
+	rootCA func() []byte
 
 	accountLister corelisters.ServiceAccountLister
 	secretLister  corelisters.SecretLister
@@ -48,10 +49,10 @@ type TokensControllerOptions struct {
 	// TokenGenerator signs the tokens. Changing the key changes no token that
 	// exists.
 	TokenGenerator TokenGenerator
-	// RootCA is a PEM bundle by which clients recognise the API server. It is
-	// kept up to date in every Secret. When it is empty, Secrets keep the
-	// bundle that they have.
-	RootCA []byte
+	// RootCA returns a PEM bundle by which clients recognise the API server. It
+	// is kept up to date in every Secret, for which Enqueue has to be called when
+	// it changes. When it is empty, Secrets keep the bundle that they have.
+	RootCA func() []byte
 }
 
 // accountKey names a ServiceAccount and not a later one of the same name. An
@@ -126,16 +127,28 @@ func (c *TokensController) accountHandlers() controller.Handlers[*corev1.Service
 }
 
 func (c *TokensController) secretHandlers() controller.Handlers[*corev1.Secret] {
-	wake := func(secret *corev1.Secret) {
-		account := accountOf(secret)
-		if secret.Type == corev1.SecretTypeServiceAccountToken && account.Name != "" {
-			c.secrets.Add(secretKey{cache.MetaObjectToName(secret), secret.UID, account})
-		}
-	}
 	return controller.Handlers[*corev1.Secret]{
-		Add:    wake,
-		Update: func(_, secret *corev1.Secret) { wake(secret) },
-		Delete: wake,
+		Add:    c.secretChanged,
+		Update: func(_, secret *corev1.Secret) { c.secretChanged(secret) },
+		Delete: c.secretChanged,
+	}
+}
+
+func (c *TokensController) secretChanged(secret *corev1.Secret) {
+	account := accountOf(secret)
+	if secret.Type == corev1.SecretTypeServiceAccountToken && account.Name != "" {
+		c.secrets.Add(secretKey{cache.MetaObjectToName(secret), secret.UID, account})
+	}
+}
+
+// Enqueue has every token Secret compared with the root CA.
+func (c *TokensController) Enqueue() {
+	secrets, err := c.secretLister.List(labels.Everything())
+	if err != nil {
+		return // the cache never fails
+	}
+	for _, secret := range secrets {
+		c.secretChanged(secret)
 	}
 }
 

@@ -122,7 +122,7 @@ func runTokens(t *testing.T, on *cluster.Cluster, keyFile string) (stop func()) 
 	require.NoError(t, err)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	loop := serviceaccount.NewTokensController(factory.Core().V1().ServiceAccounts(), factory.Core().V1().Secrets(), client,
-		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
+		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: func() []byte { return rootCA }})
 	factory.Start(ctx.Done())
 	running.Go(func() {
 		loop.Run(ctx, 2)

@@ -18,7 +18,7 @@ func (c *TokensController) syncSecret(ctx context.Context, key secretKey) error 
 	if err != nil {
 		return err
 	}
-	return c.actOnSecret(ctx, decideSecret(seen, c.rootCA))
+	return c.actOnSecret(ctx, decideSecret(seen, c.rootCA()))
 }
 
 type observedSecret struct {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -76,6 +77,26 @@ func TestOnlyTokenSecretsThatNameAnAccountAreQueued(t *testing.T) {
 		uid:        "secret-uid",
 		account:    accountKey{cache.NewObjectName("shop", "builder"), "uid"},
 	}}, secrets)
+}
+
+func TestAnotherRootCAHasAllTokenSecretsLookedAt(t *testing.T) {
+	t.Parallel()
+	opaque, token, another := tokenSecret("uid", nil), tokenSecret("uid", nil), tokenSecret("uid", nil)
+	opaque.Name, opaque.Type = "opaque", corev1.SecretTypeOpaque
+	another.Name = "another"
+	_, secrets := queued(t, func(c *TokensController) {
+		indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+		for _, secret := range []*corev1.Secret{opaque, token, another} {
+			assert.NoError(t, indexer.Add(secret))
+		}
+		c.secretLister = corelisters.NewSecretLister(indexer)
+		c.Enqueue()
+	})
+	account := accountKey{cache.NewObjectName("shop", "builder"), "uid"}
+	assert.ElementsMatch(t, []secretKey{
+		{cache.NewObjectName("shop", "builder-token"), "secret-uid", account},
+		{cache.NewObjectName("shop", "another"), "secret-uid", account},
+	}, secrets)
 }
 
 func TestOnlyAccountsThatWentAreQueued(t *testing.T) {
