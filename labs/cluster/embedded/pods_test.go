@@ -20,6 +20,11 @@ func annotated(name, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations["lab.kcm-book.io/"+name] = value }
 }
 
+// indexed makes the pod one of an indexed Job.
+func indexed(index string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations["batch.kubernetes.io/job-completion-index"] = index }
+}
+
 func commanded(words ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Containers[0].Command = words }
 }
@@ -158,6 +163,8 @@ func TestContainersEndAsTheirCommandFlagsOrAnnotationsAsk(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	never, onFailure := restarted(corev1.RestartPolicyNever), restarted(corev1.RestartPolicyOnFailure)
+	oddFails := commanded("sh", "-c", "if [ $(expr ${JOB_COMPLETION_INDEX} % 2) -ne 0 ]\nthen exit 1\nelse exit 0\nfi")
+	firstFails := commanded("sh", "-c", "if [[ -r /data/foo ]]; then exit 0; else touch /data/foo; exit 42; fi")
 	cases := []struct {
 		name  string
 		pod   *corev1.Pod
@@ -175,6 +182,10 @@ func TestContainersEndAsTheirCommandFlagsOrAnnotationsAsk(t *testing.T) {
 		{"flags and annotations", newPod("both", never, flagging("--run-for=1h", "--exit-code=3"), annotated("run-for", "1s"), annotated("exit-code", "4")), corev1.PodFailed, 4, time.Second},
 		{"a flag that is not understood", newPod("not-understood", never, flagging("--run-for=1s", "--exit-code=soon")), corev1.PodSucceeded, 0, time.Second},
 		{"no exit code", newPod("no-exit-code", never, commanded("sh", "-c", "exit 3"), annotated("exit-code", "1234")), corev1.PodFailed, 3, 0},
+		{"an odd index", newPod("odd", never, oddFails, indexed("3")), corev1.PodFailed, 1, 0},
+		{"an even index", newPod("even", never, oddFails, indexed("4")), corev1.PodSucceeded, 0, 0},
+		{"a file that is not there yet", newPod("first", never, firstFails), corev1.PodFailed, 42, 0},
+		{"a file that a first run left", newPod("second", onFailure, firstFails), corev1.PodSucceeded, 0, 0},
 		{"a loop's exit", newPod("loops-exit", never, commanded("sh", "-c", "while true; do exit 3; done"), annotated("run-for", "1s")), corev1.PodSucceeded, 0, time.Second},
 	}
 	for _, c := range cases {

@@ -13,8 +13,8 @@ def phase: .status.phase // "Pending";
 def terminal: phase == "Succeeded" or phase == "Failed";
 def condition($type): [.status.conditions[]? | select(.type == $type) | .status][0] // "False";
 
-# An image with tag broken cannot be pulled.
-def broken: any(.spec.containers[], .spec.initContainers[]?; .image | endswith(":broken"));
+# An image with tag broken cannot be pulled, nor one with a tag that Kubernetes' end-to-end specs use for that.
+def broken: any(.spec.containers[], .spec.initContainers[]?; .image | test(":(broken|404|non-?existent)$"));
 
 # What waiting containers wait for.
 def waits_for($reason): any(.status.containerStatuses[]?.state.waiting.reason; . == $reason);
@@ -37,8 +37,17 @@ def never_ready: [asked_for("ready-after") | select(. == "never" or seconds != n
 def ready_after: duration("ready-after") // 1;
 def gates_open: . as $pod | all(.spec.readinessGates[]?.conditionType; . as $type | $pod | condition($type) == "True");
 
+# Which branch of a script runs, as the specs about Jobs write them: odd indexes of a Job take the first one of a script that
+# asks for its index modulo 2, and containers that were restarted take the first one of a script that touches a file.
+def odd: (.metadata.annotations // {})["batch.kubernetes.io/job-completion-index"] // "0" | tonumber % 2 == 1;
+def restarted: any(.status.containerStatuses[]?; .restartCount > 0);
+def branch: odd as $odd | restarted as $restarted | command_line | split("else") as $branches
+  | if test("JOB_COMPLETION_INDEX\\} % 2\\) -ne 0") then (if $odd then $branches[0] else $branches[-1] end)
+    elif test("\\btouch\\b") then (if $restarted then $branches[0] else $branches[-1] end)
+    else . end;
+
 # What a shell's commands in it ask for. A loop never ends.
-def command: command_line | select(test("\\b(while|until|for)\\b") | not);
+def command: branch | select(test("\\b(while|until|for)\\b") | not);
 def asked_sleep: [command | capture("\\bsleep +(?<n>[0-9]+([.][0-9]+)?(ms|s|m|h)?)\\b") | .n | seconds][0];
 def asked_exit: [command | capture("\\bexit +(?<n>[0-9]{1,3})\\b") | .n | tonumber][0];
 

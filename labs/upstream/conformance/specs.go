@@ -1,0 +1,114 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	conformance "k8s.io/kubernetes/test/conformance/testdata"
+	"sigs.k8s.io/yaml"
+)
+
+// spec is one of upstream's, by its name.
+type spec struct {
+	name string
+	// why it cannot pass on simulated nodes; it is not run then.
+	why string
+}
+
+// serial tells whether the spec must run alone.
+func (s spec) serial() bool { return strings.Contains(s.name, "[Serial]") }
+
+//go:embed specs.yaml
+var specsYAML []byte
+
+// selection is what specs.yaml says.
+type selection struct {
+	// Controllers are regular expressions of the names of the specs that are about controllers.
+	Controllers []string `json:"controllers"`
+	// Real are names of specs that need more than simulated nodes, by the reason why.
+	Real map[string][]string `json:"real"`
+}
+
+// choose returns the conformance specs about controllers that pattern matches, as upstream lists them. With all, none of
+// them is left out for what simulated nodes lack.
+func choose(pattern string, all bool) ([]spec, error) {
+	wanted, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("RUN: %w", err)
+	}
+	var s selection
+	if err := yaml.UnmarshalStrict(specsYAML, &s); err != nil {
+		return nil, fmt.Errorf("specs.yaml: %w", err)
+	}
+	about, err := regexp.Compile(strings.Join(s.Controllers, "|"))
+	if err != nil {
+		return nil, fmt.Errorf("specs.yaml: %w", err)
+	}
+	names, err := conformanceSpecs()
+	if err != nil {
+		return nil, err
+	}
+	reasons, err := s.reasons(names)
+	if err != nil {
+		return nil, err
+	}
+	var chosen []spec
+	for _, name := range names {
+		if about.MatchString(name) && wanted.MatchString(name) {
+			why := reasons[name]
+			if all {
+				why = ""
+			}
+			chosen = append(chosen, spec{name, why})
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no conformance spec about controllers matches %q", pattern)
+	}
+	return chosen, nil
+}
+
+// conformanceSpecs returns the names of upstream's conformance specs, sorted.
+func conformanceSpecs() ([]string, error) {
+	source := conformance.GetConformanceTestdataFS()
+	content, err := source.ReadTestFile("test/conformance/testdata/conformance.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var specs []struct{ Codename string }
+	if err := yaml.Unmarshal(content, &specs); err != nil {
+		return nil, fmt.Errorf("upstream's list of conformance specs: %w", err)
+	}
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.Codename)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// reasons are why specs are left out, by name. A name that upstream does not have is an error.
+func (s selection) reasons(names []string) (map[string]string, error) {
+	reasons := map[string]string{}
+	for why, left := range s.Real {
+		for _, name := range left {
+			if !slices.Contains(names, name) {
+				return nil, fmt.Errorf("specs.yaml: upstream has no conformance spec %q", name)
+			}
+			reasons[name] = why
+		}
+	}
+	return reasons, nil
+}
+
+// focus is a regular expression that matches these specs.
+func focus(specs []spec) string {
+	var names []string
+	for _, s := range specs {
+		names = append(names, regexp.QuoteMeta(s.name))
+	}
+	return strings.Join(names, "|")
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	modulePath   = "github.com/kcm-book/kcm-book/labs/upstream"
+	upstreamPath = "k8s.io/kubernetes"
+)
+
+// shims are the packages of upstream's that the suites get from this module instead, by import path.
+var shims = map[string]string{
+	upstreamPath + "/pkg/controller/deployment":       modulePath + "/shims/deployment",
+	upstreamPath + "/pkg/controller/garbagecollector": modulePath + "/shims/garbagecollector",
+	upstreamPath + "/pkg/controller/namespace":        modulePath + "/shims/namespace",
+	upstreamPath + "/pkg/controller/podgc":            modulePath + "/shims/podgc",
+	upstreamPath + "/pkg/controller/replicaset":       modulePath + "/shims/replicaset",
+	upstreamPath + "/pkg/controller/replication":      modulePath + "/shims/replication",
+	upstreamPath + "/pkg/controller/serviceaccount":   modulePath + "/shims/serviceaccount",
+	upstreamPath + "/pkg/serviceaccount":              modulePath + "/shims/signing",
+}
+
+// suite is one of upstream's integration suites.
+type suite struct {
+	name string
+	// runs is a method of kcm's that the suite calls, and replaces the one of upstream's that it calls otherwise, as the
+	// linker names them.
+	runs, replaces string
+}
+
+var suites = []suite{
+	{"deployment", "controller/deployment.(*Controller).Run", "controller/deployment.(*DeploymentController).Run"},
+	{"replicaset", "controller/replication.(*Controller).Run", "controller/replicaset.(*ReplicaSetController).Run"},
+	{"replicationcontroller", "controller/replication.(*Controller).Run", "controller/replicaset.(*ReplicaSetController).Run"},
+	{"serviceaccount", "controller/serviceaccount.(*TokensController).Run", "controller/serviceaccount.(*TokensController).Run"},
+	{"garbagecollector", "controller/garbagecollector.(*GarbageCollector).Run", "controller/garbagecollector.(*GarbageCollector).Run"},
+	{"namespace", "controller/namespace.(*NamespaceController).Run", "controller/namespace.(*NamespaceController).Run"},
+	{"podgc", "controller/podgc.(*Controller).Run", "controller/podgc.(*PodGCController).Run"},
+}
+
+// change is one of kcm's text for a build: file is below kcm/controller.
+type change struct{ file, before, after string }
+
+// hurried are the times of kcm's that upstream's suites ask to be shorter. They are constants in kcm.
+var hurried = []change{
+	{"podgc/controller.go", "\tperiod = 20 * time.Second\n", "\tperiod = time.Second / 2\n"},
+	{"podgc/controller.go", "\tquarantine = 40 * time.Second\n", "\tquarantine = time.Second\n"},
+}
+
+// workshop is where suites are built and run.
+type workshop struct {
+	// root is that of the repository, upstream that of k8s.io/kubernetes in the module cache, and dir has what is made.
+	root, upstream, dir string
+	// changes of kcm are in what is built.
+	changes []change
+}
+
+func newWorkshop(ctx context.Context, root string) (workshop, error) {
+	w := workshop{root: root, dir: filepath.Join(root, "build", "upstream"), changes: hurried}
+	out, err := w.goTool(ctx, "list", "-m", "-f", "{{.Dir}}", upstreamPath)
+	if err != nil {
+		return w, err
+	}
+	w.upstream = strings.TrimSpace(out)
+	if w.upstream == "" {
+		_, err = w.goTool(ctx, "mod", "download", upstreamPath)
+		if err == nil {
+			out, err = w.goTool(ctx, "list", "-m", "-f", "{{.Dir}}", upstreamPath)
+		}
+		w.upstream = strings.TrimSpace(out)
+	}
+	return w, err
+}
+
+// goTool runs go in this module and returns what it prints.
+func (w workshop) goTool(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Join(w.root, "labs", "upstream")
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, &complaint)
+	}
+	return out.String(), nil
+}
+
+// tags let the shims see what only this build has.
+const tags = "-tags=grpcnotrace,upstream"
+
+// build compiles a suite, against kcm's loops or as upstream has it, and returns the program.
+func (w workshop) build(ctx context.Context, s suite, manager string) (program string, err error) {
+	program = filepath.Join(w.dir, "bin", s.name+"-"+manager+".test")
+	args := []string{"test", "-c", "-vet=off", tags, "-ldflags=-w", "-o", program}
+	if manager == "original" {
+		_, err = w.goTool(ctx, append(args, upstreamPath+"/test/integration/"+s.name)...)
+		return program, err
+	}
+	overlay, err := w.overlay(s)
+	if err != nil {
+		return "", fmt.Errorf("prepare suite %s: %w", s.name, err)
+	}
+	if _, err := w.goTool(ctx, append(args, "-overlay="+overlay, modulePath+"/suites/"+s.name)...); err != nil {
+		return "", err
+	}
+	return program, w.checkLoops(ctx, s, program)
+}
+
+// overlay writes what go build -overlay reads, and returns its path: the suite's files with other imports, and files of kcm's.
+func (w workshop) overlay(s suite) (string, error) {
+	replace := map[string]string{
+		w.kcm("garbagecollector/inside.go"): filepath.Join(w.root, "labs", "upstream", "inside", "garbagecollector.go"),
+	}
+	if err := w.changeKCM(replace); err != nil {
+		return "", err
+	}
+	files, err := filepath.Glob(filepath.Join(w.upstream, "test", "integration", s.name, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	for _, file := range files {
+		text, err := redirect(file)
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join("suites", s.name, filepath.Base(file))
+		if replace[filepath.Join(w.root, "labs", "upstream", path)], err = w.write(path, text); err != nil {
+			return "", err
+		}
+	}
+	content, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t")
+	if err != nil {
+		return "", err
+	}
+	return w.write(filepath.Join("suites", s.name+".json"), content)
+}
+
+// kcm is the path of a file of kcm's loops.
+func (w workshop) kcm(file string) string {
+	return filepath.Join(w.root, "kcm", "controller", filepath.FromSlash(file))
+}
+
+// write writes a file in the workshop and returns its path.
+func (w workshop) write(name string, content []byte) (string, error) {
+	path := filepath.Join(w.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, content, 0o644)
+}
+
+// changeKCM writes the files of kcm's that the changes concern, and adds them to what is replaced.
+func (w workshop) changeKCM(replace map[string]string) error {
+	for _, c := range w.changes {
+		from := w.kcm(c.file)
+		if replace[from] != "" {
+			from = replace[from]
+		}
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(content, []byte(c.before)) {
+			return fmt.Errorf("kcm/controller/%s has no %q any more: mend the changes in labs/upstream/suites/build.go", c.file, c.before)
+		}
+		content = bytes.Replace(content, []byte(c.before), []byte(c.after), 1)
+		if replace[w.kcm(c.file)], err = w.write(filepath.Join("kcm", c.file), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// redirect returns a file of upstream's that imports the shims.
+func redirect(path string) ([]byte, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		if shim, ok := shims[imported]; ok {
+			spec.Path.Value = strconv.Quote(shim)
+		}
+	}
+	var text bytes.Buffer
+	err = format.Node(&text, files, file)
+	return text.Bytes(), err
+}
+
+// checkLoops is an error unless kcm's loop is in the program and upstream's is not: the linker leaves out what nobody calls.
+func (w workshop) checkLoops(ctx context.Context, s suite, program string) error {
+	symbols, err := w.goTool(ctx, "tool", "nm", program)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(symbols, " github.com/kcm-book/kcm-book/kcm/"+s.runs+"\n") {
+		return fmt.Errorf("suite %s does not run kcm's loop", s.name)
+	}
+	if strings.Contains(symbols, " "+upstreamPath+"/pkg/"+s.replaces+"\n") {
+		return fmt.Errorf("suite %s runs the original's loop besides kcm's", s.name)
+	}
+	return nil
+}

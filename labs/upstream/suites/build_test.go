@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// here is the workshop of this checkout, building in a directory of the test's.
+func here(t *testing.T) workshop {
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	w, err := newWorkshop(t.Context(), root)
+	require.NoError(t, err)
+	w.dir = t.TempDir()
+	return w
+}
+
+func TestEachSuiteImportsShimsInPlaceOfTheLoops(t *testing.T) {
+	t.Parallel()
+	w := here(t)
+	for _, s := range suites {
+		_, err := w.overlay(s)
+		require.NoError(t, err)
+		written, err := filepath.Glob(filepath.Join(w.dir, "suites", s.name, "*.go"))
+		require.NoError(t, err)
+		all := ""
+		for _, path := range written {
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			all += string(content)
+		}
+		require.Contains(t, all, `"`+modulePath+"/shims/", s.name)
+		for original := range shims {
+			require.NotContains(t, all, `"`+original+`"`, s.name)
+		}
+	}
+}
+
+// A suite that passes with a broken kcm would prove nothing. This takes two minutes: linking, and waiting for pods.
+func TestASuiteFailsWithAKcmThatCreatesNoPods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links a suite")
+	}
+	t.Parallel()
+	w := here(t)
+	chosen, err := w.choose("^replicaset/TestSpecReplicasChange$")
+	require.NoError(t, err)
+	w.changes = append(w.changes, change{"replication/decide.go", "min(max(missing, 0), burst)", "0"})
+	var results report
+	require.NoError(t, w.play(t.Context(), "kcm", chosen, &results))
+	require.Equal(t, "fail", results.outcomes["kcm"]["replicaset/TestSpecReplicasChange"].Action)
+}
+
+func TestTheLoopsOfKcmAreMissedInASuiteThatRunsUpstreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links a suite")
+	}
+	t.Parallel()
+	w := here(t)
+	program, err := w.build(t.Context(), suites[1], "original")
+	require.NoError(t, err)
+	require.ErrorContains(t, w.checkLoops(t.Context(), suites[1], program), "does not run kcm's loop")
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// marks are what stands for an outcome in a table.
+var marks = map[string]string{"pass": "✓", "fail": "✗", "skip": "–", "": "?"}
+
+// report is what became of all tests. Tests are named as in deployment/TestScaledRolloutDeployment, subtests too.
+type report struct {
+	intended map[string]string
+	chosen   []selection
+	managers []string
+	outcomes map[string]map[string]event // by manager and test
+}
+
+func (r *report) take(test, manager string, e event) {
+	if r.outcomes == nil {
+		r.outcomes = map[string]map[string]event{}
+	}
+	if r.outcomes[manager] == nil {
+		r.outcomes[manager] = map[string]event{}
+	}
+	r.outcomes[manager][test] = e
+}
+
+func (r *report) anyFailed(s selection, manager string) bool {
+	return slices.ContainsFunc(s.tests, func(test string) bool { return r.outcomes[manager][s.name+"/"+test].Action == "fail" })
+}
+
+// table has a line for each test, and a sum for each suite.
+func (r *report) table() string {
+	var b strings.Builder
+	for _, s := range r.chosen {
+		fmt.Fprintf(&b, "\n%-70s", s.name)
+		for _, manager := range r.managers {
+			fmt.Fprintf(&b, "%16s", manager)
+		}
+		b.WriteString("\n")
+		for _, test := range s.tests {
+			fmt.Fprintf(&b, "  %-68s", test)
+			for _, manager := range r.managers {
+				e := r.outcomes[manager][s.name+"/"+test]
+				fmt.Fprintf(&b, "%6s %7.1f s", marks[e.Action], e.Elapsed)
+			}
+			b.WriteString("\n" + r.remark(s.name+"/"+test))
+		}
+	}
+	b.WriteString("\n")
+	for _, manager := range r.managers {
+		fmt.Fprintf(&b, "%s\n", r.sum(manager))
+	}
+	return b.String()
+}
+
+// remark says of a test that is to fail why, and which subtests have failed.
+func (r *report) remark(test string) (remark string) {
+	if why := r.intended[test]; why != "" {
+		remark = "      intended: " + why + "\n"
+	}
+	for _, manager := range r.managers {
+		for _, sub := range slices.Sorted(maps.Keys(r.outcomes[manager])) {
+			if strings.HasPrefix(sub, test+"/") && r.outcomes[manager][sub].Action == "fail" {
+				remark += fmt.Sprintf("      %s fails %s\n", manager, strings.TrimPrefix(sub, test+"/"))
+			}
+		}
+	}
+	return remark
+}
+
+func (r *report) sum(manager string) string {
+	all, passed := 0, 0
+	var suites []string
+	for _, s := range r.chosen {
+		of := 0
+		for _, test := range s.tests {
+			if r.outcomes[manager][s.name+"/"+test].Action == "pass" {
+				of++
+			}
+		}
+		all, passed = all+len(s.tests), passed+of
+		suites = append(suites, fmt.Sprintf("%s %d of %d", s.name, of, len(s.tests)))
+	}
+	return fmt.Sprintf("%s: %d of %d passed (%s)", manager, passed, all, strings.Join(suites, ", "))
+}
+
+// verdict is an error if kcm has failed a test that it is to pass and that the original passes, as far as that was asked,
+// or the original one.
+func (r *report) verdict() error {
+	var wrong []string
+	for _, s := range r.chosen {
+		for _, name := range s.tests {
+			test := s.name + "/" + name
+			kcm, original := r.outcomes["kcm"][test].Action, r.outcomes["original"][test].Action
+			switch {
+			case kcm == "pass" && r.intended[test] != "":
+				wrong = append(wrong, test+" passes: take it out of labs/upstream/suites/differences.yaml")
+			case slices.Contains(r.managers, "kcm"):
+				if kcm != "pass" && kcm != "skip" && r.intended[test] == "" && original != "fail" {
+					wrong = append(wrong, fmt.Sprintf("kcm fails %s: see build/upstream/%s-kcm.log", test, s.name))
+				}
+			case original != "pass" && original != "skip":
+				wrong = append(wrong, fmt.Sprintf("the original fails %s: see build/upstream/%s-original.log", test, s.name))
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("%s", strings.Join(wrong, "\n"))
+	}
+	return nil
+}
