@@ -169,18 +169,19 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 lint: modules ## check formatting, go vet and staticcheck in all modules
 	@unformatted=$$(gofmt -l kcm labs scripts); if [ -n "$$unformatted" ]; then echo "gofmt -w is needed on:" $$unformatted; exit 1; fi
 	@echo "linting; about 5 minutes the first time, then half a minute"
-	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
+	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
 	@GOOS=darwin go vet ./...
 
 .PHONY: darwin
 darwin: ## build and vet all modules for macOS (about 10 minutes the first time)
-	@for module in . labs/controlplane; do (cd $$module && GOOS=darwin go build -o /dev/null ./... && GOOS=darwin go vet ./...) || exit 1; done
+	@for module in . labs/controlplane labs/upstream; do (cd $$module && GOOS=darwin go build -o /dev/null ./... && GOOS=darwin go vet ./...) || exit 1; done
 
 # Path and version of each module that a package of this module is built from.
 built_from := go list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}{{end}}{{end}}' ./... | sort -u
 
 .PHONY: modules
 modules: ## check that all modules use the same versions of what they share
-	@set -o pipefail; ours=$$($(built_from)) || exit 1; theirs=$$(cd labs/controlplane && $(built_from)) || exit 1; \
+	@set -o pipefail; ours=$$($(built_from)) || exit 1; for module in labs/controlplane labs/upstream; do \
+	theirs=$$(cd $$module && $(built_from)) || exit 1; \
 	differ=$$(join <(echo "$$ours") <(echo "$$theirs") | awk '$$2 != $$3') || exit 1; \
-	if [ -n "$$differ" ]; then echo "different versions in go.mod and labs/controlplane/go.mod, so these compile twice:"; echo "$$differ"; exit 1; fi
+	if [ -n "$$differ" ]; then echo "different versions in go.mod and $$module/go.mod, so these compile twice:"; echo "$$differ"; exit 1; fi; done

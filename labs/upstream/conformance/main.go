@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
 func main() {
@@ -37,6 +40,9 @@ func run(ctx context.Context) error {
 	managers, ok := map[string][]string{"kcm": {"kcm"}, "original": {"original"}, "both": {"kcm", "original"}}[*with]
 	if !ok {
 		return fmt.Errorf("-with is %q: say kcm, original or both", *with)
+	}
+	if cluster.OnKind() {
+		return errors.New("the specs run on the embedded cluster only, so far: leave CLUSTER=kind away")
 	}
 	chosen, err := choose(*pattern, *all)
 	if err != nil {

@@ -18,9 +18,6 @@ type spec struct {
 	why string
 }
 
-// serial tells whether the spec must run alone.
-func (s spec) serial() bool { return strings.Contains(s.name, "[Serial]") }
-
 //go:embed specs.yaml
 var specsYAML []byte
 

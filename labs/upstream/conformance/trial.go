@@ -1,20 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -39,8 +37,8 @@ type outcome struct {
 	message string // of the failure
 }
 
-// run starts a cluster and the managers, runs the specs that can be run, those alone that must be, and returns what became of
-// them, by name. At the end nothing of it runs any more.
+// run starts a cluster and the managers, runs the specs that can be run and returns what became of them, by name. At the
+// end nothing of it runs any more.
 func (t trial) run(ctx context.Context, chosen []spec, processes int) (outcomes map[string]outcome, err error) {
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return nil, err
@@ -55,29 +53,19 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (outcomes 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-
-	var together, alone []spec
+	var possible []spec
 	for _, s := range chosen {
-		switch {
-		case s.why != "":
-		case s.serial():
-			alone = append(alone, s)
-		default:
-			together = append(together, s)
+		if s.why == "" {
+			possible = append(possible, s)
 		}
 	}
-	outcomes = map[string]outcome{}
-	told := progress{manager: t.manager, all: len(together) + len(alone)}
-	if err := t.specs(ctx, c, "parallel", together, processes, &told, outcomes); err != nil {
-		return nil, err
-	}
-	return outcomes, t.specs(ctx, c, "serial", alone, 1, &told, outcomes)
+	return t.specs(ctx, c, possible, processes)
 }
 
 // startManagers starts the original, and kcm for the loops that it has, unless the trial is of the original alone. It is an
 // error of end if one of them has ended before.
 func (t trial) startManagers(ctx context.Context, c *cluster.Cluster) (end func() error, err error) {
-	flags := []string{"--leader-elect=false", "--kube-api-qps=200", "--kube-api-burst=400"}
+	flags := []string{"--kube-api-qps=200", "--kube-api-burst=400"}
 	others := "--controllers=*"
 	var running []*process.Process
 	end = func() error {
@@ -101,6 +89,8 @@ func (t trial) startManagers(ctx context.Context, c *cluster.Cluster) (end func(
 			others += ",-" + loop
 		}
 		own := append(cluster.ManagerFlags(c, cluster.KCM), "--use-service-account-credentials=true", "--secure-port=0")
+		// A Lease of its own, beside the original's: without its cluster it loses it and ends, also if we were killed.
+		own = append(own, "--leader-elect-resource-name=kcm")
 		kcm, err := process.Start(exec.CommandContext(ctx, t.kcm(), append(own, flags...)...))
 		if err != nil {
 			return nil, err
@@ -130,49 +120,87 @@ func loopsOf(ctx context.Context, program string) ([]string, error) {
 	return strings.Split(string(found[1]), ", "), nil
 }
 
-// specs runs specs and adds what became of each.
-func (t trial) specs(ctx context.Context, c *cluster.Cluster, name string, specs []spec, processes int, told *progress, outcomes map[string]outcome) error {
-	if len(specs) == 0 {
-		return nil
-	}
-	server := httptest.NewServer(told)
-	defer server.Close()
+// specs runs specs, as many at the same time as there are processes, and then one by one those that must be alone, as ginkgo
+// does it by itself. It returns what became of each.
+func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, processes int) (map[string]outcome, error) {
 	bin := filepath.Join(t.root, "build", "upstream", "bin")
-	report := filepath.Join(t.dir, name+".json")
-	log, err := os.Create(filepath.Join(t.dir, name+".log"))
+	log, err := os.Create(filepath.Join(t.dir, "specs.log"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "ginkgo"),
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "ginkgo"), "-v",
 		"--procs="+strconv.Itoa(processes), "--timeout=3h", "--no-color", "--keep-going",
-		"--focus="+focus(specs), "--output-dir="+t.dir, "--json-report="+filepath.Base(report),
+		"--focus="+focus(specs), "--output-dir="+t.dir, "--json-report=report.json",
 		filepath.Join(bin, "e2e.test"), "--",
 		"--kubeconfig="+c.Kubeconfig(cluster.Admin), "--provider=skeleton", "--num-nodes="+strconv.Itoa(nodes),
-		"--allowed-not-ready-nodes=-1", "--disable-log-dump", "--progress-report-url="+server.URL)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		"--allowed-not-ready-nodes=-1", "--disable-log-dump")
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, who end all of them
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	runErr := cmd.Run()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	told := t.tell(io.TeeReader(out, log), len(specs))
+	ended := cmd.Wait()
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	if err := read(report, outcomes); err != nil {
-		return fmt.Errorf("%w: see %s", errors.Join(runErr, err), log.Name())
+	outcomes, err := read(filepath.Join(t.dir, "report.json"))
+	if err != nil || told != nil {
+		return nil, fmt.Errorf("%w: see %s", errors.Join(ended, told, err), log.Name())
 	}
-	return nil
+	return outcomes, nil
+}
+
+// endOfSpec is what ginkgo prints when a spec has ended. The next line has the spec's name.
+var endOfSpec = regexp.MustCompile(`^• (\[\w+\] )?\[([0-9.]+) seconds\]`)
+
+// tell reads what ginkgo prints, and tells of each spec that has ended.
+func (t trial) tell(from io.Reader, all int) error {
+	ended := 0
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadString('\n')
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found := endOfSpec.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+		mark := marks["passed"]
+		if found[1] != "" {
+			mark = marks["failed"]
+		}
+		name, err := lines.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		name, _, _ = strings.Cut(strings.TrimSpace(name), " [Conformance]")
+		ended++
+		fmt.Fprintf(os.Stderr, "%8s %3d of %d: %s %7s s  %s\n", t.manager, ended, all, mark, found[2], name)
+	}
 }
 
 // read takes from ginkgo's report what became of the specs that were run.
-func read(path string, outcomes map[string]outcome) error {
+func read(path string) (map[string]outcome, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var reports []types.Report
 	if err := json.Unmarshal(content, &reports); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	outcomes := map[string]outcome{}
 	for _, report := range reports {
 		for _, s := range report.SpecReports {
 			switch {
@@ -180,39 +208,9 @@ func read(path string, outcomes map[string]outcome) error {
 			case s.LeafNodeType == types.NodeTypeIt:
 				outcomes[s.FullText()] = outcome{s.State.String(), s.RunTime, s.FailureMessage()}
 			case s.Failed():
-				return fmt.Errorf("before or after the specs: %s", s.FailureMessage())
+				return nil, fmt.Errorf("before or after the specs: %s", s.FailureMessage())
 			}
 		}
 	}
-	return nil
-}
-
-// progress tells of each spec that has ended, which the specs post to it.
-type progress struct {
-	manager string
-	all     int
-	mu      sync.Mutex
-	ended   int
-}
-
-var endOfSpec = regexp.MustCompile(`^(PASSED|FAILED) (.*)`)
-
-// ServeHTTP implements [http.Handler].
-func (p *progress) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	content, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // nothing depends on it
-	}
-	var update struct{ Msg string }
-	if json.Unmarshal(content, &update) != nil {
-		return
-	}
-	found := endOfSpec.FindStringSubmatch(update.Msg)
-	if found == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended++
-	fmt.Fprintf(os.Stderr, "%8s %3d of %d: %s  %s\n", p.manager, p.ended, p.all, marks[strings.ToLower(found[1])], found[2])
+	return outcomes, nil
 }

@@ -122,6 +122,10 @@ func (w workshop) overlay(s suite) (string, error) {
 	replace := map[string]string{
 		w.kcm("garbagecollector/inside.go"): filepath.Join(w.root, "labs", "upstream", "inside", "garbagecollector.go"),
 	}
+	// A module of its own keeps what is written from the packages of the module around it.
+	if _, err := w.write("go.mod", []byte("module made\n")); err != nil {
+		return "", err
+	}
 	if err := w.changeKCM(replace); err != nil {
 		return "", err
 	}
