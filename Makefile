@@ -43,19 +43,19 @@ bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside 
 
 # Upstream's own suites, in a module of their own. What is built for them is in build/upstream.
 upstream_tool = cd labs/upstream && go build -o ../../build/upstream/bin/
-with := -run '$(RUN)' $(if $(REFERENCE),-with original) $(ARGS)
+upstream_flags = -run '$(RUN)' $(if $(REFERENCE),-with original) $(ARGS)
 
 .PHONY: upstream
 upstream: ## run upstream's integration suites with kcm's loops and with the original's, about 40 minutes (RUN=regexp, REFERENCE=1, ARGS="-with kcm")
 	@$(upstream_tool)suites ./suites
-	@build/upstream/bin/suites $(with)
+	@build/upstream/bin/suites $(upstream_flags)
 
 .PHONY: conformance
 conformance: bin/labcluster bin/kcm ## run upstream's conformance specs about controllers with kcm and with the original, about an hour (RUN=regexp, REFERENCE=1, ARGS="-with kcm")
 	@echo "building upstream's end-to-end suite; about 5 minutes the first time, then half a minute"
 	@$(upstream_tool) ./conformance github.com/onsi/ginkgo/v2/ginkgo
 	@cd labs/upstream && go test -c -vet=off -ldflags='-s -w' -o ../../build/upstream/bin/e2e.test k8s.io/kubernetes/test/e2e
-	@build/upstream/bin/conformance $(with)
+	@build/upstream/bin/conformance $(upstream_flags)
 
 .PHONY: bin/book bin/play
 bin/book bin/play:

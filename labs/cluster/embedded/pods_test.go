@@ -186,6 +186,7 @@ func TestContainersEndAsTheirCommandFlagsOrAnnotationsAsk(t *testing.T) {
 		{"an even index", newPod("even", never, oddFails, indexed("4")), corev1.PodSucceeded, 0, 0},
 		{"a file that is not there yet", newPod("first", never, firstFails), corev1.PodFailed, 42, 0},
 		{"a file that a first run left", newPod("second", onFailure, firstFails), corev1.PodSucceeded, 0, 0},
+		{"a shell without a script", newPod("idle", never, withImage("registry.k8s.io/e2e-test-images/busybox:1.37.0-1")), corev1.PodSucceeded, 0, 0},
 		{"a loop's exit", newPod("loops-exit", never, commanded("sh", "-c", "while true; do exit 3; done"), annotated("run-for", "1s")), corev1.PodSucceeded, 0, time.Second},
 	}
 	for _, c := range cases {

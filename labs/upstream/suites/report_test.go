@@ -23,7 +23,7 @@ func TestItIsAnErrorIfKcmFailsWhatTheOriginalPasses(t *testing.T) {
 	require.ErrorContains(t, reportOn(both, "fail", "pass", nil).verdict(), "kcm fails podgc/TestIt")
 	require.ErrorContains(t, reportOn(both, "", "pass", nil).verdict(), "kcm fails podgc/TestIt")
 	require.ErrorContains(t, reportOn(both[:1], "fail", "", nil).verdict(), "kcm fails podgc/TestIt")
-	require.ErrorContains(t, reportOn(both[1:], "", "fail", nil).verdict(), "the original fails podgc/TestIt")
+	require.ErrorContains(t, reportOn(both[1:], "", "fail", nil).verdict(), "original fails podgc/TestIt")
 }
 
 func TestAnIntendedDifferenceIsToldAndMustStillBeThere(t *testing.T) {
