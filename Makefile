@@ -47,7 +47,7 @@ upstream_flags = -run '$(RUN)' $(if $(REFERENCE),-with original) $(ARGS)
 
 .PHONY: upstream
 upstream: ## run upstream's integration suites with kcm's loops and with the original's, about 40 minutes (RUN=regexp, REFERENCE=1, ARGS="-with kcm")
-	@$(upstream_tool)suites ./suites
+	@$(upstream_tool) ./suites
 	@build/upstream/bin/suites $(upstream_flags)
 
 .PHONY: conformance
@@ -152,6 +152,7 @@ test: bin/labcluster ## test what you have changed: lint, all tests with the rac
 		"lint: $(MAKE) --no-print-directory lint" \
 		"all tests with the race detector (the first time they compile for 8 minutes): go test -race ./... | counted $$(go list ./... | wc -l)" \
 		"the lab cluster's own tests: cd labs/controlplane && go test -race ./internal/..." \
+		"that upstream's suites are about kcm, without running them: cd labs/upstream && go test -short ./..." \
 		"the book's code, links and diagrams: $(MAKE) --no-print-directory weave-check"
 
 .PHONY: verify

@@ -69,18 +69,11 @@ type workshop struct {
 
 func newWorkshop(ctx context.Context, root string) (workshop, error) {
 	w := workshop{root: root, dir: filepath.Join(root, "build", "upstream"), changes: hurried}
-	out, err := w.goTool(ctx, "list", "-m", "-f", "{{.Dir}}", upstreamPath)
-	if err != nil {
+	if _, err := w.goTool(ctx, "mod", "download", upstreamPath); err != nil {
 		return w, err
 	}
-	w.upstream = strings.TrimSpace(out)
-	if w.upstream == "" {
-		_, err = w.goTool(ctx, "mod", "download", upstreamPath)
-		if err == nil {
-			out, err = w.goTool(ctx, "list", "-m", "-f", "{{.Dir}}", upstreamPath)
-		}
-		w.upstream = strings.TrimSpace(out)
-	}
+	dir, err := w.goTool(ctx, "list", "-m", "-f", "{{.Dir}}", upstreamPath)
+	w.upstream = strings.TrimSpace(dir)
 	return w, err
 }
 
