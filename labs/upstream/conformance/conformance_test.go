@@ -46,6 +46,7 @@ func TestItIsAnErrorIfKcmFailsWhatTheOriginalPasses(t *testing.T) {
 	require.NoError(t, verdictOn(both, "passed", "passed"))
 	require.NoError(t, verdictOn(both, "passed", "failed"))
 	require.NoError(t, verdictOn(both, "failed", "failed"))
+	require.NoError(t, verdictOn(both[:1], "skipped", ""))
 	require.ErrorContains(t, verdictOn(both, "failed", "passed"), "with kcm fails it works")
 	require.ErrorContains(t, verdictOn(both, "", "passed"), "with kcm fails it works")
 	require.ErrorContains(t, verdictOn(both[:1], "failed", ""), "with kcm fails it works")

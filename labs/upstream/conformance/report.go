@@ -66,7 +66,7 @@ func (r report) verdict() error {
 		}
 		judged := r.managers[0]
 		passes := len(r.managers) == 1 || r.outcomes["original"][s.name].state == "passed"
-		if o := r.outcomes[judged][s.name]; o.state != "passed" && passes {
+		if o := r.outcomes[judged][s.name]; o.state != "passed" && o.state != "skipped" && passes {
 			wrong = append(wrong, fmt.Sprintf("with %s fails %s\n  %s", judged, s.name, strings.ReplaceAll(o.message, "\n", "\n  ")))
 		}
 	}

@@ -185,6 +185,7 @@ func (t trial) tell(from io.Reader, all int) error {
 			return err
 		}
 		name, _, _ = strings.Cut(strings.TrimSpace(name), " [Conformance]")
+		name = strings.Replace(name, "[It] ", "", 1) // which it says where it failed
 		ended++
 		fmt.Fprintf(os.Stderr, "%8s %3d of %d: %s %7s s  %s\n", t.manager, ended, all, mark, found[2], name)
 	}
