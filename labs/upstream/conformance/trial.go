@@ -11,8 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -48,11 +50,13 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (outcomes 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	end, err := t.startManagers(ctx, c)
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	end, err := t.startManagers(ctx, c, giveUp)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer end()
 	var possible []spec
 	for _, s := range chosen {
 		if s.why == "" {
@@ -62,24 +66,12 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (outcomes 
 	return t.specs(ctx, c, possible, processes)
 }
 
-// startManagers starts the original, and kcm for the loops that it has, unless the trial is of the original alone. It is an
-// error of end if one of them has ended before.
-func (t trial) startManagers(ctx context.Context, c *cluster.Cluster) (end func() error, err error) {
-	flags := []string{"--kube-api-qps=200", "--kube-api-burst=400"}
+// startManagers starts the original, and kcm for the loops that it has, unless the trial is of the original alone. If one of
+// them ends before end is called, it gives up: nothing would happen any more, and each spec would wait for that.
+func (t trial) startManagers(ctx context.Context, c *cluster.Cluster, giveUp func(error)) (end func(), err error) {
+	limits := []string{"--kube-api-qps=200", "--kube-api-burst=400"}
 	others := "--controllers=*"
-	var running []*process.Process
-	end = func() error {
-		var errs []error
-		for _, p := range running {
-			if !p.Running() {
-				errs = append(errs, fmt.Errorf("%s has ended too early; its log ends:\n%s", p.Cmd.Args[0], process.LastLines(p.Log.String(), 20)))
-			}
-			p.Kill()
-			log := filepath.Join(t.dir, fmt.Sprintf("manager-%d.log", p.Cmd.Process.Pid))
-			errs = append(errs, os.WriteFile(log, []byte(p.Log.String()), 0o644))
-		}
-		return errors.Join(errs...)
-	}
+	var commands []*exec.Cmd
 	if t.manager == "kcm" {
 		loops, err := loopsOf(ctx, t.kcm())
 		if err != nil {
@@ -88,21 +80,41 @@ func (t trial) startManagers(ctx context.Context, c *cluster.Cluster) (end func(
 		for _, loop := range loops {
 			others += ",-" + loop
 		}
-		own := append(cluster.ManagerFlags(c, cluster.KCM), "--use-service-account-credentials=true", "--secure-port=0")
-		// A Lease of its own, beside the original's: without its cluster it loses it and ends, also if we were killed.
-		own = append(own, "--leader-elect-resource-name=kcm")
-		kcm, err := process.Start(exec.CommandContext(ctx, t.kcm(), append(own, flags...)...))
+		flags := slices.Concat(cluster.ManagerFlags(c, cluster.KCM), limits, []string{
+			"--use-service-account-credentials=true", "--secure-port=0",
+			// With a Lease that is its own and runs for long no busy machine stops it, and yet it ends when its cluster has,
+			// also if we were killed.
+			"--leader-elect-resource-name=kcm", "--leader-elect-lease-duration=10m", "--leader-elect-renew-deadline=5m",
+		})
+		commands = append(commands, exec.CommandContext(ctx, t.kcm(), flags...))
+	}
+	commands = append(commands, c.Reference(ctx, append(limits, "--leader-elect=false", others)...))
+	var running []*process.Process
+	var watching sync.WaitGroup
+	end = func() {
+		for _, p := range running {
+			p.Kill()
+		}
+		watching.Wait()
+	}
+	for i, cmd := range commands {
+		p, err := process.Start(cmd)
 		if err != nil {
+			end()
 			return nil, err
 		}
-		running = append(running, kcm)
+		running = append(running, p)
+		watching.Go(func() { t.watch(p, fmt.Sprintf("manager-%d.log", i+1), giveUp) })
 	}
-	original, err := process.Start(c.Reference(ctx, append(flags, others)...))
-	if err != nil {
-		return nil, errors.Join(err, end())
-	}
-	running = append(running, original)
 	return end, nil
+}
+
+// watch keeps what a manager has said when it has ended, and gives up, which does nothing at the end.
+func (t trial) watch(p *process.Process, log string, giveUp func(error)) {
+	<-p.Exited
+	path := filepath.Join(t.dir, log)
+	err := os.WriteFile(path, []byte(p.Log.String()), 0o644)
+	giveUp(errors.Join(fmt.Errorf("%s has ended: see %s", filepath.Base(p.Cmd.Path), path), err))
 }
 
 func (t trial) kcm() string { return filepath.Join(t.root, "bin", "kcm") }
@@ -148,7 +160,7 @@ func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, proc
 	told := t.tell(io.TeeReader(out, log), len(specs))
 	ended := cmd.Wait()
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 	outcomes, err := read(filepath.Join(t.dir, "report.json"))
 	if err != nil || told != nil {
@@ -159,6 +171,9 @@ func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, proc
 
 // endOfSpec is what ginkgo prints when a spec has ended. The next line has the spec's name.
 var endOfSpec = regexp.MustCompile(`^• (\[\w+\] )?\[([0-9.]+) seconds\]`)
+
+// node says in the name of a spec that has failed where that was.
+var node = regexp.MustCompile(`\[(It|BeforeEach|AfterEach|DeferCleanup.*)\] `)
 
 // tell reads what ginkgo prints, and tells of each spec that has ended.
 func (t trial) tell(from io.Reader, all int) error {
@@ -185,7 +200,7 @@ func (t trial) tell(from io.Reader, all int) error {
 			return err
 		}
 		name, _, _ = strings.Cut(strings.TrimSpace(name), " [Conformance]")
-		name = strings.Replace(name, "[It] ", "", 1) // which it says where it failed
+		name = node.ReplaceAllString(name, "")
 		ended++
 		fmt.Fprintf(os.Stderr, "%8s %3d of %d: %s %7s s  %s\n", t.manager, ended, all, mark, found[2], name)
 	}

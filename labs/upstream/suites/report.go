@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// marks are what stands for an outcome in a table.
+// marks are what stands for an outcome in a table. A test whose suite has died before has none.
 var marks = map[string]string{"pass": "✓", "fail": "✗", "skip": "–", "": "?"}
 
 // report is what became of all tests. Tests are named as in deployment/TestScaledRolloutDeployment, subtests too.
@@ -27,10 +27,6 @@ func (r *report) take(test, manager string, e event) {
 		r.outcomes[manager] = map[string]event{}
 	}
 	r.outcomes[manager][test] = e
-}
-
-func (r *report) anyFailed(s selection, manager string) bool {
-	return slices.ContainsFunc(s.tests, func(test string) bool { return r.outcomes[manager][s.name+"/"+test].Action == "fail" })
 }
 
 // table has a line for each test, and a sum for each suite.
