@@ -51,7 +51,7 @@ upstream: ## run upstream's integration suites with kcm's loops and with the ori
 	@build/upstream/bin/suites $(upstream_flags)
 
 .PHONY: conformance
-conformance: bin/labcluster bin/kcm ## run upstream's conformance specs about controllers with kcm and with the original, about an hour (RUN=regexp, REFERENCE=1, ARGS="-with kcm")
+conformance: bin/labcluster bin/kcm ## run upstream's conformance specs about controllers with kcm and with the original, about 25 minutes (RUN=regexp, REFERENCE=1, ARGS="-with kcm")
 	@echo "building upstream's end-to-end suite; about 5 minutes the first time, then half a minute"
 	@$(upstream_tool) ./conformance github.com/onsi/ginkgo/v2/ginkgo
 	@cd labs/upstream && go test -c -vet=off -ldflags='-s -w' -o ../../build/upstream/bin/e2e.test k8s.io/kubernetes/test/e2e
