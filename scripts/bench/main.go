@@ -104,7 +104,7 @@ func main() {
 // choices returns what -only chooses among.
 func choices() []string {
 	names := []string{"limit", "cold"}
-	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, growthPhases) {
+	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, growthPhases, sizePhases) {
 		names = append(names, p.name)
 	}
 	return names
