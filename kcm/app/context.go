@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -56,7 +55,7 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 		return nil, fmt.Errorf("name the informers in metrics: %w", err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
-		informers.WithTransform(trimManagedFields), informers.WithInformerName(name))
+		informers.WithTransform(trim), informers.WithInformerName(name))
 	controllersmetrics.Register()
 	return &ControllerContext{
 		ClientBuilder:     clientBuilder,
@@ -89,15 +88,6 @@ func resyncPeriod(c *config.ComponentConfig) func() time.Duration {
 	return func() time.Duration {
 		return time.Duration(float64(c.Generic.MinResyncPeriod.Duration) * (1 + rand.Float64()))
 	}
-}
-
-// trimManagedFields drops what no controller reads before it is cached. It is
-// often the larger part of an object.
-func trimManagedFields(obj any) (any, error) {
-	if accessor, err := meta.Accessor(obj); err == nil {
-		accessor.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 // IsControllerEnabled tells whether --controllers wants the controller. The

@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
@@ -26,14 +24,6 @@ func TestResyncPeriodsLieBetweenTheMinimumAndTwiceThatAndDiffer(t *testing.T) {
 		seen[d] = true
 	}
 	assert.Greater(t, len(seen), 90)
-}
-
-func TestManagedFieldsAreNotCached(t *testing.T) {
-	t.Parallel()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}}
-	trimmed, err := trimManagedFields(pod)
-	require.NoError(t, err)
-	assert.Equal(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, trimmed)
 }
 
 func TestALeaderIsReadyWhenItsCachesAreFilled(t *testing.T) {

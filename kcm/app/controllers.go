@@ -119,6 +119,7 @@ func newRootCAPublisher(ctx context.Context, c *ControllerContext, client kubern
 	if err != nil {
 		return nil, err
 	}
+	c.InformerFactory.InformerFor(&corev1.ConfigMap{}, rootca.NewInformer)
 	loop := rootca.NewPublisher(
 		c.InformerFactory.Core().V1().ConfigMaps(),
 		c.InformerFactory.Core().V1().Namespaces(),

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -140,13 +139,8 @@ func (t *trial) createOwner(ctx context.Context, name string) ([]metav1.OwnerRef
 // leadAtDefaults starts a replica with no limits but those that it has by
 // itself, and returns when its garbage collector works.
 func (t *trial) leadAtDefaults(ctx context.Context) error {
-	// Whoever led before has ended, and need not be waited for.
-	err := t.client.CoordinationV1().Leases("kube-system").Delete(ctx, "kube-controller-manager", metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
 	t.atDefaults = true
-	if t.leader, err = t.startReplica(); err != nil {
+	if err := t.lead(ctx); err != nil {
 		return err
 	}
 	return t.awaitCollector(ctx)

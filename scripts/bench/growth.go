@@ -31,27 +31,34 @@ func keyRolloutCPU(n int) string  { return fmt.Sprintf("rolloutCPUAmong:%d", n) 
 // created while no controller manager runs, which would look at all of them
 // after each.
 func (t *trial) grow(ctx context.Context) error {
-	err := inParallel(ctx, rolledOut, manyClients, func(ctx context.Context, i int) error {
-		_, err := t.client.AppsV1().Deployments(growthNamespace).Create(ctx, newDeployment(rolledOutName(i), 1), metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	there := 0
 	for _, n := range neighbours {
-		err := inParallel(ctx, n-there, limitClients, func(ctx context.Context, i int) error {
-			return t.createNeighbour(ctx, fmt.Sprintf("neighbour-%04d", there+i))
-		})
-		if err != nil {
+		if err := t.fillNeighbourhood(ctx, n); err != nil {
 			return err
 		}
-		there = n
 		if err := t.rollOutAmong(ctx, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fillNeighbourhood creates the Deployments to roll out, and neighbours until
+// there are n, unless they are there already.
+func (t *trial) fillNeighbourhood(ctx context.Context, n int) error {
+	there := t.neighbours
+	if there == 0 {
+		err := inParallel(ctx, rolledOut, manyClients, func(ctx context.Context, i int) error {
+			_, err := t.client.AppsV1().Deployments(growthNamespace).Create(ctx, newDeployment(rolledOutName(i), 1), metav1.CreateOptions{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	t.neighbours = n
+	return inParallel(ctx, n-there, limitClients, func(ctx context.Context, i int) error {
+		return t.createNeighbour(ctx, fmt.Sprintf("neighbour-%04d", there+i))
+	})
 }
 
 func rolledOutName(i int) string { return fmt.Sprintf("web-%02d", i) }
@@ -76,16 +83,22 @@ func (t *trial) createNeighbour(ctx context.Context, name string) error {
 	return nil
 }
 
+// leadNeighbourhood starts a replica and waits until it has seen to all that is
+// in the neighbourhood.
+func (t *trial) leadNeighbourhood(ctx context.Context) error {
+	complete := t.watch.complete(growthNamespace, rolledOut+t.neighbours, 1)
+	if err := t.lead(ctx); err != nil {
+		return err
+	}
+	_, err := t.watch.await(ctx, "all Deployments are complete", growthNamespace, complete)
+	return err
+}
+
 // rollOutAmong measures rollouts among n neighbours. A first rollout of each
 // Deployment is not counted: it comes to its end when the queues, which are
 // full after the start, have been worked off.
 func (t *trial) rollOutAmong(ctx context.Context, n int) error {
-	complete := t.watch.complete(growthNamespace, rolledOut+n, 1)
-	var err error
-	if t.leader, err = t.startReplica(); err != nil {
-		return err
-	}
-	if _, err := t.watch.await(ctx, "all Deployments are complete", growthNamespace, complete); err != nil {
+	if err := t.leadNeighbourhood(ctx); err != nil {
 		return err
 	}
 	if err := t.rollOut(ctx, 1); err != nil {

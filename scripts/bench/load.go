@@ -46,9 +46,7 @@ func (t *trial) runLoad(ctx context.Context, phases []phase) error {
 // countRequests returns the controller manager's requests of a time, and keeps
 // how many there were of each kind.
 func (t *trial) countRequests(begin, end time.Time) ([]cluster.AuditEvent, error) {
-	requests, err := t.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
-		return isControllerManager(e.User) && !e.Time.Before(begin) && !e.Time.After(end)
-	})
+	requests, err := t.requests(begin, end)
 	if t.result.Requests == nil {
 		t.result.Requests = map[string]int{}
 	}
@@ -56,6 +54,13 @@ func (t *trial) countRequests(begin, end time.Time) ([]cluster.AuditEvent, error
 		t.result.Requests[describe(e)]++
 	}
 	return requests, err
+}
+
+// requests returns the controller manager's requests of a time.
+func (t *trial) requests(begin, end time.Time) ([]cluster.AuditEvent, error) {
+	return t.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
+		return isControllerManager(e.User) && !e.Time.Before(begin) && !e.Time.After(end)
+	})
 }
 
 // isControllerManager tells whether a user is the controller manager or one of

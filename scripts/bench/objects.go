@@ -22,13 +22,17 @@ const (
 	ownedNamespace  = "owned"
 	canaryNamespace = "canary"
 	growthNamespace = "growth"
+
+	restartNamespace = "restart"
+	relabelNamespace = "relabel"
+	hugeNamespace    = "huge"
 )
 
 // prepare creates the namespaces, with the ServiceAccount that pods need, and
 // what waits for each loop's first work.
 func (t *trial) prepare(ctx context.Context) error {
 	for _, namespace := range []string{limitNamespace, coldNamespace, bareNamespace, bigNamespace, manyNamespace, cleanNamespace, killedNamespace,
-		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace} {
+		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace, restartNamespace, relabelNamespace, hugeNamespace} {
 		if err := t.createNamespace(ctx, namespace); err != nil {
 			return err
 		}

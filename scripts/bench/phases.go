@@ -22,37 +22,62 @@ const (
 
 // create rolls out the big Deployment.
 func (t *trial) create(ctx context.Context) error {
-	exist, ready := t.watch.existing(bigNamespace, bigReplicas), t.watch.allReady(bigNamespace, bigReplicas)
-	complete := t.watch.complete(bigNamespace, 1, 1)
-	begin := time.Now()
-	if _, err := t.client.AppsV1().Deployments(bigNamespace).Create(ctx, newDeployment("web", bigReplicas), metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	existed, err := t.watch.await(ctx, "all pods exist", bigNamespace, exist)
-	if err != nil {
-		return err
-	}
-	t.set(keyExist, existed.Sub(begin))
-	t.result.Values[keyRate] = bigReplicas / existed.Sub(begin).Seconds()
-	t.say("1000 pods: exist after %.2f s, %.0f pods/s", t.result.Values[keyExist], t.result.Values[keyRate])
+	return t.createPods(ctx, bigNamespace, bigReplicas, "")
+}
 
-	wereReady, err := t.watch.await(ctx, "all pods are Ready", bigNamespace, ready)
+// createPods rolls out a Deployment of n pods. What it measures is kept under
+// the keys of the rows, with a prefix.
+func (t *trial) createPods(ctx context.Context, namespace string, n int, prefix string) error {
+	exist, ready := t.watch.existing(namespace, n), t.watch.allReady(namespace, n)
+	complete := t.watch.complete(namespace, 1, 1)
+	before, err := t.leader.usage()
 	if err != nil {
 		return err
 	}
-	t.set(keyReady, wereReady.Sub(begin))
+	begin := time.Now()
+	if _, err := t.client.AppsV1().Deployments(namespace).Create(ctx, newDeployment("web", n), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	existed, err := t.watch.await(ctx, "all pods exist", namespace, exist)
+	if err != nil {
+		return err
+	}
+	t.set(prefix+keyExist, existed.Sub(begin))
+	rate := float64(n) / existed.Sub(begin).Seconds()
+	t.result.Values[prefix+keyRate] = rate
+	t.say("%d pods: exist after %.2f s, %.0f pods/s", n, existed.Sub(begin).Seconds(), rate)
+
+	wereReady, err := t.watch.await(ctx, "all pods are Ready", namespace, ready)
+	if err != nil {
+		return err
+	}
+	t.set(prefix+keyReady, wereReady.Sub(begin))
 	// The status comes last. What is measured next starts from rest.
-	completed, err := t.watch.await(ctx, "the Deployment is complete", bigNamespace, complete)
+	completed, err := t.watch.await(ctx, "the Deployment is complete", namespace, complete)
 	if err != nil {
 		return err
 	}
-	t.set(keyComplete, completed.Sub(begin))
+	t.set(prefix+keyComplete, completed.Sub(begin))
+	t.say("%d pods: Ready after %.2f s", n, wereReady.Sub(begin).Seconds())
+	return t.countPerPod(before, begin, n, prefix)
+}
+
+// countPerPod keeps what n pods have cost since begin, and the memory that they
+// take now.
+func (t *trial) countPerPod(before usage, begin time.Time, n int, prefix string) error {
 	used, err := t.leader.usage()
 	if err != nil {
 		return err
 	}
-	t.result.Values[keyResident], t.result.Values[keyAnonymous] = used.resident, used.anonymous
-	t.say("1000 pods: Ready after %.2f s; RSS %.0f MiB", t.result.Values[keyReady], used.resident)
+	requests, err := t.requests(begin, time.Now())
+	if err != nil {
+		return err
+	}
+	values := t.result.Values
+	values[prefix+keyPodCPU] = 1000 * (used.cpu - before.cpu) / float64(n)
+	values[prefix+keyPodWrites] = float64(len(requests)) / float64(n)
+	values[prefix+keyResident], values[prefix+keyAnonymous] = used.resident, used.anonymous
+	t.say("%d pods: each %.2f ms of CPU and %.3f API writes; RSS %.0f MiB", n, values[prefix+keyPodCPU], values[prefix+keyPodWrites], used.resident)
 	return nil
 }
 

@@ -21,6 +21,8 @@ const (
 	keyColdStart    = "coldStart"
 	keyClean        = "failoverClean"
 	keyKilled       = "failoverKilled"
+	keyPodCPU       = "cpuPerPod"
+	keyPodWrites    = "writesPerPod"
 	keyResident     = "rss"
 	keyAnonymous    = "rssAnonymous"
 	keyPeak         = "rssPeak"
@@ -33,6 +35,16 @@ const (
 	keyGraph             = "rssOfGraph"
 	keyCollect           = "orphansCollected"
 	keyCollectRequests   = "collectRequests"
+
+	keyRelabel        = "relabel"
+	keyRelabelPatched = "relabelPatched"
+	keyRelabelCPU     = "relabelCPU"
+	keyRestart        = "restart"
+	keyRestartListed  = "restartListed"
+	keyRestartPeak    = "restartPeak"
+
+	// huge comes before the keys of what is measured of the 5000 pods.
+	huge = "huge:"
 )
 
 // keyRequestsOf is for the requests of one verb.
@@ -52,12 +64,15 @@ var rows = []row{
 	{key: keyRate, name: "1000-pod Deployment: pods created", unit: "pods/s", more: true},
 	{key: keyExist, name: "1000-pod Deployment: all pods exist", unit: "s"},
 	{key: keyReady, name: "1000-pod Deployment: all pods Ready", unit: "s"},
+	{key: keyPodCPU, name: "  CPU for each pod", unit: "ms"},
+	{key: keyPodWrites, name: "  API writes for each pod"},
 	{key: keyUpdate, name: "1000-pod Deployment: rolling update", unit: "s"},
 	{key: keyZero, name: "1000-pod Deployment: scale to zero", unit: "s"},
 	{key: keyManyExist, name: "200 Deployments x 10: all pods exist", unit: "s"},
 	{key: keyManyReady, name: "200 Deployments x 10: all pods Ready", unit: "s"},
 	{key: keyColdStart, name: "cold start: each loop has worked", unit: "s"},
 	{key: keyClean, name: "failover, leader asked to stop", unit: "s"},
+	{key: keyClean, name: "  beside the original with ControllerManagerReleaseLeaderElectionLockOnExit", unit: "s", beside: releasesName},
 	{key: keyKilled, name: "failover, leader killed", unit: "s"},
 	{key: keyNamespace, name: "namespace with 1000 pods deleted: gone", unit: "s"},
 	{key: keyNamespaceRequests, name: "  API requests"},
@@ -71,6 +86,17 @@ var rows = []row{
 	{key: keyRolloutTime(200), name: "rollout among 200 Deployments: complete", unit: "s"},
 	{key: keyRolloutTime(1000), name: "  among 1000", unit: "s"},
 	{key: keyRolloutTime(2000), name: "  among 2000", unit: "s"},
+	{key: keyRestart, name: "restart with 22,000 objects: a pod created", unit: "s"},
+	{key: keyRestartListed, name: "  a plain client has listed them", unit: "s"},
+	{key: keyRestartPeak, name: "  RSS, peak", unit: "MiB"},
+	{key: keyRelabel, name: "1000 pods relabelled: all replaced", unit: "s"},
+	{key: keyRelabelPatched, name: "  a plain client has relabelled them", unit: "s"},
+	{key: keyRelabelCPU, name: "  CPU", unit: "s"},
+	{key: huge + keyRate, name: "5000-pod Deployment: pods created", unit: "pods/s", more: true},
+	{key: huge + keyReady, name: "  all pods Ready", unit: "s"},
+	{key: huge + keyPodCPU, name: "  CPU for each pod", unit: "ms"},
+	{key: huge + keyPodWrites, name: "  API writes for each pod"},
+	{key: huge + keyResident, name: "  RSS", unit: "MiB"},
 	{key: keyResident, name: "RSS with 1000 pods", unit: "MiB"},
 	{key: keyResident, name: "  beside the original with all its loops", unit: "MiB", beside: allLoopsName},
 	{key: keyPeak, name: "RSS, peak", unit: "MiB"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kcm-book/kcm-book/kcm/app"
@@ -15,18 +16,24 @@ type subject struct {
 	program string
 	// user is whose kubeconfig it gets.
 	user cluster.User
-	// allLoops says that it runs what it runs without --controllers.
-	allLoops bool
-	// deletes says that its trial is about deletions, and grows that it is about
-	// ever more neighbours.
-	deletes, grows bool
+	// more are flags of its own, after those that all have.
+	more []string
+	// about is what its trial is about and phases what that is made of, where
+	// it is not the load and the failovers.
+	about  string
+	phases []phase
 }
 
 const (
 	kcmName      = "kcm"
 	originalName = "original"
 	allLoopsName = "original with all its loops"
+	releasesName = "original that releases its Lease"
 )
+
+// deletions is what trials are about in which profiles are served, because the
+// heap is measured.
+const deletions = "deletions"
 
 var limit = subject{name: "limit"}
 
@@ -45,37 +52,35 @@ func (b *bench) original() subject {
 // nothing to do here, but their caches are filled.
 func (b *bench) originalWithAllLoops() subject {
 	whole := b.original()
-	whole.name, whole.allLoops = allLoopsName, true
+	whole.name, whole.more = allLoopsName, []string{"--controllers=*"}
+	whole.phases = []phase{coldStartFor("create"), {name: "create", run: (*trial).create}}
 	return whole
 }
 
-// deleting returns the same subjects for trials of deletions.
-func deleting(subjects []subject) []subject {
-	var deleting []subject
-	for _, s := range subjects {
-		s.deletes = true
-		deleting = append(deleting, s)
-	}
-	return deleting
+// originalThatReleases is the original with the feature gate, off by itself,
+// that has it give its Lease away when it is asked to stop.
+func (b *bench) originalThatReleases() subject {
+	releases := b.original()
+	releases.name, releases.more = releasesName, []string{"--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true"}
+	releases.phases = []phase{coldStartFor("clean"), {name: "clean", run: (*trial).failOverClean}}
+	return releases
 }
 
-// growing returns the same subjects for trials among ever more neighbours.
-func growing(subjects []subject) []subject {
-	var growing []subject
+// with returns the same subjects for trials that are about something else than
+// the load.
+func with(subjects []subject, about string, phases []phase) []subject {
+	var others []subject
 	for _, s := range subjects {
-		s.grows = true
-		growing = append(growing, s)
+		s.about, s.phases = about, phases
+		others = append(others, s)
 	}
-	return growing
+	return others
 }
 
 // file is what files about a trial of the subject are called.
 func (s subject) file() string {
-	switch {
-	case s.deletes:
-		return s.name + "-deletions"
-	case s.grows:
-		return s.name + "-growth"
+	if s.about != "" {
+		return s.name + "-" + s.about
 	}
 	return s.name
 }
@@ -95,9 +100,5 @@ func wideLimits() []string { return []string{"--kube-api-qps=1000", "--kube-api-
 
 // flags are the whole command line, the same for both.
 func (s subject) flags(c *cluster.Cluster) []string {
-	flags := sharedFlags()
-	if s.allLoops {
-		flags = append(flags, "--controllers=*")
-	}
-	return append(flags, cluster.ManagerFlags(c, s.user)...)
+	return slices.Concat(sharedFlags(), s.more, cluster.ManagerFlags(c, s.user))
 }

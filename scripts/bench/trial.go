@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
@@ -35,6 +37,8 @@ type trial struct {
 	profiler *profiler
 	// atDefaults says that replicas are started with their own rate limits.
 	atDefaults bool
+	// neighbours are how many Deployments without pods there are.
+	neighbours int
 }
 
 // trial runs all phases for a subject on a cluster of its own.
@@ -54,7 +58,7 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 	ctx, died := context.WithCancelCause(ctx)
 	defer died(nil)
 	t := &trial{bench: b, subject: s, result: result, cluster: c, client: client, died: died}
-	if profile || s.deletes {
+	if profile || s.about == deletions {
 		if t.profiler, err = newProfiler(t); err != nil {
 			return err
 		}
@@ -69,12 +73,10 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 	defer stopWatch()
 	defer t.endAll()
 	switch {
-	case s == limit:
+	case s.name == limit.name:
 		return t.createRaw(ctx)
-	case s.deletes:
-		return t.runEach(ctx, deletionPhases)
-	case s.grows:
-		return t.runEach(ctx, growthPhases)
+	case s.phases != nil:
+		return t.runEach(ctx, s.phases)
 	}
 	return t.runPhases(ctx)
 }
@@ -106,6 +108,17 @@ func (t *trial) startReplica() (*process, error) {
 	}
 	t.all = append(t.all, p)
 	return p, nil
+}
+
+// lead starts a replica that leads. Whoever led before has ended, and need not
+// be waited for.
+func (t *trial) lead(ctx context.Context) error {
+	err := t.client.CoordinationV1().Leases("kube-system").Delete(ctx, "kube-controller-manager", metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	t.leader, err = t.startReplica()
+	return err
 }
 
 func (t *trial) endAll() {
@@ -142,21 +155,30 @@ var (
 		{name: "namespace", run: (*trial).deleteNamespace},
 		{name: "gc", run: (*trial).collect, once: true},
 	}
-	growthPhases   = []phase{{name: "growth", run: (*trial).grow, once: true}}
+	growthPhases = []phase{
+		{name: "growth", run: (*trial).grow, once: true},
+		{name: "restart", run: (*trial).restart, once: true},
+	}
+	sizePhases = []phase{
+		{name: "relabel", run: (*trial).relabel, once: true},
+		{name: "5000", run: (*trial).createHuge, once: true},
+	}
 	failoverPhases = []phase{
 		{name: "clean", run: (*trial).failOverClean},
 		{name: "killed", run: (*trial).failOverKilled},
 	}
 )
 
+// coldStartFor is the cold start where another phase alone is asked for.
+func coldStartFor(phases ...string) phase {
+	return phase{run: (*trial).coldStart, neededBy: phases}
+}
+
 // runPhases runs what -only has left: the load, then the failovers. Nothing is
 // failed over while profiles are taken.
 func (t *trial) runPhases(ctx context.Context) error {
 	if err := t.coldStart(ctx); err != nil {
 		return err
-	}
-	if t.subject.allLoops {
-		return t.create(ctx) // its memory is all that is asked for
 	}
 	if err := t.runLoad(ctx, t.bench.wanted(loadPhases, t.result.Round)); err != nil {
 		return err
@@ -179,14 +201,10 @@ func (t *trial) runEach(ctx context.Context, phases []phase) error {
 // wants tells whether -only has left anything to do for a subject in a round.
 func (b *bench) wants(s subject, round int) bool {
 	switch {
-	case s == limit:
+	case s.name == limit.name:
 		return b.only.MatchString("limit")
-	case s.allLoops:
-		return b.only.MatchString("create")
-	case s.deletes:
-		return len(b.wanted(deletionPhases, round)) > 0
-	case s.grows:
-		return len(b.wanted(growthPhases, round)) > 0
+	case s.phases != nil:
+		return len(b.wanted(s.phases, round)) > 0
 	default:
 		return b.only.MatchString("cold") || len(b.wanted(loadPhases, round))+len(b.wanted(failoverPhases, round)) > 0
 	}

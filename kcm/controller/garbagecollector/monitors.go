@@ -6,14 +6,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 const (
@@ -26,9 +24,9 @@ const (
 
 // monitor is the informer of one resource.
 type monitor struct {
-	informer cache.SharedIndexInformer
-	synced   cache.InformerSynced
-	stop     context.CancelFunc
+	store  cache.Store
+	synced cache.InformerSynced
+	stop   context.CancelFunc
 	// stopped is closed when the informer has called its last handler.
 	stopped chan struct{}
 }
@@ -108,15 +106,18 @@ func deletableResources(client discovery.ServerResourcesInterface) (
 	return resources, unknown, nil
 }
 
+// startMonitor starts an informer whose only handlers are the graph's. One that
+// may be shared would keep a queue and two goroutines for whoever comes later.
 func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) {
-	informer := metadatainformer.NewFilteredMetadataInformer(gc.metadata, resource, metav1.NamespaceAll, 0, nil, nil).Informer()
-	if err := informer.SetTransform(trim(kind)); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Only an informer that runs takes no transformer", "resource", resource)
-		return
-	}
+	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: gc.listerWatcher(resource),
+		ObjectType:    &object{},
+		Handler:       gc.handlers(),
+		Transform:     trim(kind),
+	})
 	klog.FromContext(ctx).V(2).Info("Watching", "resource", resource)
 	ctx, stop := context.WithCancel(ctx)
-	m := &monitor{informer: informer, synced: gc.watch(informer), stop: stop, stopped: make(chan struct{})}
+	m := &monitor{store: store, synced: informer.HasSynced, stop: stop, stopped: make(chan struct{})}
 	gc.mu.Lock()
 	gc.monitors[resource] = m
 	gc.mu.Unlock()
@@ -124,6 +125,16 @@ func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.Gr
 		defer close(m.stopped)
 		informer.RunWithContext(ctx)
 	}()
+}
+
+func (gc *GarbageCollector) listerWatcher(resource schema.GroupVersionResource) cache.ListerWatcher {
+	objects := gc.metadata.Resource(resource)
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
+		},
+		WatchFuncWithContext: objects.Watch,
+	}, gc.metadata)
 }
 
 // trim returns what drops from an object all that the collector does not read.
@@ -145,22 +156,25 @@ func trim(kind schema.GroupVersionKind) cache.TransformFunc {
 	}
 }
 
-// watch has the graph follow an informer.
-func (gc *GarbageCollector) watch(informer cache.SharedIndexInformer) cache.InformerSynced {
-	return controller.Handle(informer, controller.Handlers[*object]{
-		Add: func(obj *object) {
-			gc.change(func(g *graph) work { return g.put(obj) })
-			gc.noticeKinds(obj)
+// handlers have the graph follow an informer.
+func (gc *GarbageCollector) handlers() cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			gc.change(func(g *graph) work { return g.put(obj.(*object)) })
+			gc.noticeKinds(obj.(*object))
 		},
-		Update: func(old, obj *object) {
-			gc.change(func(g *graph) work { return g.replace(old, obj) })
-			gc.noticeKinds(obj)
+		UpdateFunc: func(old, obj any) {
+			gc.change(func(g *graph) work { return g.replace(old.(*object), obj.(*object)) })
+			gc.noticeKinds(obj.(*object))
 		},
-		Delete: func(obj *object) {
-			gc.change(func(g *graph) work { return g.remove(obj) })
-			gc.noticeKinds(obj)
+		DeleteFunc: func(obj any) {
+			if unseen, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unseen.Obj
+			}
+			gc.change(func(g *graph) work { return g.remove(obj.(*object)) })
+			gc.noticeKinds(obj.(*object))
 		},
-	})
+	}
 }
 
 // noticeKinds has the kinds looked up soon when an object defines some.
@@ -183,7 +197,7 @@ func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.Gro
 	gc.mu.Lock()
 	delete(gc.monitors, resource)
 	gc.mu.Unlock()
-	for _, obj := range m.informer.GetStore().List() {
+	for _, obj := range m.store.List() {
 		gc.change(func(g *graph) work { return g.forget(obj.(*object)) })
 	}
 }

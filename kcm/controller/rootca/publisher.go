@@ -7,10 +7,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -47,6 +49,15 @@ type Publisher struct {
 	namespaces corelisters.NamespaceLister
 	synced     []cache.InformerSynced
 	loop       *controller.Loop[cache.ObjectName]
+}
+
+// NewInformer returns an informer of the one ConfigMap in every namespace. All
+// others, which may be many and large, are nobody's business here.
+func NewInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	return coreinformers.NewFilteredConfigMapInformer(client, metav1.NamespaceAll, resync, byNamespace, func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigMapName).String()
+	})
 }
 
 // NewPublisher returns a publisher of what rootCA returns, a bundle in PEM. It
