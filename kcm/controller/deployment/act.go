@@ -30,7 +30,7 @@ func (c *Controller) note(ctx context.Context, seen observed) (observed, error) 
 		}
 	}
 	if rs := updateNew(seen); rs != nil {
-		if seen.newRS, err = c.updateReplicaSet(ctx, rs); err != nil {
+		if seen.newRS, err = c.updateReplicaSet(ctx, seen.deployment, rs); err != nil {
 			return observed{}, err
 		}
 	}
@@ -114,8 +114,12 @@ func (c *Controller) createUnchanged(ctx context.Context, d *appsv1.Deployment, 
 		}
 	}
 	created, err := replicaSets.Create(ctx, rs, metav1.CreateOptions{})
-	if err != nil || sameTemplate(d.Spec.Template, created.Spec.Template) {
+	if err != nil {
 		return err
+	}
+	c.replicaSetWrites.Wrote(cache.MetaObjectToName(d), created.ResourceVersion)
+	if sameTemplate(d.Spec.Template, created.Spec.Template) {
+		return nil
 	}
 	err = replicaSets.Delete(ctx, created.Name, *metav1.NewPreconditionDeleteOptions(string(created.UID)))
 	return errors.Join(errTemplateChanged, err)
@@ -171,18 +175,23 @@ func afterCollision(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-func (c *Controller) updateReplicaSet(ctx context.Context, rs *appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
+func (c *Controller) updateReplicaSet(
+	ctx context.Context,
+	d *appsv1.Deployment,
+	rs *appsv1.ReplicaSet,
+) (*appsv1.ReplicaSet, error) {
 	updated, err := c.client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("update ReplicaSet %s: %w", klog.KObj(rs), err)
 	}
+	c.replicaSetWrites.Wrote(cache.MetaObjectToName(d), updated.ResourceVersion)
 	return updated, nil
 }
 
 func (c *Controller) changeReplicaSets(ctx context.Context, d *appsv1.Deployment, changes []change) error {
 	for _, change := range changes {
 		to := change.to
-		if _, err := c.updateReplicaSet(ctx, to); err != nil {
+		if _, err := c.updateReplicaSet(ctx, d, to); err != nil {
 			return err
 		}
 		if size(to) != size(change.from) {
@@ -220,9 +229,11 @@ func (c *Controller) updateSpec(ctx context.Context, d *appsv1.Deployment) error
 	if d == nil {
 		return nil
 	}
-	if _, err := c.client.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{}); err != nil {
+	updated, err := c.client.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{})
+	if err != nil {
 		return fmt.Errorf("roll back deployment %s: %w", klog.KObj(d), err)
 	}
+	c.deploymentWrites.Wrote(cache.MetaObjectToName(d), updated.ResourceVersion)
 	return nil
 }
 
@@ -241,5 +252,6 @@ func (c *Controller) writeStatus(ctx context.Context, d *appsv1.Deployment) (*ap
 	if err != nil {
 		return nil, fmt.Errorf("update status of deployment %s: %w", klog.KObj(d), err)
 	}
+	c.deploymentWrites.Wrote(cache.MetaObjectToName(d), updated.ResourceVersion)
 	return updated, nil
 }

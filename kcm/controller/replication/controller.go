@@ -28,10 +28,10 @@ type Controller struct {
 	clock  clock.PassiveClock
 
 	sets       store
-	setWrites  *ownWrites
+	setWrites  ownWrites
 	podIndex   controller.OwnerIndex[*corev1.Pod]
 	podControl controller.PodControl
-	podWrites  *ownWrites
+	podWrites  ownWrites
 
 	expectations  *controller.Expectations
 	burstReplicas int

@@ -42,16 +42,16 @@ type observed struct {
 
 // observe reads the set and its pods, and claims the pods that are its own.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
-	for _, writes := range []*ownWrites{c.setWrites, c.podWrites} {
-		if err := writes.observed(key); err != nil {
+	for _, writes := range []ownWrites{c.setWrites, c.podWrites} {
+		if err := writes.Observed(key); err != nil {
 			return observed{}, err
 		}
 	}
 	set, err := c.sets.get(key)
 	if apierrors.IsNotFound(err) {
 		c.expectations.Forget(key)
-		c.setWrites.forget(key)
-		c.podWrites.forget(key)
+		c.setWrites.Forget(key)
+		c.podWrites.Forget(key)
 		return observed{}, nil
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *Controller) claim(
 		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
 			patched, err := c.podControl.Patch(ctx, pod, patch)
 			if err == nil {
-				c.podWrites.wrote(key, patched.ResourceVersion)
+				c.podWrites.Wrote(key, patched.ResourceVersion)
 			}
 			return err
 		},
