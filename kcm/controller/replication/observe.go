@@ -26,6 +26,8 @@ type observed struct {
 	active []*corev1.Pod
 	// terminating are its pods that are being deleted and may still run.
 	terminating []*corev1.Pod
+	// failed are its pods that have ended with phase Failed.
+	failed []*corev1.Pod
 	// related are the pods of all sets with the same owner, such as those of
 	// one Deployment, this set's included. Only read when some of this set's
 	// pods have to go.
@@ -91,6 +93,7 @@ func (c *Controller) observePods(ctx context.Context, seen *observed) error {
 	if err != nil {
 		return err
 	}
+	seen.failed = filter(slices.Clone(owned), func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
 	seen.terminating = filter(owned, func(pod *corev1.Pod) bool {
 		return controller.IsPodTerminating(pod) && selector.Matches(labels.Set(pod.Labels))
 	})
