@@ -30,7 +30,7 @@ func (c *Controller) note(ctx context.Context, seen observed) (observed, error) 
 		}
 	}
 	if rs := updateNew(seen); rs != nil {
-		if seen.newRS, err = c.updateReplicaSet(ctx, rs); err != nil {
+		if seen.newRS, err = c.updateReplicaSet(ctx, seen.deployment, rs); err != nil {
 			return observed{}, err
 		}
 	}
@@ -67,24 +67,62 @@ func (c *Controller) act(ctx context.Context, seen observed, p plan) error {
 // create creates the new ReplicaSet and writes into the status how it went.
 func (c *Controller) create(ctx context.Context, seen observed, rs *appsv1.ReplicaSet) error {
 	d := seen.deployment
-	_, err := c.client.AppsV1().ReplicaSets(rs.Namespace).Create(ctx, rs, metav1.CreateOptions{})
+	err := c.createUnchanged(ctx, d, rs)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return c.settleCollision(ctx, d, rs.Name)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || (err != nil && ctx.Err() != nil):
 		return fmt.Errorf("create new ReplicaSet for %s: %w", klog.KObj(d), err)
 	case err != nil:
+		reason := reasonCreateFailed
+		if errors.Is(err, errTemplateChanged) {
+			reason = reasonTemplateChanged
+		}
 		message := fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err)
-		c.events.Event(d, corev1.EventTypeWarning, reasonCreateFailed, message)
+		c.events.Event(d, corev1.EventTypeWarning, reason, message)
 		return errors.Join(
 			fmt.Errorf("create new ReplicaSet for %s: %w", klog.KObj(d), err),
-			c.updateStatus(ctx, afterFailure(d, message, seen.now)),
+			c.updateStatus(ctx, afterFailure(d, reason, message, seen.now)),
 		)
 	}
 	if size(rs) > 0 {
 		c.recordScaling(d, rs.Name, 0, size(rs))
 	}
 	return c.updateStatus(ctx, afterCreation(d, rs, seen.now))
+}
+
+// errTemplateChanged says that the API server would keep a ReplicaSet with
+// another template than it was sent.
+var errTemplateChanged = errors.New("it is stored with another template; " +
+	"an admission webhook or policy that changes ReplicaSets has to change Deployments in the same way, or pods instead")
+
+// createUnchanged creates the ReplicaSet with the template that it has, or not
+// at all. With another one the next round would not take it for the new
+// ReplicaSet and create one more, and so on for ever
+// (https://github.com/kubernetes/kubernetes/issues/57167; the original does).
+// So it is deleted again, and from then on the API server is asked first what
+// would come of a creation.
+func (c *Controller) createUnchanged(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) error {
+	replicaSets := c.client.AppsV1().ReplicaSets(rs.Namespace)
+	if p := findCondition(d.Status, appsv1.DeploymentProgressing); p != nil && p.Reason == reasonTemplateChanged {
+		tried, err := replicaSets.Create(ctx, rs, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err
+		}
+		if !sameTemplate(d.Spec.Template, tried.Spec.Template) {
+			return errTemplateChanged
+		}
+	}
+	created, err := replicaSets.Create(ctx, rs, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	c.replicaSetWrites.Wrote(cache.MetaObjectToName(d), created.ResourceVersion)
+	if sameTemplate(d.Spec.Template, created.Spec.Template) {
+		return nil
+	}
+	err = replicaSets.Delete(ctx, created.Name, *metav1.NewPreconditionDeleteOptions(string(created.UID)))
+	return errors.Join(errTemplateChanged, err)
 }
 
 // afterCreation returns the deployment with the revision of its new ReplicaSet
@@ -100,12 +138,13 @@ func afterCreation(d *appsv1.Deployment, rs *appsv1.ReplicaSet, now time.Time) *
 }
 
 // afterFailure returns the deployment with a condition that says why its new
-// ReplicaSet could not be created, or nil if there is nothing to write.
-func afterFailure(d *appsv1.Deployment, message string, now time.Time) *appsv1.Deployment {
+// ReplicaSet could not be created, or nil if there is nothing to write. That
+// its template is changed is told without a deadline, too: the next round goes
+// by it.
+func afterFailure(d *appsv1.Deployment, reason, message string, now time.Time) *appsv1.Deployment {
 	status := *d.Status.DeepCopy()
-	if hasProgressDeadline(d) {
-		setCondition(&status, newCondition(now, appsv1.DeploymentProgressing, corev1.ConditionFalse,
-			reasonCreateFailed, message))
+	if hasProgressDeadline(d) || reason == reasonTemplateChanged {
+		setCondition(&status, newCondition(now, appsv1.DeploymentProgressing, corev1.ConditionFalse, reason, message))
 	}
 	return rewritten(d, status, d.Annotations[revisionAnnotation])
 }
@@ -136,18 +175,23 @@ func afterCollision(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-func (c *Controller) updateReplicaSet(ctx context.Context, rs *appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
+func (c *Controller) updateReplicaSet(
+	ctx context.Context,
+	d *appsv1.Deployment,
+	rs *appsv1.ReplicaSet,
+) (*appsv1.ReplicaSet, error) {
 	updated, err := c.client.AppsV1().ReplicaSets(rs.Namespace).Update(ctx, rs, metav1.UpdateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("update ReplicaSet %s: %w", klog.KObj(rs), err)
 	}
+	c.replicaSetWrites.Wrote(cache.MetaObjectToName(d), updated.ResourceVersion)
 	return updated, nil
 }
 
 func (c *Controller) changeReplicaSets(ctx context.Context, d *appsv1.Deployment, changes []change) error {
 	for _, change := range changes {
 		to := change.to
-		if _, err := c.updateReplicaSet(ctx, to); err != nil {
+		if _, err := c.updateReplicaSet(ctx, d, to); err != nil {
 			return err
 		}
 		if size(to) != size(change.from) {
@@ -185,9 +229,11 @@ func (c *Controller) updateSpec(ctx context.Context, d *appsv1.Deployment) error
 	if d == nil {
 		return nil
 	}
-	if _, err := c.client.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{}); err != nil {
+	updated, err := c.client.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{})
+	if err != nil {
 		return fmt.Errorf("roll back deployment %s: %w", klog.KObj(d), err)
 	}
+	c.deploymentWrites.Wrote(cache.MetaObjectToName(d), updated.ResourceVersion)
 	return nil
 }
 
@@ -206,5 +252,6 @@ func (c *Controller) writeStatus(ctx context.Context, d *appsv1.Deployment) (*ap
 	if err != nil {
 		return nil, fmt.Errorf("update status of deployment %s: %w", klog.KObj(d), err)
 	}
+	c.deploymentWrites.Wrote(cache.MetaObjectToName(d), updated.ResourceVersion)
 	return updated, nil
 }

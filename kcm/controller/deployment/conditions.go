@@ -22,6 +22,7 @@ const (
 	reasonReplicaSetUpdated  = "ReplicaSetUpdated"
 	reasonRolledOut          = "NewReplicaSetAvailable"
 	reasonCreateFailed       = "ReplicaSetCreateError"
+	reasonTemplateChanged    = "ReplicaSetTemplateChanged" // the original has no such
 	reasonDeadlineExceeded   = "ProgressDeadlineExceeded"
 	reasonPaused             = "DeploymentPaused"
 	reasonResumed            = "DeploymentResumed"

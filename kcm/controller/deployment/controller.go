@@ -36,6 +36,9 @@ type Controller struct {
 	rsIndex     controller.OwnerIndex[*appsv1.ReplicaSet]
 	pods        controller.OwnerIndex[*corev1.Pod]
 	synced      []cache.InformerSynced
+
+	deploymentWrites *controller.OwnWrites
+	replicaSetWrites *controller.OwnWrites
 }
 
 // NewDeploymentController returns a controller that hears of everything that
@@ -54,6 +57,9 @@ func NewDeploymentController(
 		replicaSets: rsInformer.Lister(),
 		rsIndex:     controller.NewOwnerIndex[*appsv1.ReplicaSet](rsInformer.Informer()),
 		pods:        controller.NewOwnerIndex[*corev1.Pod](podInformer.Informer()),
+
+		deploymentWrites: controller.NewOwnWrites(dInformer.Informer().GetStore()),
+		replicaSetWrites: controller.NewOwnWrites(rsInformer.Informer().GetStore()),
 	}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name:       "deployment-controller",

@@ -46,9 +46,10 @@ type model struct {
 	loop            *Controller
 
 	answers answers
-	writes  int // of the present sync
-	behind  int // how many changes of ReplicaSets its cache did not show
-	named   int // pods and ReplicaSets that were ever created
+	writes  int  // of the present sync
+	behind  int  // how many changes of ReplicaSets its cache did not show
+	unsure  bool // whether the answer to a write was lost that may not be in the cache
+	named   int  // pods and ReplicaSets that were ever created
 
 	trace []string
 	state string // as in the last line of the trace
@@ -161,6 +162,7 @@ func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error
 	obj, err := m.write(action)
 	m.checkWrite(before)
 	if m.answers.how == unsure && m.writes > m.answers.after {
+		m.unsure = true
 		return true, nil, apierrors.NewTimeoutError("request did not complete", 0)
 	}
 	return true, obj, err

@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,11 +44,17 @@ func (seen observed) all() []*appsv1.ReplicaSet {
 	return append(slices.Clone(seen.oldRSs), seen.newRS)
 }
 
-// observe reads the caches. On the way it adopts the ReplicaSets that match
-// the selector and have no owner, and releases those that no longer match.
+// observe reads the caches, unless they lack what earlier rounds have written.
+// On the way it adopts the ReplicaSets that match the selector and have no
+// owner, and releases those that no longer match.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
+	if err := cmp.Or(c.deploymentWrites.Observed(key), c.replicaSetWrites.Observed(key)); err != nil {
+		return observed{}, err
+	}
 	d, err := c.deployments.Deployments(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
+		c.deploymentWrites.Forget(key)
+		c.replicaSetWrites.Forget(key)
 		return observed{}, nil
 	}
 	if err != nil {
@@ -98,7 +105,10 @@ func (c *Controller) claimReplicaSets(ctx context.Context, d *appsv1.Deployment)
 			return c.client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 		}),
 		Patch: func(ctx context.Context, rs *appsv1.ReplicaSet, patch []byte) error {
-			_, err := replicaSets.Patch(ctx, rs.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			patched, err := replicaSets.Patch(ctx, rs.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			if err == nil {
+				c.replicaSetWrites.Wrote(cache.MetaObjectToName(d), patched.ResourceVersion)
+			}
 			return err
 		},
 	}

@@ -61,16 +61,17 @@ func anything(m *model) map[string]func(*rapid.T) {
 	}
 }
 
-// showDeployment shows the loop the deployment. A new spec comes after all that
-// the loop has written under the former one. Nothing makes it so: a loop that
-// is shown a second template before it is shown the ReplicaSet that it has
-// created for the first does not count that one's pods. The bounds hold for
-// users who are slower than the cache. Within one spec it may be as late as it
-// likes: the new ReplicaSet only grows and the others only shrink, so a sum of
-// old sizes is too large rather than too small.
+// showDeployment shows the loop the deployment. A new spec may come before what
+// the loop has written under the former one: it waits for that. But of a write
+// whose answer was lost the loop does not know, and without it it does not count
+// the pods of a ReplicaSet that it has just created. So such a write is shown
+// first. Within one spec it may be as late as it likes: the new ReplicaSet only
+// grows and the others only shrink, so a sum of old sizes is too large rather
+// than too small.
 func (m *model) showDeployment() {
-	if m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
+	if m.unsure && m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
 		m.replicaSetCache.CatchUp()
+		m.unsure = false
 	}
 	m.deploymentCache.CatchUp()
 	m.note("the deployment reaches the cache")

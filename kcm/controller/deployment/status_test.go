@@ -116,10 +116,11 @@ func TestTheOutcomeOfACreationIsWrittenDown(t *testing.T) {
 	d.Status.Conditions = nil
 	condition = findCondition(afterCreation(d, rs, noon).Status, appsv1.DeploymentProgressing)
 	assert.Equal(t, `Created new replica set "`+rs.Name+`"`, condition.Message)
-	condition = findCondition(afterFailure(d, "no", noon).Status, appsv1.DeploymentProgressing)
+	condition = findCondition(afterFailure(d, reasonCreateFailed, "no", noon).Status, appsv1.DeploymentProgressing)
 	assert.Equal(t, newCondition(noon, appsv1.DeploymentProgressing, corev1.ConditionFalse, "ReplicaSetCreateError", "no"), *condition)
 
 	d.Spec.ProgressDeadlineSeconds = nil
-	assert.Nil(t, afterFailure(d, "no", noon))
+	assert.Nil(t, afterFailure(d, reasonCreateFailed, "no", noon))
+	assert.NotNil(t, afterFailure(d, reasonTemplateChanged, "no", noon), "the next round goes by it")
 	assert.Empty(t, afterCreation(d, rs, noon).Status.Conditions)
 }

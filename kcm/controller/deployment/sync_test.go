@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -84,6 +85,53 @@ func TestANamespaceThatGoesIsNoError(t *testing.T) {
 	})
 	require.NoError(t, c.sync(t.Context(), cache.MetaObjectToName(d)))
 	assert.Equal(t, []string{"create replicasets "}, writes(client))
+}
+
+// A policy that changes the template of each ReplicaSet that is created.
+func TestAReplicaSetThatIsStoredWithAnotherTemplateGoesAndIsOnlyTriedFromThenOn(t *testing.T) {
+	t.Parallel()
+	d := rolling(1, "1", "0")
+	d.Spec.ProgressDeadlineSeconds = nil
+	policy := true
+	for _, round := range []struct {
+		situation string
+		before    func()
+		want      []string
+	}{
+		{"nothing is known of the policy", func() {},
+			[]string{"create replicasets", "delete replicasets", "update deployments"}},
+		{"the policy is known", func() {}, []string{"try replicasets"}},
+		{"the policy is known, and gone", func() { policy = false }, []string{"try replicasets", "create replicasets", "update deployments"}},
+	} {
+		round.before()
+		c, client := fixture(t, d)
+		client.PrependReactor("create", "replicasets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			rs := action.(clienttesting.CreateAction).GetObject().(*appsv1.ReplicaSet).DeepCopy()
+			if policy {
+				rs.Spec.Template.Spec.Containers[0].Image = "mirror/" + rs.Spec.Template.Spec.Containers[0].Image
+			}
+			return true, rs, nil
+		})
+		client.PrependReactor("delete", "replicasets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, nil
+		})
+		err := c.sync(t.Context(), cache.MetaObjectToName(d))
+		assert.Equal(t, policy, errors.Is(err, errTemplateChanged), "%s: %v", round.situation, err)
+		var did []string
+		for _, action := range client.Actions() {
+			verb := action.GetVerb()
+			switch action := action.(type) {
+			case clienttesting.CreateActionImpl:
+				if len(action.CreateOptions.DryRun) > 0 {
+					verb = "try"
+				}
+			case clienttesting.UpdateActionImpl:
+				d = action.GetObject().(*appsv1.Deployment)
+			}
+			did = append(did, verb+" "+action.GetResource().Resource)
+		}
+		assert.Equal(t, round.want, did, round.situation)
+	}
 }
 
 func TestADeploymentThatIsGoneAsksForNothing(t *testing.T) {

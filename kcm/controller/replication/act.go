@@ -56,7 +56,7 @@ func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) erro
 	pod, err := c.podControl.Create(ctx, set, controller.PodFromTemplate(&set.Spec.Template, set, c.GroupVersionKind))
 	switch {
 	case err == nil:
-		c.podWrites.wrote(cache.MetaObjectToName(set), pod.ResourceVersion)
+		c.podWrites.Wrote(cache.MetaObjectToName(set), pod.ResourceVersion)
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil

@@ -28,10 +28,10 @@ type Controller struct {
 	clock  clock.PassiveClock
 
 	sets       store
-	setWrites  *ownWrites
+	setWrites  ownWrites
 	podIndex   controller.OwnerIndex[*corev1.Pod]
 	podControl controller.PodControl
-	podWrites  *ownWrites
+	podWrites  ownWrites
 
 	expectations  *controller.Expectations
 	burstReplicas int
@@ -149,7 +149,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil || seen.set == nil {
 		return err
 	}
-	failure := c.act(ctx, seen, decide(seen, c.burstReplicas))
+	failure := c.act(ctx, seen, c.holdBack(seen, decide(seen, c.burstReplicas)))
 	if err := c.updateStatus(ctx, seen.set, decideStatus(seen, failure)); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics/testutil"
@@ -15,44 +14,14 @@ type version string
 
 func (v *version) LastStoreSyncResourceVersion() string { return string(*v) }
 
-func TestOwnWritesHoldASetBackUntilTheCacheHasThem(t *testing.T) {
-	t.Parallel()
-	web, other := cache.NewObjectName("ns", "web"), cache.NewObjectName("ns", "other")
-	cached := version("90")
-	writes := newOwnWrites(corev1.Resource("pods"), &cached)
-	assert.NoError(t, writes.observed(web))
-
-	writes.wrote(web, "100")
-	writes.wrote(web, "99") // answers come in any order
-	assert.EqualError(t, writes.observed(web), "the cache is behind: it is at version 90, and ns/web has written version 100")
-	assert.NoError(t, writes.observed(other))
-
-	cached = "99"
-	assert.Error(t, writes.observed(web))
-	cached = "100"
-	assert.NoError(t, writes.observed(web))
-
-	writes.wrote(web, "200")
-	writes.forget(web)
-	assert.NoError(t, writes.observed(web))
-}
-
-func TestOwnWritesDoNotWaitForACacheThatCannotTell(t *testing.T) {
-	t.Parallel()
-	cached := version("")
-	writes := newOwnWrites(corev1.Resource("pods"), &cached)
-	writes.wrote(cache.NewObjectName("ns", "web"), "100")
-	assert.NoError(t, writes.observed(cache.NewObjectName("ns", "web")))
-}
-
 func TestASyncThatIsPutOffIsCountedByWhatTheCacheLacks(t *testing.T) {
 	t.Parallel()
 	registerMetrics()
 	cached := version("90")
 	writes := newOwnWrites(schema.GroupResource{Group: "apps", Resource: "testsets"}, &cached)
-	writes.wrote(cache.NewObjectName("ns", "web"), "100")
-	assert.Error(t, writes.observed(cache.NewObjectName("ns", "web")))
-	assert.NoError(t, writes.observed(cache.NewObjectName("ns", "other")))
+	writes.Wrote(cache.NewObjectName("ns", "web"), "100")
+	assert.Error(t, writes.Observed(cache.NewObjectName("ns", "web")))
+	assert.NoError(t, writes.Observed(cache.NewObjectName("ns", "other")))
 	skips, err := testutil.GetCounterMetricValue(staleSyncSkips.WithLabelValues("apps", "testsets"))
 	assert.NoError(t, err)
 	assert.EqualValues(t, 1, skips)

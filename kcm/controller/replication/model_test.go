@@ -401,7 +401,7 @@ func (m *model) live(pod *corev1.Pod, what string) bool {
 		pod.Status.Conditions = nil
 	case what == fails && active:
 		m.lost[pod.UID] = true
-		pod.Status.Phase = corev1.PodFailed
+		hasCrashed(pod)
 	// One that the cache never shows as the set's is waited for until the expectation runs out.
 	case what == freed && active && m.shown(pod):
 		m.lost[pod.UID] = true

@@ -26,6 +26,8 @@ type observed struct {
 	active []*corev1.Pod
 	// terminating are its pods that are being deleted and may still run.
 	terminating []*corev1.Pod
+	// failed are its pods that have ended with phase Failed.
+	failed []*corev1.Pod
 	// related are the pods of all sets with the same owner, such as those of
 	// one Deployment, this set's included. Only read when some of this set's
 	// pods have to go.
@@ -42,16 +44,16 @@ type observed struct {
 
 // observe reads the set and its pods, and claims the pods that are its own.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
-	for _, writes := range []*ownWrites{c.setWrites, c.podWrites} {
-		if err := writes.observed(key); err != nil {
+	for _, writes := range []ownWrites{c.setWrites, c.podWrites} {
+		if err := writes.Observed(key); err != nil {
 			return observed{}, err
 		}
 	}
 	set, err := c.sets.get(key)
 	if apierrors.IsNotFound(err) {
 		c.expectations.Forget(key)
-		c.setWrites.forget(key)
-		c.podWrites.forget(key)
+		c.setWrites.Forget(key)
+		c.podWrites.Forget(key)
 		return observed{}, nil
 	}
 	if err != nil {
@@ -91,6 +93,7 @@ func (c *Controller) observePods(ctx context.Context, seen *observed) error {
 	if err != nil {
 		return err
 	}
+	seen.failed = filter(slices.Clone(owned), func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
 	seen.terminating = filter(owned, func(pod *corev1.Pod) bool {
 		return controller.IsPodTerminating(pod) && selector.Matches(labels.Set(pod.Labels))
 	})
@@ -120,7 +123,7 @@ func (c *Controller) claim(
 		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
 			patched, err := c.podControl.Patch(ctx, pod, patch)
 			if err == nil {
-				c.podWrites.wrote(key, patched.ResourceVersion)
+				c.podWrites.Wrote(key, patched.ResourceVersion)
 			}
 			return err
 		},

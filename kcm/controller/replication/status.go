@@ -115,7 +115,7 @@ func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, s
 	if err != nil {
 		return fmt.Errorf("update status of %s %s: %w", c.Kind, key, err)
 	}
-	c.setWrites.wrote(key, updated.ResourceVersion)
+	c.setWrites.Wrote(key, updated.ResourceVersion)
 	return nil
 }
 

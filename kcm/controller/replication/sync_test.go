@@ -332,6 +332,8 @@ func TestObserveTellsPodsApart(t *testing.T) {
 	sets := storeOf(set, sibling, stranger)
 	sets.fresh = set
 	c := testController(sets)
+	cached := version("")
+	c.podWrites = newOwnWrites(corev1.Resource("pods"), &cached)
 	podControl := withPods(t, c,
 		podOf("web-1", named("mine")),
 		podOf("web-1", named("mine-released"), other),
@@ -369,8 +371,7 @@ func TestObserveTellsPodsApart(t *testing.T) {
 
 	t.Run("and waits for its own adoptions", func(t *testing.T) {
 		t.Parallel()
-		cached := version("99")
-		c.podWrites.cached = &cached
+		cached = "99"
 		_, err := c.observe(t.Context(), cache.MetaObjectToName(set))
 		assert.ErrorIs(t, err, controller.ErrStaleCache)
 	})
