@@ -66,7 +66,9 @@ var intendedDifferences = []intended{
 			"write, which is refused, and tells of the rollback a second time.",
 		example: "create 4 1 4; rollback 0; settle",
 		of:      regexp.MustCompile(``),
-		when:    func(p period) bool { return wrote(p.original, "update deployments web Conflict") && wrote(p.kcm, "update deployments revision") },
+		when: func(p period) bool {
+			return wrote(p.original, "update deployments web Conflict") && wrote(p.kcm, "update deployments revision")
+		},
 	},
 	{
 		name: "status-of-a-set-is-tried-once",
@@ -120,7 +122,9 @@ var intendedDifferences = []intended{
 			"one event, the original in two.",
 		example: "create 7 5 3; settle; start-all 2; kill-pod 6; settle; image 4; settle",
 		of:      regexp.MustCompile(`^event: .* Scaled down|^writes: update`),
-		when:    func(p period) bool { return maps.Equal(scaledBy(p.events), scaledBy(p.otherEvents)) && count(p.events) < count(p.otherEvents) },
+		when: func(p period) bool {
+			return maps.Equal(scaledBy(p.events), scaledBy(p.otherEvents)) && count(p.events) < count(p.otherEvents)
+		},
 	},
 	{
 		name: "more-pods-than-asked-for",
@@ -139,7 +143,9 @@ var intendedDifferences = []intended{
 			"Deployment's: kcm waits for the cache. The original goes on with it and writes a status in between.",
 		example: "create 6 2 2; settle; free-set 0; wait 7; deadline 7; settle",
 		of:      regexp.MustCompile(`^Deployment web .status.conditions.*Time|^writes: update deployments/status`),
-		when:    func(p period) bool { return refusedAs(p.original, " AlreadyExists") && refusedAs(p.kcm, " AlreadyExists") },
+		when: func(p period) bool {
+			return refusedAs(p.original, " AlreadyExists") && refusedAs(p.kcm, " AlreadyExists")
+		},
 	},
 	{
 		name: "goes-on-with-the-answer",
@@ -147,7 +153,9 @@ var intendedDifferences = []intended{
 			"The original makes it of what it had read, is refused, and starts again. kcm does not ask for more.",
 		example: "create 6 3 5; settle; scale 1; pause 1; settle",
 		of:      regexp.MustCompile(`^writes: update (deployments|replicasets)`),
-		when:    func(p period) bool { return refusedAs(p.original, " Conflict") && requests(p.kcm) <= requests(p.original) },
+		when: func(p period) bool {
+			return refusedAs(p.original, " Conflict") && requests(p.kcm) <= requests(p.original)
+		},
 	},
 	{
 		name: "neighbours-are-those-of-the-owner",

@@ -63,7 +63,9 @@ var users = []verb{
 		w.edit(func(d *appsv1.Deployment) { d.Spec.Strategy = rolling(a[0], a[1]) })
 	}},
 	{"recreate", 2, nil, func(w *world, _ []int) {
-		w.edit(func(d *appsv1.Deployment) { d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType} })
+		w.edit(func(d *appsv1.Deployment) {
+			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		})
 	}},
 	{"min-ready", 3, []int{12}, func(w *world, a []int) {
 		w.edit(func(d *appsv1.Deployment) {
@@ -76,7 +78,9 @@ var users = []verb{
 			d.Spec.ProgressDeadlineSeconds = new(d.Spec.MinReadySeconds + 1 + int32(a[0]))
 		})
 	}},
-	{"history", 3, []int{4}, func(w *world, a []int) { w.edit(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(a[0])) }) }},
+	{"history", 3, []int{4}, func(w *world, a []int) {
+		w.edit(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(a[0])) })
+	}},
 	{"annotate", 2, []int{3}, func(w *world, a []int) {
 		w.edit(func(d *appsv1.Deployment) { metav1.SetMetaDataAnnotation(&d.ObjectMeta, "note", strconv.Itoa(a[0])) })
 	}},
@@ -85,7 +89,9 @@ var users = []verb{
 	{"resize-set", 3, []int{4, 9}, func(w *world, a []int) {
 		w.editReplicaSet(a[0], func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = new(int32(a[1])) })
 	}},
-	{"free-set", 1, []int{4}, func(w *world, a []int) { w.editReplicaSet(a[0], func(rs *appsv1.ReplicaSet) { rs.Labels["app"] = "free" }) }},
+	{"free-set", 1, []int{4}, func(w *world, a []int) {
+		w.editReplicaSet(a[0], func(rs *appsv1.ReplicaSet) { rs.Labels["app"] = "free" })
+	}},
 	{"take-set", 2, []int{4}, func(w *world, a []int) {
 		w.editReplicaSet(a[0], func(rs *appsv1.ReplicaSet) { rs.Labels["app"] = rs.Spec.Selector.MatchLabels["app"] })
 	}},
@@ -176,7 +182,9 @@ var kubelets = []verb{
 			done(w.createPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "stray-", Labels: rs.Spec.Selector.MatchLabels}}))
 		}
 	}},
-	{"lose-node", 1, []int{3}, func(w *world, a []int) { w.onNode(a[0], func(pod *corev1.Pod) { setReady(pod, corev1.ConditionFalse) }) }},
+	{"lose-node", 1, []int{3}, func(w *world, a []int) {
+		w.onNode(a[0], func(pod *corev1.Pod) { setReady(pod, corev1.ConditionFalse) })
+	}},
 	{"remove-node", 1, []int{3}, func(w *world, a []int) { w.onNode(a[0], nil) }},
 }
 
