@@ -1,6 +1,8 @@
 package latecache
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"k8s.io/client-go/tools/cache"
@@ -17,13 +19,25 @@ type Informer[T Object[T]] struct {
 }
 
 // NewInformer returns an informer that has just listed the store.
-func NewInformer[T Object[T]](store *Store[T]) *Informer[T] {
+func NewInformer[T Object[T]](store *Store[T]) *Informer[T] { return NewLateInformer(store, 0) }
+
+// NewLateInformer returns an informer that has listed the store as it was that many changes ago. A manager that starts
+// anew may well list from an API server that is behind the one which the former manager watched.
+func NewLateInformer[T Object[T]](store *Store[T], behind int) *Informer[T] {
 	i := &Informer[T]{
 		SharedIndexInformer: cache.NewSharedIndexInformer(nil, *new(T), 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 		store:               store,
 	}
-	i.Relist()
-	i.Tell(len(i.untold))
+	i.shown = max(0, len(store.log)-behind)
+	then := map[string]any{}
+	for _, c := range store.log[:i.shown] {
+		if c.gone {
+			delete(then, c.obj.GetName())
+		} else {
+			then[c.obj.GetName()] = c.obj
+		}
+	}
+	must(i.GetStore().Replace(slices.Collect(maps.Values(then)), strconv.Itoa(firstVersion+i.shown)))
 	return i
 }
 

@@ -41,10 +41,12 @@ type change[T any] struct {
 	gone bool
 }
 
-// NewStore returns an empty store. Errors name the resource. Like etcd's, its first version is not zero, which would not
-// be a version.
+// firstVersion is that of an empty store. Like etcd's, it is not zero, which would not be a version.
+const firstVersion = 1
+
+// NewStore returns an empty store. Errors name the resource.
 func NewStore[T Object[T]](resource schema.GroupResource) *Store[T] {
-	return &Store[T]{resource: resource, objects: map[string]T{}, version: 1}
+	return &Store[T]{resource: resource, objects: map[string]T{}, version: firstVersion}
 }
 
 // Create stores an object, unless there is one of that name.

@@ -1,0 +1,220 @@
+package differential
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// intended is a difference from the original that is on purpose.
+type intended struct {
+	name   string
+	reason string
+	// example is the shortest run that shows it.
+	example string
+	// of says what may differ then.
+	of *regexp.Regexp
+	// when tells whether it may be the cause of what differs in a period. Without it that is any.
+	when func(p period) bool
+}
+
+// period is what has happened since the last settled state, and what that is now.
+type period struct {
+	kcm, original       *world
+	events, otherEvents map[string]int
+}
+
+// wrote tells whether one of the writes of a side begins so.
+func wrote(w *world, beginning string) bool {
+	return slices.ContainsFunc(w.log, func(line string) bool { return strings.HasPrefix(line, beginning) })
+}
+
+// requests is how many updates a side has asked for.
+func requests(w *world) (n int) {
+	for _, line := range w.log {
+		if strings.HasPrefix(line, "update ") {
+			n++
+		}
+	}
+	return n
+}
+
+// refusedAs tells whether one of the writes of a side ended so.
+func refusedAs(w *world, ending string) bool {
+	return slices.ContainsFunc(w.log, func(line string) bool { return strings.HasSuffix(line, ending) })
+}
+
+// intendedDifferences are all of them. The first one that may be the cause is taken for it.
+var intendedDifferences = []intended{
+	{
+		name: "slow-start",
+		reason: "kcm has one more creation of a pod under way after each that succeeded, the original doubles their number: " +
+			"how many fail after the first failure differs, and so does the number of events about them.",
+		example: "solo 8; quota 2; settle",
+		of:      regexp.MustCompile(`^event: \*v1.ReplicaSet .*FailedCreate`),
+	},
+	{
+		name: "rollback-before-a-replicaset",
+		reason: "A rollback that is asked for before the present template has a ReplicaSet: kcm creates it without pods first and " +
+			"rolls back in the next round. The original gives it pods, then writes the Deployment as it was before its own " +
+			"write, which is refused, and tells of the rollback a second time.",
+		example: "create 4 1 4; rollback 0; settle",
+		of:      regexp.MustCompile(``),
+		when: func(p period) bool {
+			return wrote(p.original, "update deployments web Conflict") && wrote(p.kcm, "update deployments revision")
+		},
+	},
+	{
+		name: "status-of-a-set-is-tried-once",
+		reason: "A status of a ReplicaSet that could not be written: kcm looks again and writes what is then true. The original " +
+			"first tries the old one once more.",
+		example: "fault 0 1; solo 1; settle",
+		of:      regexp.MustCompile(`^writes: update replicasets/status|^ReplicaSet .*\.status`),
+		when:    func(p period) bool { return wrote(p.original, "update replicasets/status (lost)") },
+	},
+	{
+		name: "revision-undone-by-a-webhook",
+		reason: "A webhook takes the revision out of a Deployment's status: kcm goes on with the API server's answer, the " +
+			"original with what it had wanted to write.",
+		example: "webhook 4; create 7 1 3; settle",
+		of:      regexp.MustCompile(`^writes: update deployments/status`),
+		when:    func(p period) bool { return p.kcm.webhook == dropsRevision },
+	},
+	{
+		name: "size-noted-in-recreate",
+		reason: "A Deployment that is scaled and changed to Recreate in the middle of a rollout: kcm notes its size on all " +
+			"ReplicaSets and goes on. The original does not, and never goes on.",
+		example: "create 2 0 1; settle; image 3; settle; scale 5; recreate; settle",
+		of:      regexp.MustCompile(``),
+		when: func(p period) bool {
+			d := p.original.web()
+			return d != nil && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && sizesOutOfDate(p.original)
+		},
+	},
+	{
+		name: "size-noted-where-it-fits",
+		reason: "A scaled Deployment whose only ReplicaSet has the right size already: kcm notes the Deployment's size on it. The " +
+			"original does not, takes the Deployment for just scaled from then on, and never rolls out again (#138840).",
+		example: "create 0 5 0; settle; scale 6; resize-set 0 6; settle",
+		of:      regexp.MustCompile(`^ReplicaSet .*(desired|max)-replicas|^writes: update (replicasets|deployments/status)`),
+		when:    func(p period) bool { return sizesOutOfDate(p.original) && !sizesOutOfDate(p.kcm) },
+	},
+	{
+		name: "surge-is-a-limit",
+		reason: "A paused Deployment with room for more pods than it wants: kcm leaves the sizes as they are. The original fills " +
+			"the surge, most of it with old pods (#115735).",
+		example: "create 5 5 2; settle; image 2; settle; pause 1; settle",
+		of:      regexp.MustCompile(``),
+		when: func(p period) bool {
+			d := p.original.web()
+			return d != nil && d.Spec.Paused && len(p.original.active()) > 1 && total(p.original) > total(p.kcm)
+		},
+	},
+	{
+		name: "shrunk-in-one-write",
+		reason: "An old ReplicaSet that loses pods that are not available and pods that are: kcm takes both in one write with " +
+			"one event, the original in two.",
+		example: "create 7 5 3; settle; start-all 2; kill-pod 6; settle; image 4; settle",
+		of:      regexp.MustCompile(`^event: .* Scaled down|^writes: update`),
+		when: func(p period) bool {
+			return maps.Equal(scaledBy(p.events), scaledBy(p.otherEvents)) && count(p.events) < count(p.otherEvents)
+		},
+	},
+	{
+		name: "more-pods-than-asked-for",
+		reason: "An old ReplicaSet has more available pods than it is to have, because their deletion is late or refused: kcm " +
+			"counts as many as it is to have. The original asks for a negative number to be cleaned up, fails, and does not go " +
+			"on before they are gone.",
+		example: "webhook 2; create 8 5 0; image 3; settle; delete 2; create 3 1 2; settle; start-all 1; settle",
+		of:      regexp.MustCompile(``),
+		when: func(p period) bool {
+			return slices.ContainsFunc(p.original.active(), func(rs *appsv1.ReplicaSet) bool { return rs.Status.AvailableReplicas > *rs.Spec.Replicas })
+		},
+	},
+	{
+		name: "name-taken-by-what-was-let-go",
+		reason: "The new ReplicaSet was just let go, because its labels have changed, and the cache still shows it as the " +
+			"Deployment's: kcm waits for the cache. The original goes on with it and writes a status in between.",
+		example: "create 6 2 2; settle; free-set 0; wait 7; deadline 7; settle",
+		of:      regexp.MustCompile(`^Deployment web .status.conditions.*Time|^writes: update deployments/status`),
+		when: func(p period) bool {
+			return refusedAs(p.original, " AlreadyExists") && refusedAs(p.kcm, " AlreadyExists")
+		},
+	},
+	{
+		name: "goes-on-with-the-answer",
+		reason: "A sync that writes the same object twice: kcm makes the second write of the API server's answer to the first. " +
+			"The original makes it of what it had read, is refused, and starts again. kcm does not ask for more.",
+		example: "create 6 3 5; settle; scale 1; pause 1; settle",
+		of:      regexp.MustCompile(`^writes: update (deployments|replicasets)`),
+		when: func(p period) bool {
+			return refusedAs(p.original, " Conflict") && requests(p.kcm) <= requests(p.original)
+		},
+	},
+	{
+		name: "neighbours-are-those-of-the-owner",
+		reason: "Which pod of a ReplicaSet goes first depends on how many of its neighbours are on the same node. For kcm these " +
+			"are the pods of the same owner, for the original all whose labels match, also orphans and another's.",
+		example: "create 7 4 0; settle; stray-pod 0; start-all 1; settle",
+		of:      regexp.MustCompile(`^Pod .*deletionTimestamp|^event: .* SuccessfulDelete`),
+	},
+}
+
+// active returns the ReplicaSets that are to have pods.
+func (w *world) active() []*appsv1.ReplicaSet {
+	return slices.DeleteFunc(w.replicaSets.List(), func(rs *appsv1.ReplicaSet) bool { return *rs.Spec.Replicas == 0 })
+}
+
+// total is how many pods all of them are to have.
+func total(w *world) (n int32) {
+	for _, rs := range w.active() {
+		n += *rs.Spec.Replicas
+	}
+	return n
+}
+
+// sizesOutOfDate tells whether a ReplicaSet has another size of the deployment noted on it.
+func sizesOutOfDate(w *world) bool {
+	d := w.web()
+	return d != nil && slices.ContainsFunc(w.active(), func(rs *appsv1.ReplicaSet) bool {
+		return metav1.GetControllerOf(rs) != nil && rs.Annotations["deployment.kubernetes.io/desired-replicas"] != fmt.Sprint(*d.Spec.Replicas)
+	})
+}
+
+var scaling = regexp.MustCompile(`Scaled \w+ replica set (\S+) from (\d+) to (\d+)`)
+
+// scaledBy returns by how much each ReplicaSet was scaled, according to events.
+func scaledBy(events map[string]int) map[string]int {
+	by := map[string]int{}
+	for event, n := range events {
+		if words := scaling.FindStringSubmatch(event); words != nil {
+			from, _ := strconv.Atoi(words[2])
+			to, _ := strconv.Atoi(words[3])
+			by[words[1]] += n * (to - from)
+		}
+	}
+	return by
+}
+
+func count(events map[string]int) (n int) {
+	for _, count := range events {
+		n += count
+	}
+	return n
+}
+
+// explain returns the intended difference that this one is, or nil.
+func explain(d difference, p period) *intended {
+	for i := range intendedDifferences {
+		if known := &intendedDifferences[i]; known.of.MatchString(d.of) && (known.when == nil || known.when(p)) {
+			return known
+		}
+	}
+	return nil
+}
