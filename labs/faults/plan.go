@@ -43,7 +43,7 @@ func Plan(without map[string]*Result, only *regexp.Regexp, most int) []Spec {
 			if without[w.Name] == nil {
 				continue
 			}
-			for _, of := range resourcesFor(kind, w) {
+			for _, of := range resourcesFor(kind, without[w.Name]) {
 				columns = append(columns, column(without[w.Name], kind, of, only, most))
 			}
 		}
@@ -61,14 +61,21 @@ func Plan(without map[string]*Result, only *regexp.Regexp, most int) []Spec {
 
 // resourcesFor returns the resources that a kind of fault can concern in a
 // workload, or one that is empty.
-func resourcesFor(kind Kind, w *Workload) []string {
+func resourcesFor(kind Kind, without *Result) []string {
+	w := without.Workload
 	switch {
 	case kind.Name == "freeze" && w.Goes:
 		return nil // the Lease would go, too
-	case kind.Resource:
-		return w.Watched
+	case !kind.Resource:
+		return []string{""}
 	}
-	return []string{""}
+	resources := slices.Clone(w.Watched)
+	for _, resource := range w.Watched {
+		if metadata := metadataPrefix + resource; without.Events[metadata] > 0 {
+			resources = append(resources, metadata)
+		}
+	}
+	return resources
 }
 
 // column are the runs of one workload with one kind of fault.

@@ -122,6 +122,7 @@ type stage struct {
 	recording  *history.Recording
 	kubeconfig string
 	began      time.Time
+	checked    time.Time // until when the invariants count; zero is for ever
 
 	mu       sync.Mutex
 	managers []*process.Process
@@ -489,11 +490,12 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 			result.Findings = append(result.Findings, Finding{About: "exit", Says: "the manager has ended; its log ends:\n" + process.LastLines(p.Log.String(), 5)})
 		}
 	}
-	checked := changes
-	if s.fault.Alone {
-		checked = s.before(changes, struck)
+	if s.fault.Alone && result.Struck {
+		s.checkUntil(struck) // after that some changes may have been missed
 	}
-	violations, err := Check(checked)
+	violations, err := Check(slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {
+		return !s.checked.IsZero() && c.Seen.After(s.checked)
+	}))
 	if err != nil {
 		return err
 	}
@@ -504,13 +506,11 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 	return nil
 }
 
-// before returns the changes that were seen before the API server was killed.
-// After that some may have been missed.
-func (s *stage) before(changes []history.Change, struck time.Time) []history.Change {
-	if struck.IsZero() {
-		return changes
+// checkUntil has the invariants count until then.
+func (s *stage) checkUntil(then time.Time) {
+	if s.checked.IsZero() || then.Before(s.checked) {
+		s.checked = then
 	}
-	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool { return c.Seen.After(struck) })
 }
 
 // cleanUp deletes what runs in the namespace. The namespace stays: nobody works

@@ -85,6 +85,9 @@ func (t *traffic) concerns(path string) bool {
 	return found && !strings.HasPrefix(object, "events/") && !strings.HasPrefix(object, "leases/") && !strings.HasSuffix(object, "/token/")
 }
 
+// metadataPrefix stands before a resource of which only metadata is watched.
+const metadataPrefix = "metadata-"
+
 // narrow has a list or watch of all namespaces show one. It returns the resource,
 // and whether it is such a list or watch. Metadata alone is a resource of its own,
 // as the collector watches it besides.
@@ -101,7 +104,7 @@ func (t *traffic) narrow(request *http.Request) (resource string, found bool) {
 		return "", false
 	}
 	if strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata") {
-		resource = "metadata-" + resource
+		resource = metadataPrefix + resource
 	}
 	return resource, true
 }

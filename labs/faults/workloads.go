@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,12 +44,9 @@ var Workloads = []Workload{
 	{Name: "rollover", Says: "3 pods, then an image that never gets ready, then a third one", Loops: forDeployments, Watched: theThree, play: rollover},
 	{Name: "recreate", Says: "2 pods, then another image, with Recreate", Loops: forDeployments, Watched: theThree, play: recreation},
 	{Name: "adopt", Says: "a ReplicaSet of 3, a pod that loses its label, then gets it again", Loops: forSets, Watched: theThree[1:], play: adopt},
-	{Name: "collect", Says: "a Deployment of 2 is deleted, in the background", Loops: withCollector,
-		Watched: append(theThree[:3:3], "metadata-replicasets", "metadata-pods"), play: collect(metav1.DeletePropagationBackground)},
-	{Name: "foreground", Says: "a Deployment of 2 is deleted after what it owns", Loops: withCollector,
-		Watched: append(theThree[:3:3], "metadata-replicasets", "metadata-pods"), play: collect(metav1.DeletePropagationForeground)},
-	{Name: "orphan", Says: "a Deployment of 2 is deleted without what it owns, and made anew", Loops: withCollector,
-		Watched: append(theThree[:3:3], "metadata-replicasets"), play: orphan},
+	{Name: "collect", Says: "a Deployment of 2 is deleted, in the background", Loops: withCollector, Watched: theThree, play: collect(metav1.DeletePropagationBackground)},
+	{Name: "foreground", Says: "a Deployment of 2 is deleted after what it owns", Loops: withCollector, Watched: theThree, play: collect(metav1.DeletePropagationForeground)},
+	{Name: "orphan", Says: "a Deployment of 2 is deleted without what it owns, and made anew", Loops: withCollector, Watched: theThree, play: orphan},
 	{Name: "namespace", Says: "a namespace with a Deployment of 2 is deleted", Loops: append(forDeployments[:2:2], "namespace-controller"),
 		Watched: append(theThree[:3:3], "namespaces"), Goes: true, play: deleteNamespace},
 	{Name: "accounts", Says: "a namespace gets its account and the root CA, and gets them again", Loops: []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"},
@@ -246,6 +244,7 @@ func deleteNamespace(ctx context.Context, s *stage) error {
 		return err
 	}
 	s.did("delete the namespace")
+	s.checkUntil(time.Now()) // from now on all is deleted, in any order
 	return s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
 }
 

@@ -128,35 +128,50 @@ func (s *search) run(ctx context.Context) error {
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.atATime)
-	planned := 0
-	for _, spec := range s.plan(without, only) {
-		for _, m := range s.managers {
-			planned++
-			if time.Since(begin) > s.duration || ctx.Err() != nil {
-				continue
-			}
-			group.Go(func() error {
-				if time.Since(begin) > s.duration {
-					return nil
-				}
-				result, err := s.player.Play(ctx, m, spec.Workload, spec.Fault, without[m][spec.Workload.Name].Ending)
-				if err == nil {
-					s.keep(result)
-				}
-				return err
-			})
+	all := s.plan(without, only)
+	for _, run := range all {
+		if time.Since(begin) > s.duration || ctx.Err() != nil {
+			continue
 		}
+		group.Go(func() error {
+			result, err := s.player.Play(ctx, run.manager, run.Workload, run.Fault, run.ending)
+			if err == nil {
+				s.keep(result)
+			}
+			return err
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	fmt.Printf("\n%d of %d runs that there are with -most %d were played in %v\n", len(s.results), planned, s.most, time.Since(begin).Round(time.Second))
+	fmt.Printf("\n%d of %d runs that there are with -most %d were played in %v\n", len(s.results), len(all), s.most, time.Since(begin).Round(time.Second))
 	return s.report()
 }
 
-// plan is that of the first manager. The others make about as many writes.
-func (s *search) plan(without map[*play.Manager]map[string]*faults.Result, only *regexp.Regexp) []faults.Spec {
-	return faults.Plan(without[s.managers[0]], only, s.most)
+// planned is a run with a manager.
+type planned struct {
+	faults.Spec
+	manager *play.Manager
+	ending  string
+}
+
+// plan is what is to be played, with the managers in turn.
+func (s *search) plan(without map[*play.Manager]map[string]*faults.Result, only *regexp.Regexp) (all []planned) {
+	plans := make([][]faults.Spec, len(s.managers))
+	longest := 0
+	for i, m := range s.managers {
+		plans[i] = faults.Plan(without[m], only, s.most)
+		longest = max(longest, len(plans[i]))
+	}
+	for row := range longest {
+		for i, m := range s.managers {
+			if row < len(plans[i]) {
+				spec := plans[i][row]
+				all = append(all, planned{spec, m, without[m][spec.Workload.Name].Ending})
+			}
+		}
+	}
+	return all
 }
 
 // withoutFault plays the workloads that are asked for without a fault.
