@@ -32,14 +32,15 @@ func ParseSpec(text string) (Spec, error) {
 
 // Plan returns the runs whose names a regular expression matches, in an order in
 // which what is new comes early: of each workload and each kind of fault the
-// first number, then of each the next one, and so on. Without are the runs
-// without a fault by the name of their workload: they say how many writes and
-// events there are. Most bounds the numbers.
+// first number, then of each the next one, and so on, and each time the kinds
+// in turn, with another workload each. Without are the runs without a fault by
+// the name of their workload: they say how many writes and events there are.
+// Most bounds the numbers.
 func Plan(without map[string]*Result, only *regexp.Regexp, most int) []Spec {
 	var columns [][]Spec
-	for _, kind := range Kinds {
-		for i := range Workloads {
-			w := &Workloads[i]
+	for shift := range Workloads {
+		for i, kind := range Kinds {
+			w := Workloads[(i+shift)%len(Workloads)]
 			if without[w.Name] == nil {
 				continue
 			}
@@ -49,7 +50,7 @@ func Plan(without map[string]*Result, only *regexp.Regexp, most int) []Spec {
 		}
 	}
 	var plan []Spec
-	for row := 0; row < most; row++ {
+	for row := range most {
 		for _, c := range columns {
 			if row < len(c) {
 				plan = append(plan, c[row])
