@@ -78,8 +78,9 @@ func newClientBuilders(c config.CompletedConfig) (controllers, root clientbuilde
 	if !c.ComponentConfig.UseServiceAccountCredentials {
 		return root, root
 	}
-	return clientbuilder.NewDynamicClientBuilder(
-		rest.AnonymousClientConfig(c.Kubeconfig), c.Client.CoreV1(), metav1.NamespaceSystem), root
+	anonymous := rest.AnonymousClientConfig(c.Kubeconfig)
+	anonymous.WrapTransport = c.Kubeconfig.WrapTransport // the fence of the election
+	return clientbuilder.NewDynamicClientBuilder(anonymous, c.Client.CoreV1(), metav1.NamespaceSystem), root
 }
 
 // resyncPeriod returns a function whose results lie between the minimum and

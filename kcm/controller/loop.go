@@ -16,6 +16,10 @@ import (
 // until its sync succeeds.
 const RetryForever = -1
 
+// LookAgain is when a loop that nobody wakes for what it has created looks at it
+// again. If it is deleted before the cache has shown it, no deletion is told.
+const LookAgain = 5 * time.Second
+
 // ErrStaleCache, wrapped in what Sync returns, says that the caches do not show
 // yet what an earlier sync has written. That is no failure: the key is put
 // back, and nobody is told.

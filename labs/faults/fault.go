@@ -16,7 +16,8 @@ type Kind struct {
 	Watch bool
 	// Resource tells that it concerns one resource, which the fault names.
 	Resource bool
-	// Alone tells that it disturbs all that use the control plane.
+	// Alone tells that it disturbs all that use the control plane: such a run
+	// needs one for itself.
 	Alone bool
 	// code is the one with which a write is refused, or 0.
 	code int

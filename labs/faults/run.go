@@ -37,16 +37,14 @@ const (
 	every = 20 * time.Millisecond
 )
 
-// Player plays runs on a cluster, several at the same time.
+// Player plays runs on a cluster, several at the same time unless they are to be
+// alone.
 type Player struct {
 	cluster     *cluster.Cluster
 	client      kubernetes.Interface
 	dynamic     dynamic.Interface
 	collections map[string]bool
 	dir         string
-	// use is held by all that use the control plane, and alone by a run that
-	// kills it.
-	use sync.RWMutex
 }
 
 // NewPlayer returns a player on a cluster that keeps its files in dir.
@@ -147,13 +145,6 @@ func (s *stage) did(what string) {
 // if it is empty, any is right. An error is one of the lab, and says nothing
 // about the manager.
 func (p *Player) Play(ctx context.Context, m *play.Manager, w *Workload, fault Fault, ending string) (*Result, error) {
-	if fault.Alone {
-		p.use.Lock()
-		defer p.use.Unlock()
-	} else {
-		p.use.RLock()
-		defer p.use.RUnlock()
-	}
 	ctx, cancel := context.WithTimeout(ctx, 5*patience)
 	defer cancel()
 	s := &stage{Player: p, workload: w, fault: fault, manager: m, began: time.Now(), ended: map[*process.Process]bool{}}

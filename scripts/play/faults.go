@@ -71,47 +71,77 @@ func playFaults(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	c, err := cluster.StartEmbedded(ctx, cluster.WithNodes(2))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // what has been started ends with it, too
 	dir, err := os.MkdirTemp("", "faults-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	player, err := faults.NewPlayer(c, dir)
+	s := &search{faultOptions: o}
+	shared, err := newField(ctx, dir, program)
 	if err != nil {
 		return err
 	}
-	var managers []*play.Manager
-	for _, reference := range []bool{false, true} {
-		if !o.both && reference != (os.Getenv("REFERENCE") == "1") {
-			continue
-		}
-		m, err := play.NewManager(ctx, c, reference, program)
-		if err != nil {
-			return err
-		}
-		managers = append(managers, m)
+	defer func() { err = errors.Join(err, shared.Close()) }()
+	alone, err := newField(ctx, dir, program)
+	if err != nil {
+		return err
 	}
-	s := &search{faultOptions: o, player: player, managers: managers}
+	defer func() { err = errors.Join(err, alone.Close()) }()
+	s.shared, s.alone = shared, alone
+	for _, reference := range []bool{false, true} {
+		if o.both || reference == (os.Getenv("REFERENCE") == "1") {
+			s.managers = append(s.managers, reference)
+		}
+	}
 	if o.replay != "" {
 		return s.replayOne(ctx)
 	}
 	return s.run(ctx)
 }
 
+// field is a control plane on which runs are played.
+type field struct {
+	*cluster.Cluster
+	*faults.Player
+	managers map[bool]*play.Manager // kcm and the original
+}
+
+func newField(ctx context.Context, dir, program string) (*field, error) {
+	c, err := cluster.StartEmbedded(ctx, cluster.WithNodes(2))
+	if err != nil {
+		return nil, err
+	}
+	f := &field{Cluster: c, managers: map[bool]*play.Manager{}}
+	if f.Player, err = faults.NewPlayer(c, dir); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	for _, reference := range []bool{false, true} {
+		if f.managers[reference], err = play.NewManager(ctx, c, reference, program); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	return f, nil
+}
+
+// play plays a run with a manager.
+func (f *field) play(ctx context.Context, reference bool, spec faults.Spec, ending string) (*faults.Result, error) {
+	return f.Play(ctx, f.managers[reference], spec.Workload, spec.Fault, ending)
+}
+
 // search plays runs and gathers what they find.
 type search struct {
 	faultOptions
-	player   *faults.Player
-	managers []*play.Manager
+	shared, alone *field // what is to be alone is played in the second, one after the other
+	managers      []bool // whether they are the original
 
 	mu      sync.Mutex
 	results []*faults.Result
 }
+
+// endings are the runs without a fault of a manager, by the name of the workload.
+type endings map[string]*faults.Result
 
 // run plays the runs that are planned until the time is over.
 func (s *search) run(ctx context.Context) error {
@@ -119,80 +149,97 @@ func (s *search) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
-	without := map[*play.Manager]map[string]*faults.Result{}
-	for _, m := range s.managers {
-		if without[m], err = s.withoutFault(ctx, m, only); err != nil {
+	without := map[bool]endings{}
+	for _, reference := range s.managers {
+		if without[reference], err = s.withoutFault(ctx, reference); err != nil {
 			return err
 		}
+	}
+	plan := s.plan(without, only)
+	if len(plan) == 0 {
+		return fmt.Errorf("-only %q matches no run; they are named as rollout/stop/3", s.only)
 	}
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(s.atATime)
-	all := s.plan(without, only)
-	for _, run := range all {
-		if time.Since(begin) > s.duration || ctx.Err() != nil {
-			continue
-		}
-		group.Go(func() error {
-			result, err := s.player.Play(ctx, run.manager, run.Workload, run.Fault, run.ending)
-			if err == nil {
-				s.keep(result)
-			}
-			return err
-		})
-	}
+	group.Go(func() error { return s.playAll(ctx, s.alone, 1, plan, begin) })
+	group.Go(func() error { return s.playAll(ctx, s.shared, s.atATime, plan, begin) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	fmt.Printf("\n%d of %d runs that there are with -most %d were played in %v\n", len(s.results), len(all), s.most, time.Since(begin).Round(time.Second))
+	fmt.Printf("\n%d of %d runs that there are with -most %d were played in %v\n", len(s.results), len(plan), s.most, time.Since(begin).Round(time.Second))
 	return s.report()
 }
 
 // planned is a run with a manager.
 type planned struct {
 	faults.Spec
-	manager *play.Manager
-	ending  string
+	reference bool
+	ending    string
 }
 
 // plan is what is to be played, with the managers in turn.
-func (s *search) plan(without map[*play.Manager]map[string]*faults.Result, only *regexp.Regexp) (all []planned) {
-	plans := make([][]faults.Spec, len(s.managers))
+func (s *search) plan(without map[bool]endings, only *regexp.Regexp) (all []planned) {
+	plans := map[bool][]faults.Spec{}
 	longest := 0
-	for i, m := range s.managers {
-		plans[i] = faults.Plan(without[m], only, s.most)
-		longest = max(longest, len(plans[i]))
+	for _, reference := range s.managers {
+		plans[reference] = faults.Plan(without[reference], only, s.most)
+		longest = max(longest, len(plans[reference]))
 	}
 	for row := range longest {
-		for i, m := range s.managers {
-			if row < len(plans[i]) {
-				spec := plans[i][row]
-				all = append(all, planned{spec, m, without[m][spec.Workload.Name].Ending})
+		for _, reference := range s.managers {
+			if row < len(plans[reference]) {
+				spec := plans[reference][row]
+				all = append(all, planned{spec, reference, without[reference][spec.Workload.Name].Ending})
 			}
 		}
 	}
 	return all
 }
 
-// withoutFault plays the workloads that are asked for without a fault.
-func (s *search) withoutFault(ctx context.Context, m *play.Manager, only *regexp.Regexp) (map[string]*faults.Result, error) {
-	results := map[string]*faults.Result{}
+// playAll plays those runs of a plan that belong to a field, until the time is
+// over.
+func (s *search) playAll(ctx context.Context, f *field, atATime int, plan []planned, begin time.Time) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atATime)
+	for _, run := range plan {
+		if run.Fault.Alone != (f == s.alone) {
+			continue
+		}
+		if time.Since(begin) > s.duration || ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			result, err := f.play(ctx, run.reference, run.Spec, run.ending)
+			if err == nil {
+				s.keep(result)
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// withoutFault plays all workloads without a fault.
+func (s *search) withoutFault(ctx context.Context, reference bool) (endings, error) {
+	results := endings{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.atATime)
 	for i := range faults.Workloads {
-		w := &faults.Workloads[i]
+		spec := faults.Spec{Workload: &faults.Workloads[i]}
 		group.Go(func() error {
-			result, err := s.player.Play(ctx, m, w, faults.Fault{}, "")
+			result, err := s.shared.play(ctx, reference, spec, "")
 			if err != nil {
 				return err
 			}
+			if len(result.Findings) > 0 {
+				s.keep(result)
+				fmt.Print(s.findings(reference))
+				return fmt.Errorf("%s goes wrong without a fault, too", spec.Workload.Name)
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			results[w.Name] = result
-			if len(result.Findings) > 0 {
-				return fmt.Errorf("%s without a fault, with %s: %s: %s\n%s", w.Name, m.Name, result.Findings[0].About, result.Findings[0].Says, strings.Join(result.Story, "\n"))
-			}
-			fmt.Fprintf(os.Stderr, "%s without a fault, with %s: %d writes, events %v, %.1f s\n", w.Name, m.Name, result.Writes, result.Events, result.Took.Seconds())
+			results[spec.Workload.Name] = result
+			fmt.Fprintf(os.Stderr, "%s without a fault: %d writes, %.1f s\n", spec.Workload.Name, result.Writes, result.Took.Seconds())
 			return nil
 		})
 	}
@@ -220,17 +267,21 @@ func (s *search) replayOne(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("-replay: %w", err)
 	}
-	for _, m := range s.managers {
-		without, err := s.player.Play(ctx, m, spec.Workload, faults.Fault{}, "")
+	f := s.shared
+	if spec.Fault.Alone {
+		f = s.alone
+	}
+	for _, reference := range s.managers {
+		without, err := f.play(ctx, reference, faults.Spec{Workload: spec.Workload}, "")
 		if err != nil {
 			return err
 		}
-		result, err := s.player.Play(ctx, m, spec.Workload, spec.Fault, without.Ending)
+		result, err := f.play(ctx, reference, spec, without.Ending)
 		if err != nil {
 			return err
 		}
 		s.keep(result)
-		fmt.Printf("%s with %s\n%s\n", spec, m.Name, strings.Join(result.Story, "\n"))
+		fmt.Printf("%s with %s\n%s\n", spec, result.Manager.Name, strings.Join(result.Story, "\n"))
 		fmt.Printf("the end:\n%s\n", result.Ending)
 		for _, f := range result.Findings {
 			fmt.Printf("%s: %s\n", f.About, f.Says)

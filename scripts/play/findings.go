@@ -8,29 +8,28 @@ import (
 	"time"
 
 	"github.com/kcm-book/kcm-book/labs/faults"
-	"github.com/kcm-book/kcm-book/labs/play"
 )
 
 // report shows how many runs there were of each kind, and what was found with
 // each manager.
 func (s *search) report() error {
-	for _, m := range s.managers {
-		fmt.Print("\n", s.table(m))
+	for _, reference := range s.managers {
+		fmt.Print("\n", s.table(reference))
 	}
-	for _, m := range s.managers {
-		fmt.Print(s.findings(m))
+	for _, reference := range s.managers {
+		fmt.Print(s.findings(reference))
 	}
 	return s.verdict()
 }
 
 // table counts runs by the kind of their fault.
-func (s *search) table(m *play.Manager) string {
+func (s *search) table(reference bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-24s %6s %9s %9s %9s\n", m.Name, "runs", "happened", "findings", "minutes")
+	fmt.Fprintf(&b, "%-24s %6s %9s %9s %9s\n", nameOf(reference), "runs", "happened", "findings", "minutes")
 	for _, kind := range faults.Kinds {
 		runs, happened, found, took := 0, 0, 0, time.Duration(0)
 		for _, r := range s.results {
-			if r.Manager != m || r.Fault.Name != kind.Name {
+			if r.Manager.Reference != reference || r.Fault.Name != kind.Name {
 				continue
 			}
 			runs++
@@ -49,6 +48,13 @@ func (s *search) table(m *play.Manager) string {
 	return b.String()
 }
 
+func nameOf(reference bool) string {
+	if reference {
+		return "the original"
+	}
+	return "kcm"
+}
+
 // found is what runs of one workload with one kind of fault have in common.
 type found struct {
 	faults.Finding
@@ -57,12 +63,12 @@ type found struct {
 
 // findings tells what was wrong: for each workload, kind of fault and invariant
 // the run with the shortest history, and how many others there are.
-func (s *search) findings(m *play.Manager) string {
+func (s *search) findings(reference bool) string {
 	groups := map[string]*found{}
 	var order []string
 	results := slices.SortedStableFunc(slices.Values(s.results), func(a, b *faults.Result) int { return cmp.Compare(a.Fault.At, b.Fault.At) })
 	for _, r := range results {
-		if r.Manager != m {
+		if r.Manager.Reference != reference {
 			continue
 		}
 		for _, f := range r.Findings {
@@ -76,15 +82,15 @@ func (s *search) findings(m *play.Manager) string {
 	}
 	var b strings.Builder
 	for _, key := range order {
-		b.WriteString(describe(m, groups[key]))
+		b.WriteString(describeFinding(groups[key]))
 	}
 	return b.String()
 }
 
-func describe(m *play.Manager, f *found) string {
+func describeFinding(f *found) string {
 	var b strings.Builder
 	first := f.runs[0]
-	fmt.Fprintf(&b, "\n%s, %s: %s\n", m.Name, f.About, f.Says)
+	fmt.Fprintf(&b, "\n%s, %s: %s\n", first.Manager.Name, f.About, f.Says)
 	story := f.Story
 	if story == nil {
 		story = first.Story
@@ -98,7 +104,7 @@ func describe(m *play.Manager, f *found) string {
 		fmt.Fprintf(&b, "  also in %s\n", strings.Join(others, ", "))
 	}
 	environment := ""
-	if m.Reference {
+	if first.Manager.Reference {
 		environment = "REFERENCE=1 "
 	}
 	fmt.Fprintf(&b, "  again: %smake faults ARGS=\"-replay %s\"\n", environment, first.ID())
