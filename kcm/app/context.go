@@ -16,6 +16,7 @@ import (
 	"k8s.io/controller-manager/pkg/clientbuilder"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // ControllerContext is what controllers are built from.
@@ -56,7 +57,7 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 		return nil, fmt.Errorf("name the informers in metrics: %w", err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
-		informers.WithTransform(trimManagedFields), informers.WithInformerName(name))
+		informers.WithTransform(trimManagedFields), informers.WithInformerName(name), informers.WithTweakListOptions(controller.Newest))
 	controllersmetrics.Register()
 	return &ControllerContext{
 		ClientBuilder:     clientBuilder,

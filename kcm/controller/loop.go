@@ -16,8 +16,9 @@ import (
 // until its sync succeeds.
 const RetryForever = -1
 
-// LookAgain is when a loop that nobody wakes for what it has created looks at it
-// again. If it is deleted before the cache has shown it, no deletion is told.
+// LookAgain is when a loop looks again for what it has created. If that is
+// deleted while a watch is interrupted, and its creation was not seen either, the
+// cache has nothing to tell.
 const LookAgain = 5 * time.Second
 
 // ErrStaleCache, wrapped in what Sync returns, says that the caches do not show

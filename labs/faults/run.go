@@ -84,7 +84,8 @@ type Result struct {
 	Manager  *play.Manager
 	// Findings are what was wrong, or nothing.
 	Findings []Finding
-	// Struck tells that the fault happened: there was such a write or event.
+	// Struck tells that the fault happened: there was such a write or event, and,
+	// for an older list, a list that may be older.
 	Struck bool
 	// Ending describes the end, see [World.Ending].
 	Ending string

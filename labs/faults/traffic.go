@@ -167,7 +167,7 @@ func (t *traffic) beginWrite(request *http.Request) (number int, hit bool) {
 	}
 	number = len(t.writes)
 	hit = t.fault.Name != "" && !t.fault.Watch && number == t.fault.At
-	if hit {
+	if hit && t.fault.Name != "older" { // which happens if there is a list that may be older
 		t.struck = time.Now()
 	}
 	return number, hit
@@ -237,7 +237,7 @@ func (t *traffic) list(next proxy.RoundTripper, request *http.Request, resource 
 		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 		request.URL.RawQuery = query.Encode()
 		t.mu.Lock()
-		t.older, t.behind = "", true
+		t.older, t.behind, t.struck = "", true, time.Now()
 		t.mu.Unlock()
 	}
 	return next(request)

@@ -109,7 +109,7 @@ func deletableResources(client discovery.ServerResourcesInterface) (
 }
 
 func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) {
-	informer := metadatainformer.NewFilteredMetadataInformer(gc.metadata, resource, metav1.NamespaceAll, 0, nil, nil).Informer()
+	informer := metadatainformer.NewFilteredMetadataInformer(gc.metadata, resource, metav1.NamespaceAll, 0, nil, controller.Newest).Informer()
 	if err := informer.SetTransform(trim(kind)); err != nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Only an informer that runs takes no transformer", "resource", resource)
 		return
