@@ -30,8 +30,9 @@ import (
 )
 
 const (
-	// patience is how long a step and the end may take.
-	patience = 25 * time.Second
+	// patience is how long a step and the end may take. A machine that has much
+	// else to do is no mistake of the manager.
+	patience = time.Minute
 	// quiet is for how long nothing may be written in the end.
 	quiet = time.Second
 	every = 20 * time.Millisecond
@@ -266,7 +267,7 @@ func (s *stage) startManagers(ctx context.Context) error {
 func (s *stage) start() error {
 	flags := []string{"--kubeconfig=" + s.kubeconfig, "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"}
 	if s.fault.Name == "freeze" {
-		flags = append(flags, "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s",
+		flags = append(flags, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s",
 			"--leader-elect-retry-period=500ms", "--leader-elect-resource-namespace="+s.namespace)
 	} else {
 		flags = append(flags, "--leader-elect=false")

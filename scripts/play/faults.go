@@ -138,6 +138,7 @@ type search struct {
 
 	mu      sync.Mutex
 	results []*faults.Result
+	failed  []error // what could not be played
 }
 
 // endings are the runs without a fault of a manager, by the name of the workload.
@@ -212,8 +213,10 @@ func (s *search) playAll(ctx context.Context, f *field, atATime int, plan []plan
 			result, err := f.play(ctx, run.reference, run.Spec, run.ending)
 			if err == nil {
 				s.keep(result)
+			} else if ctx.Err() == nil {
+				s.fail(err)
 			}
-			return err
+			return ctx.Err()
 		})
 	}
 	return group.Wait()
@@ -244,6 +247,15 @@ func (s *search) withoutFault(ctx context.Context, reference bool) (endings, err
 		})
 	}
 	return results, group.Wait()
+}
+
+// fail keeps that a run could not be played, which says nothing about the
+// manager, and tells it.
+func (s *search) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = append(s.failed, err)
+	fmt.Fprintln(os.Stderr, "     ", err)
 }
 
 // keep keeps a result, and tells it.

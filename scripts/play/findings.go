@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,7 +112,8 @@ func describeFinding(f *found) string {
 	return b.String()
 }
 
-// verdict is an error if kcm did something wrong.
+// verdict is an error if kcm did something wrong, or if something could not be
+// played.
 func (s *search) verdict() error {
 	wrong := 0
 	for _, r := range s.results {
@@ -119,8 +121,9 @@ func (s *search) verdict() error {
 			wrong++
 		}
 	}
+	var err error
 	if wrong > 0 {
-		return fmt.Errorf("kcm did something wrong in %d runs", wrong)
+		err = fmt.Errorf("kcm did something wrong in %d runs", wrong)
 	}
-	return nil
+	return errors.Join(append([]error{err}, s.failed...)...)
 }
