@@ -28,6 +28,10 @@ demo: bin/play bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail 
 compare: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and with the original, side by side (RUN=regexp, CLUSTER=kind)
 	@bin/play compare '$(RUN)'
 
+.PHONY: faults
+faults: bin/play bin/labcluster bin/kcm ## play workloads with one fault each and look for what kcm then does wrong (ARGS="-for 20m", "-replay rollout/stop/3", "-both", "-h"; REFERENCE=1)
+	@bin/play faults $(ARGS)
+
 .PHONY: play
 play: bin/play bin/labcluster bin/kcm ## play a script of your own, or list the verbs (FILE=my.txtar, REFERENCE=1, KEEP=1, STEP=1, JSON=1, CLUSTER=kind)
 	@bin/play file $(or $(FILE),--help)
@@ -166,7 +170,8 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
 		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
 		"every broken manager is rejected by its scenario: $(MAKE) --no-print-directory judge" \
-		"kcm and the original side by side in memory: $(MAKE) --no-print-directory differential ARGS='-for 1m'"
+		"kcm and the original side by side in memory: $(MAKE) --no-print-directory differential ARGS='-for 1m'" \
+		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'"
 
 .PHONY: differential
 differential: ## compare kcm's loops with the original's in memory, run after random run (ARGS="-for 10m -seed 1"; a failure prints how to see it again)

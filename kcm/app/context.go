@@ -15,6 +15,7 @@ import (
 	"k8s.io/controller-manager/pkg/clientbuilder"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // ControllerContext is what controllers are built from.
@@ -55,7 +56,7 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 		return nil, fmt.Errorf("name the informers in metrics: %w", err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
-		informers.WithTransform(trim), informers.WithInformerName(name))
+		informers.WithTransform(trim), informers.WithInformerName(name), informers.WithTweakListOptions(controller.Newest))
 	controllersmetrics.Register()
 	return &ControllerContext{
 		ClientBuilder:     clientBuilder,
@@ -77,8 +78,9 @@ func newClientBuilders(c config.CompletedConfig) (controllers, root clientbuilde
 	if !c.ComponentConfig.UseServiceAccountCredentials {
 		return root, root
 	}
-	return clientbuilder.NewDynamicClientBuilder(
-		rest.AnonymousClientConfig(c.Kubeconfig), c.Client.CoreV1(), metav1.NamespaceSystem), root
+	anonymous := rest.AnonymousClientConfig(c.Kubeconfig)
+	anonymous.WrapTransport = c.Kubeconfig.WrapTransport // the fence of the election
+	return clientbuilder.NewDynamicClientBuilder(anonymous, c.Client.CoreV1(), metav1.NamespaceSystem), root
 }
 
 // resyncPeriod returns a function whose results lie between the minimum and

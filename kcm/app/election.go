@@ -25,14 +25,17 @@ var errLost = errors.New("lost the Lease: could not renew it in time, another re
 
 // lead takes part in the election, and runs run while this replica leads. It
 // returns when ctx has ended, when run has failed, or with errLost when the
-// Lease was lost.
+// Lease was lost. Clients that are made from c's kubeconfig from then on write
+// only while the Lease keeps others out.
 func lead(ctx context.Context, c config.CompletedConfig, events record.EventRecorder,
 	health *leaderelection.HealthzAdaptor, run func(context.Context) error) error {
 	lock, err := newLock(c, events)
 	if err != nil {
 		return err
 	}
-	return leadWith(ctx, c, lock, health, run)
+	fence := &fence{Interface: lock}
+	c.Kubeconfig.Wrap(fence.guard)
+	return leadWith(ctx, c, fence, health, run)
 }
 
 // leadWith is lead with a Lease. It returns what runUntil does, or nil where

@@ -3,9 +3,20 @@ package controller
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 )
+
+// Newest has informers begin with the newest state. By themselves they take what
+// the API server has in its cache, however old, where that cannot stream lists
+// yet, and a manager that begins with an older state does again what the one
+// before it has done.
+func Newest(options *metav1.ListOptions) {
+	if options.ResourceVersion == "0" {
+		options.ResourceVersion = ""
+	}
+}
 
 // Handlers are called when an object of type T appears, changes or goes.
 // A nil function means that the loop does not care.

@@ -16,6 +16,11 @@ import (
 // until its sync succeeds.
 const RetryForever = -1
 
+// LookAgain is when a loop looks again for what it has created. If that is
+// deleted while a watch is interrupted, and its creation was not seen either, the
+// cache has nothing to tell.
+const LookAgain = 5 * time.Second
+
 // ErrStaleCache, wrapped in what Sync returns, says that the caches do not show
 // yet what an earlier sync has written. That is no failure: the key is put
 // back, and nobody is told.

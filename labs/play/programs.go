@@ -114,10 +114,17 @@ func (s *Setting) run(controllers []string, flags ...string) (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := []string{"--secure-port=" + port}
+	p, err := s.Manager.Start(controllers, append([]string{"--secure-port=" + port}, flags...)...)
+	return &manager{port: port, Process: p}, err
+}
+
+// Start starts the manager on its cluster with a choice of controllers, or with
+// all that it has if none are named. Flags are added to those that it needs
+// there, and win. It ends with the calling process at the latest.
+func (m *Manager) Start(controllers []string, flags ...string) (*process.Process, error) {
+	var own []string
 	if len(controllers) > 0 {
 		own = append(own, "--controllers="+strings.Join(controllers, ","))
 	}
-	p, err := process.Start(s.Manager.onCluster(append(own, flags...)...))
-	return &manager{port: port, Process: p}, err
+	return process.Start(m.onCluster(append(own, flags...)...))
 }

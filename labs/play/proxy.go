@@ -3,11 +3,7 @@ package play
 import (
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,26 +13,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/proxy"
 )
 
-// roundTripper is a function that is an [http.RoundTripper].
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
-
 // disturbances are what a proxy can do to the requests that pass it.
-var disturbances = map[string]func(p *Play, args []string) (func(next roundTripper) roundTripper, error){
+var disturbances = map[string]func(p *Play, args []string) (func(next proxy.RoundTripper) proxy.RoundTripper, error){
 	"slow":   slow,
 	"meddle": meddle,
 }
 
-// proxy puts a proxy before the API server. A request without a bearer token is
-// the manager's own. A loop that has a token is who the token says.
+// proxy puts a proxy before the API server.
 func (p *Play) proxy(c *call) error {
 	disturbance := disturbances[c.args[1]]
 	if disturbance == nil {
@@ -46,51 +34,26 @@ func (p *Play) proxy(c *call) error {
 	if err != nil {
 		return err
 	}
-	config := p.Cluster.RESTConfig(cluster.KCM)
-	own, err := rest.TransportFor(config)
-	if err != nil {
-		return err
-	}
-	anonymous, err := rest.TransportFor(rest.AnonymousClientConfig(config))
-	if err != nil {
-		return err
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		return err
-	}
-	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport: wrap(func(request *http.Request) (*http.Response, error) {
-			if request.Header.Get("Authorization") != "" {
-				return anonymous.RoundTrip(request)
-			}
-			return own.RoundTrip(request)
-		}),
-		FlushInterval: -1,                         // at once
-		ErrorLog:      log.New(io.Discard, "", 0), // who asks is told, and who has ended does not matter
-	})
-	p.servers = append(p.servers, server)
 	path := filepath.Join(p.Logs, c.args[0]+".kubeconfig")
+	server, err := proxy.Start(p.Cluster.RESTConfig(cluster.KCM), path, wrap)
+	if err != nil {
+		return err
+	}
+	p.servers = append(p.servers, server)
 	c.Setenv(c.args[0], path)
-	return clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: server.URL}},
-		Contexts:       map[string]*clientcmdapi.Context{"lab": {Cluster: "lab"}},
-		CurrentContext: "lab",
-	}, path)
+	return nil
 }
 
 // closeProxies ends the proxies, after the managers that use them.
 func (p *Play) closeProxies() {
 	for _, server := range p.servers {
-		server.CloseClientConnections()
-		server.Close()
+		proxy.Close(server)
 	}
 }
 
 // slow lets every watch, or those of some resources, arrive late by a delay, and
 // everything else at once. So the caches of who uses it lag behind.
-func slow(_ *Play, args []string) (func(roundTripper) roundTripper, error) {
+func slow(_ *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("slow takes a duration, such as 2s, and resources, such as pods")
 	}
@@ -98,7 +61,7 @@ func slow(_ *Play, args []string) (func(roundTripper) roundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(next roundTripper) roundTripper {
+	return func(next proxy.RoundTripper) proxy.RoundTripper {
 		return func(request *http.Request) (*http.Response, error) {
 			response, err := next(request)
 			concerned := len(args) == 1 || slices.Contains(args[1:], path.Base(request.URL.Path))
@@ -113,7 +76,7 @@ func slow(_ *Play, args []string) (func(roundTripper) roundTripper, error) {
 // meddle writes an object itself just before each of the first COUNT updates of
 // it. PATHS are those of the objects in the API. It counts in the annotation
 // meddled.
-func meddle(p *Play, args []string) (func(roundTripper) roundTripper, error) {
+func meddle(p *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper, error) {
 	if len(args) < 2 {
 		return nil, fmt.Errorf("meddle takes a count and paths")
 	}
@@ -124,7 +87,7 @@ func meddle(p *Play, args []string) (func(roundTripper) roundTripper, error) {
 	client := kubernetes.NewForConfigOrDie(p.config).CoreV1().RESTClient()
 	var mu sync.Mutex
 	updates := map[string]int{}
-	return func(next roundTripper) roundTripper {
+	return func(next proxy.RoundTripper) proxy.RoundTripper {
 		return func(request *http.Request) (*http.Response, error) {
 			if path := request.URL.Path; request.Method == http.MethodPut && slices.Contains(args[1:], path) {
 				mu.Lock()

@@ -100,6 +100,12 @@ func command() *cobra.Command {
 				return playScenarios(cmd.Context(), append(args, "")[0], "kcm", "original")
 			},
 		},
+		&cobra.Command{
+			Use:                "faults [flags]",
+			Short:              "Play workloads with one fault each, and look for what the manager then does wrong",
+			DisableFlagParsing: true, // they are as those of bench
+			RunE:               func(cmd *cobra.Command, args []string) error { return playFaults(cmd.Context(), args) },
+		},
 	)
 	return root
 }

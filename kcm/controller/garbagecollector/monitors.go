@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 const (
@@ -131,6 +133,7 @@ func (gc *GarbageCollector) listerWatcher(resource schema.GroupVersionResource) 
 	objects := gc.metadata.Resource(resource)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			controller.Newest(&options)
 			return objects.List(ctx, options)
 		},
 		WatchFuncWithContext: objects.Watch,

@@ -180,6 +180,9 @@ func (p *Publisher) act(ctx context.Context, plan plan) error {
 // that is being deleted, each of which brings us here.
 func (p *Publisher) create(ctx context.Context, cm *corev1.ConfigMap) error {
 	_, err := p.client.CoreV1().ConfigMaps(cm.Namespace).Create(ctx, cm, metav1.CreateOptions{})
+	if err == nil { // nobody tells us if it goes before our cache has it
+		p.loop.AddAfter(cache.MetaObjectToName(cm), controller.LookAgain)
+	}
 	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}

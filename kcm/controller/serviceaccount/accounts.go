@@ -95,7 +95,11 @@ func (c *ServiceAccountsController) sync(ctx context.Context, key cache.ObjectNa
 	if err != nil {
 		return err
 	}
-	return c.act(ctx, decideAccounts(seen, c.wanted))
+	missing := decideAccounts(seen, c.wanted)
+	if len(missing) > 0 { // nobody tells us of one that goes before our cache has it
+		c.loop.AddAfter(key, controller.LookAgain)
+	}
+	return c.act(ctx, missing)
 }
 
 type observedNamespace struct {

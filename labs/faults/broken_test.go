@@ -1,0 +1,78 @@
+package faults_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/faults"
+	"github.com/kcm-book/kcm-book/labs/play"
+)
+
+// broken is a kcm with a mistake, and the run that is to show it.
+type broken struct {
+	name, file, right, wrong string
+	run, about               string
+}
+
+var brokenManagers = []broken{
+	{"a new ReplicaSet grows to its full size at once",
+		"kcm/controller/deployment/rolling.go", "return min(now+room, *d.Spec.Replicas)", "_ = min(now, room); return *d.Spec.Replicas",
+		"rollout/none", "surge"},
+	{"what fails is not tried again",
+		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:", "case l.MaxRetries == RetryForever && false:",
+		"accounts/refuse-500/1", "stuck"},
+}
+
+// build builds the manager.
+func (b broken) build(t *testing.T) (program string) {
+	t.Helper()
+	root, err := cluster.Root()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	text, err := os.ReadFile(filepath.Join(root, b.file))
+	require.NoError(t, err)
+	require.Contains(t, string(text), b.right, "%s is to be broken there", b.file)
+	file := filepath.Join(dir, "broken.go")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(text), b.right, b.wrong, 1)), 0o644))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, b.file): file}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644))
+	program = filepath.Join(dir, "kcm")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./kcm/cmd/kcm")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return program
+}
+
+func TestABrokenManagerIsFound(t *testing.T) {
+	t.Parallel()
+	c, err := cluster.StartEmbedded(t.Context(), cluster.WithNodes(1))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	player, err := faults.NewPlayer(c, t.TempDir())
+	require.NoError(t, err)
+	for _, b := range brokenManagers {
+		t.Run(b.name, func(t *testing.T) {
+			m, err := play.NewManager(t.Context(), c, false, b.build(t))
+			require.NoError(t, err)
+			spec, err := faults.ParseSpec(b.run)
+			require.NoError(t, err)
+			result, err := player.Play(t.Context(), m, spec.Workload, spec.Fault, "")
+			require.NoError(t, err)
+			var found []string
+			for _, finding := range result.Findings {
+				found = append(found, finding.About)
+				require.NotEmpty(t, finding.Says)
+			}
+			require.Contains(t, found, b.about, strings.Join(result.Story, "\n"))
+		})
+	}
+}

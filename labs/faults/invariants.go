@@ -1,0 +1,267 @@
+package faults
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// Invariant is what has to hold at every moment.
+type Invariant struct {
+	Name string
+	// Says is the invariant as a sentence.
+	Says string
+	// broken says how a change breaks it, or nothing.
+	broken func(m *moment) string
+}
+
+// Invariants are all that are checked. Each looks at what a change does, and not
+// only at what is there after it: a user may ask for less than there is.
+var Invariants = []Invariant{
+	{"surge", "a Deployment asks its ReplicaSets for no more than replicas + maxSurge", surge},
+	{"available", "no available pod of a Deployment is taken away below replicas - maxUnavailable", available},
+	{"too-many", "a ReplicaSet makes no pod when it has all that it was asked for", tooMany},
+	{"too-few", "a ReplicaSet deletes no pod when it has no more than it is asked for", tooFew},
+	{"twins", "a Deployment has one ReplicaSet for a template", twins},
+	{"one-owner", "a pod has one owner at most", oneOwner},
+	{"orphaned", "what matches the selector of an owner that stays is not taken from it", orphaned},
+	{"recreate", "with Recreate, no pod of a new template is made while one of an old is there", recreate},
+}
+
+// moment is one change, and the world after it.
+type moment struct {
+	*World
+	was, is metav1.Object // nil is none
+	// asked are the sizes that a ReplicaSet had: the largest, the one before the
+	// present one, and that.
+	asked map[types.UID]*sizes
+}
+
+type sizes struct{ largest, former, present int32 }
+
+// Violation is an invariant that a change has broken.
+type Violation struct {
+	Invariant string
+	// Says is what was wrong.
+	Says string
+	// Change is the number of the change that did it.
+	Change int
+}
+
+// Check returns what is wrong in a history, for each invariant the first.
+func Check(changes []history.Change) ([]Violation, error) {
+	var violations []Violation
+	m := &moment{World: newWorld(), asked: map[types.UID]*sizes{}}
+	broken := map[string]bool{}
+	for i, change := range changes {
+		var err error
+		if m.was, m.is, err = m.apply(change); err != nil {
+			return nil, err
+		}
+		m.remember()
+		for _, invariant := range Invariants {
+			if broken[invariant.Name] {
+				continue
+			}
+			if says := invariant.broken(m); says != "" {
+				broken[invariant.Name] = true
+				violations = append(violations, Violation{invariant.Name, says, i})
+			}
+		}
+	}
+	return violations, nil
+}
+
+func (m *moment) remember() {
+	rs, is := m.is.(*appsv1.ReplicaSet)
+	if !is {
+		return
+	}
+	present := size(rs.Spec.Replicas)
+	s := m.asked[rs.UID]
+	if s == nil {
+		s = &sizes{former: present, present: present}
+		m.asked[rs.UID] = s
+	}
+	if s.present != present {
+		s.former, s.present = s.present, present
+	}
+	s.largest = max(s.largest, present)
+}
+
+// stays tells whether an object is there and is not being deleted.
+func stays(o metav1.Object) bool { return o.GetDeletionTimestamp() == nil }
+
+// surge looks at a ReplicaSet that grows or joins. Who lowers a Deployment's size
+// leaves more than its bound until the loop has seen it, so what shrinks is
+// never wrong.
+func surge(m *moment) string {
+	rs, is := m.is.(*appsv1.ReplicaSet)
+	if !is {
+		return ""
+	}
+	d := m.deploymentOf(rs)
+	if d == nil || !stays(d) {
+		return ""
+	}
+	former := int32(0)
+	if was, before := m.was.(*appsv1.ReplicaSet); before && metav1.IsControlledBy(was, d) {
+		former = size(was.Spec.Replicas)
+	}
+	sum := int32(0)
+	for _, each := range m.setsOf(d) {
+		sum += size(each.Spec.Replicas)
+	}
+	if most, _ := bounds(d); size(rs.Spec.Replicas) > former && sum > most {
+		return fmt.Sprintf("%s now asks for %d, and all ReplicaSets of %s for %d; %d are allowed", rs.Name, size(rs.Spec.Replicas), d.Name, sum, most)
+	}
+	return ""
+}
+
+// available looks at a pod that was available and is being deleted now.
+func available(m *moment) string {
+	pod := m.deletedNow()
+	if pod == nil || !isAvailable(pod) {
+		return ""
+	}
+	rs := m.setOf(pod)
+	if rs == nil || m.deploymentOf(rs) == nil || !stays(m.deploymentOf(rs)) {
+		return ""
+	}
+	d, left := m.deploymentOf(rs), int32(0)
+	for _, each := range m.setsOf(d) {
+		left += count(m.podsOf(each), isAvailable)
+	}
+	if _, least := bounds(d); left < least {
+		return fmt.Sprintf("available pod %s was deleted, and %s has %d available pods left; %d are the least", pod.Name, d.Name, left, least)
+	}
+	return ""
+}
+
+// deletedNow returns the pod as it was whose deletion the change begins, or nil.
+// One that has gone at once was deleted, too.
+func (m *moment) deletedNow() *corev1.Pod {
+	was, before := m.was.(*corev1.Pod)
+	if before && stays(was) && (m.is == nil || !stays(m.is)) {
+		return was
+	}
+	return nil
+}
+
+// tooMany looks at a pod that is new. A loop that is about to make pods may do so
+// a moment after somebody has asked for fewer, so the largest size counts that
+// the set has had.
+func tooMany(m *moment) string {
+	pod, is := m.is.(*corev1.Pod)
+	if !is || m.was != nil || m.setOf(pod) == nil {
+		return ""
+	}
+	rs := m.setOf(pod)
+	active := count(m.podsOf(rs), isActive)
+	if most := m.asked[rs.UID].largest; active > most {
+		return fmt.Sprintf("%s was made, and %s has %d pods, more than it was ever asked for: %d", pod.Name, rs.Name, active, most)
+	}
+	return ""
+}
+
+// tooFew looks at a pod whose deletion begins. A loop may delete a moment after
+// somebody has asked for more, so the size before counts, too.
+func tooFew(m *moment) string {
+	pod := m.deletedNow()
+	if pod == nil || !isActive(pod) || m.setOf(pod) == nil || !stays(m.setOf(pod)) {
+		return ""
+	}
+	rs := m.setOf(pod)
+	if d := m.deploymentOf(rs); d != nil && !stays(d) {
+		return "" // the collector deletes what it owns in any order
+	}
+	asked := m.asked[rs.UID]
+	if active, least := count(m.podsOf(rs), isActive), min(asked.former, asked.present); active < least {
+		return fmt.Sprintf("%s was deleted, and %s has %d pods left; it is asked for %d", pod.Name, rs.Name, active, least)
+	}
+	return ""
+}
+
+func twins(m *moment) string {
+	rs, is := m.is.(*appsv1.ReplicaSet)
+	if !is || !stays(rs) || m.deploymentOf(rs) == nil {
+		return ""
+	}
+	for _, other := range m.setsOf(m.deploymentOf(rs)) {
+		if other.UID != rs.UID && stays(other) && equality.Semantic.DeepEqual(template(other), template(rs)) {
+			return fmt.Sprintf("%s and %s have the same template", rs.Name, other.Name)
+		}
+	}
+	return ""
+}
+
+// template is that of a ReplicaSet as its Deployment has it.
+func template(rs *appsv1.ReplicaSet) *corev1.PodTemplateSpec {
+	t := rs.Spec.Template.DeepCopy()
+	delete(t.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	return t
+}
+
+func oneOwner(m *moment) string {
+	pod, is := m.is.(*corev1.Pod)
+	if !is || len(pod.OwnerReferences) <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("%s has %d owners", pod.Name, len(pod.OwnerReferences))
+}
+
+// orphaned looks at an object that has lost its owner. Its labels have to match
+// no more, or its owner goes.
+func orphaned(m *moment) string {
+	if m.was == nil || m.is == nil || metav1.GetControllerOf(m.was) == nil || metav1.GetControllerOf(m.is) != nil {
+		return ""
+	}
+	uid := metav1.GetControllerOf(m.was).UID
+	var selector *metav1.LabelSelector
+	var owner metav1.Object
+	if rs := m.ReplicaSets[uid]; rs != nil {
+		selector, owner = rs.Spec.Selector, rs
+	} else if d := m.Deployments[uid]; d != nil {
+		selector, owner = d.Spec.Selector, d
+	} else {
+		return ""
+	}
+	for key, value := range selector.MatchLabels {
+		if m.is.GetLabels()[key] != value {
+			return ""
+		}
+	}
+	if !stays(owner) || !stays(m.is) {
+		return ""
+	}
+	return fmt.Sprintf("%s was taken from %s, whose selector it matches", m.is.GetName(), owner.GetName())
+}
+
+func recreate(m *moment) string {
+	pod, is := m.is.(*corev1.Pod)
+	if !is || m.was != nil || m.setOf(pod) == nil {
+		return ""
+	}
+	rs := m.setOf(pod)
+	d := m.deploymentOf(rs)
+	if d == nil || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		return ""
+	}
+	for _, other := range m.setsOf(d) {
+		if other.UID == rs.UID {
+			continue
+		}
+		for _, old := range m.podsOf(other) {
+			if old.Status.Phase != corev1.PodSucceeded && old.Status.Phase != corev1.PodFailed {
+				return fmt.Sprintf("%s was made while %s of %s is there", pod.Name, old.Name, other.Name)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,207 @@
+package faults
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// past is a history that a test makes up.
+type past struct {
+	t       *testing.T
+	changes []history.Change
+}
+
+func (p *past) change(kind watch.EventType, resource string, object metav1.Object) {
+	p.t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	require.NoError(p.t, err)
+	p.changes = append(p.changes, history.Change{Type: kind, Resource: resource, Object: &unstructured.Unstructured{Object: fields}, Version: uint64(len(p.changes) + 1)})
+}
+
+// web adds a Deployment, which may ask for one pod more than 3 and have all 3.
+func (p *past) web(replicas int32) *appsv1.Deployment {
+	d := deployment(replicas, appsv1.RollingUpdateDeploymentStrategyType)
+	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
+	d.UID, d.Spec.Strategy.RollingUpdate = "web", &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &none}
+	p.change(watch.Added, "deployments", d)
+	return d
+}
+
+func (p *past) set(owner *appsv1.Deployment, image string, replicas int32) *appsv1.ReplicaSet {
+	rs := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-" + image, UID: types.UID("web-" + image), Labels: map[string]string{"app": app}},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate(image, true)},
+	}
+	if owner != nil {
+		rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+	}
+	p.change(watch.Added, "replicasets", rs)
+	return rs
+}
+
+func (p *past) resize(rs *appsv1.ReplicaSet, replicas int32) {
+	rs.Spec.Replicas = &replicas
+	p.change(watch.Modified, "replicasets", rs)
+}
+
+// pod adds an available one.
+func (p *past) pod(owner *appsv1.ReplicaSet, name string) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name), Labels: map[string]string{"app": app},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+		},
+		Spec:   owner.Spec.Template.Spec,
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	p.change(watch.Added, "pods", pod)
+	return pod
+}
+
+func (p *past) deletePod(pod *corev1.Pod) {
+	now := metav1.Now()
+	pod.DeletionTimestamp = &now
+	p.change(watch.Modified, "pods", pod)
+}
+
+// Each history is right until its last change.
+func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		invariant, says string
+		happens         func(p *past)
+	}{
+		{"surge", "web-2 now asks for 2, and all ReplicaSets of web for 5; 4 are allowed", func(p *past) {
+			d := p.web(3)
+			p.set(d, "1", 3)
+			p.resize(p.set(d, "2", 1), 2)
+		}},
+		{"available", "available pod one was deleted, and web has 2 available pods left; 3 are the least", func(p *past) {
+			rs := p.set(p.web(3), "1", 3)
+			one := p.pod(rs, "one")
+			p.pod(rs, "two")
+			p.pod(rs, "three")
+			p.resize(rs, 2)
+			p.deletePod(one)
+		}},
+		{"too-many", "two was made, and web-1 has 2 pods, more than it was ever asked for: 1", func(p *past) {
+			rs := p.set(nil, "1", 1)
+			p.pod(rs, "one")
+			p.pod(rs, "two")
+		}},
+		{"too-few", "one was deleted, and web-1 has 1 pods left; it is asked for 2", func(p *past) {
+			rs := p.set(nil, "1", 2)
+			one := p.pod(rs, "one")
+			p.pod(rs, "two")
+			p.deletePod(one)
+		}},
+		{"twins", "web-2 and web-1 have the same template", func(p *past) {
+			d := p.web(3)
+			p.set(d, "1", 1)
+			rs := p.set(d, "2", 1)
+			rs.Spec.Template = podTemplate("1", true)
+			rs.Spec.Template.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "2"
+			p.change(watch.Modified, "replicasets", rs)
+		}},
+		{"one-owner", "one has 2 owners", func(p *past) {
+			pod := p.pod(p.set(nil, "1", 1), "one")
+			pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "ReplicaSet", Name: "other", UID: "other"})
+			p.change(watch.Modified, "pods", pod)
+		}},
+		{"orphaned", "one was taken from web-1, whose selector it matches", func(p *past) {
+			pod := p.pod(p.set(nil, "1", 1), "one")
+			pod.OwnerReferences = nil
+			p.change(watch.Modified, "pods", pod)
+		}},
+		{"recreate", "two was made while one of web-1 is there", func(p *past) {
+			d := p.web(1)
+			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+			p.change(watch.Modified, "deployments", d)
+			old := p.set(d, "1", 1)
+			one := p.pod(old, "one")
+			p.resize(old, 0)
+			p.deletePod(one) // it is there until it has ended
+			p.pod(p.set(d, "2", 1), "two")
+		}},
+	}
+	tested := map[string]bool{}
+	for _, test := range tests {
+		tested[test.invariant] = true
+		t.Run(test.invariant, func(t *testing.T) {
+			t.Parallel()
+			p := &past{t: t}
+			test.happens(p)
+			last := len(p.changes) - 1
+			before, err := Check(p.changes[:last])
+			require.NoError(t, err)
+			require.Empty(t, before, "the history is right until its last change")
+			violations, err := Check(p.changes)
+			require.NoError(t, err)
+			require.Contains(t, violations, Violation{test.invariant, test.says, last})
+		})
+	}
+	for _, invariant := range Invariants {
+		require.True(t, tested[invariant.Name], "no history breaks %s", invariant.Name)
+	}
+}
+
+func TestWhatAUserAsksForIsNoViolation(t *testing.T) {
+	t.Parallel()
+	p := &past{t: t}
+	d := p.web(3)
+	rs := p.set(d, "1", 3)
+	pods := []*corev1.Pod{p.pod(rs, "one"), p.pod(rs, "two"), p.pod(rs, "three")}
+	fewer := int32(1)
+	d.Spec.Replicas = &fewer // and for a moment there is more than it asks for
+	p.change(watch.Modified, "deployments", d)
+	p.resize(rs, 1)
+	p.deletePod(pods[0])
+	p.deletePod(pods[1])
+	now := metav1.Now()
+	d.DeletionTimestamp = &now // in the foreground: what it owns goes first
+	p.change(watch.Modified, "deployments", d)
+	p.deletePod(pods[2])
+	violations, err := Check(p.changes)
+	require.NoError(t, err)
+	require.Empty(t, violations)
+}
+
+func TestAPodThatIsRelabelledByAUserMayLoseItsOwner(t *testing.T) {
+	t.Parallel()
+	p := &past{t: t}
+	pod := p.pod(p.set(nil, "1", 1), "one")
+	pod.Labels = map[string]string{"app": "other"}
+	p.change(watch.Modified, "pods", pod)
+	pod.OwnerReferences = nil
+	p.change(watch.Modified, "pods", pod)
+	violations, err := Check(p.changes)
+	require.NoError(t, err)
+	require.Empty(t, violations)
+}
+
+func TestTheBoundsOfADeploymentAreRoundedAsTheAPISaysIt(t *testing.T) {
+	t.Parallel()
+	percent := func(replicas int32, surge, unavailable string) (most, least int32) {
+		d := deployment(replicas, appsv1.RollingUpdateDeploymentStrategyType)
+		s, u := intstr.FromString(surge), intstr.FromString(unavailable)
+		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &s, MaxUnavailable: &u}
+		return bounds(d)
+	}
+	most, least := percent(3, "25%", "25%")
+	require.Equal(t, []int32{4, 3}, []int32{most, least}, "0.75 more, 0.75 fewer")
+	most, least = percent(10, "0%", "5%")
+	require.Equal(t, []int32{10, 9}, []int32{most, least}, "where both are 0, one may be missing")
+	most, least = bounds(deployment(3, appsv1.RecreateDeploymentStrategyType))
+	require.Equal(t, []int32{3, 0}, []int32{most, least})
+}

@@ -1,0 +1,62 @@
+package faults
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheFirstNumbersComeFirstThenTheMiddlesOfWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, order(0))
+	require.Equal(t, []int{1, 2}, order(2))
+	require.Equal(t, []int{1, 2, 3, 7, 5, 9, 4, 6, 8, 10}, order(10))
+	all := order(40)
+	slices.Sort(all)
+	for i, number := range all {
+		require.Equal(t, i+1, number, "each number comes once")
+	}
+}
+
+func TestEachRunOfAPlanHasANameThatIsReadAsThatRun(t *testing.T) {
+	t.Parallel()
+	without := map[string]*Result{}
+	for i := range Workloads {
+		w := &Workloads[i]
+		r := &Result{Workload: w, Writes: 3, Events: map[string]int{metadataPrefix + "pods": 2}}
+		for _, resource := range w.Watched {
+			r.Events[resource] = 2
+		}
+		without[w.Name] = r
+	}
+	plan := Plan(without, regexp.MustCompile(""), 40)
+	names := map[string]bool{}
+	for _, spec := range plan {
+		names[spec.String()] = true
+		read, err := ParseSpec(spec.String())
+		require.NoError(t, err)
+		require.Equal(t, spec.String(), read.String())
+		require.Equal(t, spec.Fault, read.Fault)
+	}
+	require.Len(t, names, len(plan), "no run is planned twice")
+	for _, name := range []string{"rollout/stop/3", "accounts/etcd/1", "collect/late-metadata-pods/2", "scale/older-pods/3"} {
+		require.Contains(t, names, name)
+	}
+	require.NotContains(t, names, "namespace/freeze/1", "its Lease would go with the namespace")
+
+	kinds := map[string]bool{}
+	for _, spec := range plan[:3*len(Kinds)] {
+		kinds[spec.Fault.Name] = true
+	}
+	require.Len(t, kinds, len(Kinds), "all kinds of faults are among the first")
+}
+
+func TestARunThatThereIsNotIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "rollout", "rollout/stop", "rollout/stop/0", "rollout/nap/1", "picnic/stop/1", "rollout/late/x"} {
+		_, err := ParseSpec(name)
+		require.Error(t, err, name)
+	}
+}

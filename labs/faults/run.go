@@ -1,0 +1,520 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kcm-book/kcm-book/labs/await"
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/history"
+	"github.com/kcm-book/kcm-book/labs/play"
+	"github.com/kcm-book/kcm-book/labs/process"
+	"github.com/kcm-book/kcm-book/labs/proxy"
+)
+
+const (
+	// patience is how long a step and the end may take. A machine that has much
+	// else to do is no mistake of the manager.
+	patience = time.Minute
+	// quiet is for how long nothing may be written in the end.
+	quiet = time.Second
+	every = 20 * time.Millisecond
+)
+
+// Player plays runs on a cluster, several at the same time unless they are to be
+// alone.
+type Player struct {
+	cluster     *cluster.Cluster
+	client      kubernetes.Interface
+	dynamic     dynamic.Interface
+	collections map[string]bool
+	dir         string
+}
+
+// NewPlayer returns a player on a cluster that keeps its files in dir.
+func NewPlayer(c *cluster.Cluster, dir string) (*Player, error) {
+	config := c.RESTConfig(cluster.Admin)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	api, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	_, lists, err := client.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for its resources: %w", err)
+	}
+	p := &Player{cluster: c, client: client, dynamic: api, collections: map[string]bool{}, dir: dir}
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			root := "/apis/"
+			if list.GroupVersion == "v1" {
+				root = "/api/"
+			}
+			if resource.Namespaced && !strings.Contains(resource.Name, "/") {
+				p.collections[path.Join(root, list.GroupVersion, resource.Name)] = true
+			}
+		}
+	}
+	return p, nil
+}
+
+// Result is what was seen in a run.
+type Result struct {
+	Workload *Workload
+	Fault    Fault
+	Manager  *play.Manager
+	// Findings are what was wrong, or nothing.
+	Findings []Finding
+	// Struck tells that the fault happened: there was such a write or event, and,
+	// for an older list, a list that may be older.
+	Struck bool
+	// Ending describes the end, see [World.Ending].
+	Ending string
+	// Writes and Events are how many the manager made and got, the latter by
+	// resource.
+	Writes int
+	Events map[string]int
+	Took   time.Duration
+	// Story is what has happened, for a person.
+	Story []string
+}
+
+// ID names a run, such as rollout/stop/3.
+func (r *Result) ID() string { return r.Workload.Name + "/" + r.Fault.String() }
+
+// Finding is one thing that was wrong in a run.
+type Finding struct {
+	// About is the name of an invariant, or end, quiet, stuck or exit.
+	About string
+	Says  string
+	// Story is the shortest history that shows it.
+	Story []string
+}
+
+// stage is a run while it is played.
+type stage struct {
+	*Player
+	workload   *Workload
+	fault      Fault
+	manager    *play.Manager
+	namespace  string
+	traffic    *traffic
+	recording  *history.Recording
+	kubeconfig string
+	began      time.Time
+	checked    time.Time // until when the invariants count; zero is for ever
+
+	mu       sync.Mutex
+	managers []*process.Process
+	ended    map[*process.Process]bool // by us
+	deeds    []deed
+	err      error // of what the fault does
+}
+
+// deed is something that was done from outside.
+type deed struct {
+	at   time.Time
+	what string
+}
+
+func (s *stage) did(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deeds = append(s.deeds, deed{time.Now(), what})
+}
+
+// Play plays a workload with a fault. The ending is the one that it is to have;
+// if it is empty, any is right. An error is one of the lab, and says nothing
+// about the manager.
+func (p *Player) Play(ctx context.Context, m *play.Manager, w *Workload, fault Fault, ending string) (*Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*patience)
+	defer cancel()
+	s := &stage{Player: p, workload: w, fault: fault, manager: m, began: time.Now(), ended: map[*process.Process]bool{}}
+	result, err := s.perform(ctx, ending)
+	if err != nil {
+		return nil, fmt.Errorf("%s/%s with %s: %w", w.Name, fault, m.Name, err)
+	}
+	result.Took = time.Since(s.began)
+	return result, nil
+}
+
+func (s *stage) perform(ctx context.Context, ending string) (*Result, error) {
+	if err := s.setUp(ctx); err != nil {
+		return nil, err
+	}
+	defer s.cleanUp()
+	recorded, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := s.record(recorded); err != nil {
+		return nil, err
+	}
+	server, err := proxy.Start(s.cluster.RESTConfig(s.user()), s.kubeconfig, s.traffic.wrap)
+	if err != nil {
+		return nil, err
+	}
+	defer proxy.Close(server)
+	defer s.endManagers()
+	if s.workload.Bare {
+		s.traffic.count()
+	}
+	if err := s.startManagers(ctx); err != nil {
+		return nil, err
+	}
+	s.traffic.count()
+	result := &Result{Workload: s.workload, Fault: s.fault, Manager: s.manager}
+	if err := s.workload.play(ctx, s); err != nil {
+		if !errors.As(err, new(vain)) {
+			return nil, err
+		}
+		result.Findings = append(result.Findings, Finding{About: "stuck", Says: err.Error()})
+	} else if err := s.end(ctx, result, ending); err != nil {
+		return nil, err
+	}
+	return result, s.judge(ctx, result)
+}
+
+func (s *stage) user() cluster.User {
+	if s.manager.Reference {
+		return cluster.Reference
+	}
+	return cluster.KCM
+}
+
+// setUp makes a namespace in which pods can run.
+func (s *stage) setUp(ctx context.Context) error {
+	created, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: s.workload.Name + "-"}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create a namespace: %w", err)
+	}
+	s.namespace = created.Name
+	s.kubeconfig = filepath.Join(s.dir, s.namespace+".kubeconfig")
+	s.traffic = &traffic{namespace: s.namespace, collections: s.collections, fault: s.fault, events: map[string]int{}, watched: map[string]bool{}}
+	if s.workload.Bare {
+		return nil
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	if _, err := s.client.CoreV1().ServiceAccounts(s.namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create the account of pods: %w", err)
+	}
+	return nil
+}
+
+var recordable = map[string]schema.GroupVersionResource{
+	"deployments":     {Group: "apps", Version: "v1", Resource: "deployments"},
+	"replicasets":     {Group: "apps", Version: "v1", Resource: "replicasets"},
+	"pods":            {Version: "v1", Resource: "pods"},
+	"serviceaccounts": {Version: "v1", Resource: "serviceaccounts"},
+	"configmaps":      {Version: "v1", Resource: "configmaps"},
+}
+
+func (s *stage) record(ctx context.Context) (err error) {
+	clients := map[string]dynamic.ResourceInterface{}
+	for _, resource := range append(slices.Clone(theThree), s.workload.Recorded...) {
+		clients[resource] = s.dynamic.Resource(recordable[resource]).Namespace(s.namespace)
+	}
+	s.recording, err = history.Record(ctx, clients)
+	return err
+}
+
+// startManagers starts one, and a second one where a fault needs it, and returns
+// when the first watches what the workload is about.
+func (s *stage) startManagers(ctx context.Context) error {
+	s.traffic.strike = func() {
+		if err := s.strike(ctx); err != nil {
+			s.mu.Lock()
+			s.err = errors.Join(s.err, err)
+			s.mu.Unlock()
+		}
+	}
+	if err := s.start(); err != nil {
+		return err
+	}
+	err := await.Until(ctx, every, 2*patience, "the manager watches what the workload is about", func(context.Context) error {
+		if !s.managers[0].Running() {
+			return await.Fatal(fmt.Errorf("it has ended:\n%s", process.LastLines(s.managers[0].Log.String(), 5)))
+		}
+		if !s.traffic.watches(s.workload.Watched) {
+			return errors.New(process.LastLines(s.managers[0].Log.String(), 3))
+		}
+		return nil
+	})
+	if err == nil && s.fault.Name == "freeze" {
+		err = s.start()
+	}
+	return err
+}
+
+func (s *stage) start() error {
+	flags := []string{"--kubeconfig=" + s.kubeconfig, "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"}
+	if s.fault.Name == "freeze" {
+		flags = append(flags, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s",
+			"--leader-elect-retry-period=500ms", "--leader-elect-resource-namespace="+s.namespace)
+	} else {
+		flags = append(flags, "--leader-elect=false")
+	}
+	p, err := s.manager.Start(s.workload.Loops, flags...)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.managers = append(s.managers, p)
+	return nil
+}
+
+func (s *stage) endManagers() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.managers {
+		s.ended[p] = true
+		p.Cmd.Process.Signal(syscall.SIGCONT) // it may have ended
+		p.Kill()
+	}
+}
+
+// strike does what the fault does outside of the proxy.
+func (s *stage) strike(ctx context.Context) error {
+	s.mu.Lock()
+	first := s.managers[0]
+	s.mu.Unlock()
+	switch s.fault.Name {
+	case "stop", "older":
+		s.did("the manager is killed, and started anew")
+		s.mu.Lock()
+		s.ended[first] = true
+		s.mu.Unlock()
+		first.Kill()
+		return s.start()
+	case "freeze":
+		s.did("the leader is frozen")
+		s.traffic.mu.Lock()
+		s.traffic.onWrite = s.wake
+		s.traffic.mu.Unlock()
+		s.mu.Lock()
+		s.ended[first] = true // it is to end when it wakes up
+		s.mu.Unlock()
+		return first.Cmd.Process.Signal(syscall.SIGSTOP)
+	case "apiserver", "etcd":
+		return s.killControlPlane(ctx)
+	}
+	return nil
+}
+
+// wake lets the frozen leader go on.
+func (s *stage) wake() {
+	s.did("the frozen leader wakes up")
+	s.managers[0].Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
+}
+
+func (s *stage) killControlPlane(ctx context.Context) error {
+	s.did("the " + s.fault.Name + " is killed, and started anew")
+	if s.fault.Name == "etcd" {
+		if err := s.cluster.Kill(ctx, cluster.Etcd); err != nil {
+			return err
+		}
+	}
+	if err := s.cluster.Kill(ctx, cluster.APIServer); err != nil {
+		return err
+	}
+	if s.fault.Name == "etcd" {
+		if err := s.cluster.Restart(ctx, cluster.Etcd); err != nil {
+			return err
+		}
+	}
+	return s.cluster.Restart(ctx, cluster.APIServer)
+}
+
+// vain is an error of what was awaited in vain.
+type vain struct{ error }
+
+// await waits for something that a workload waits for.
+func (s *stage) await(ctx context.Context, what string, done func(*World) bool) error {
+	if err := s.catchUp(ctx); err != nil {
+		return err
+	}
+	err := await.Until(ctx, every, patience, what, func(context.Context) error {
+		world, err := s.world()
+		if err != nil {
+			return await.Fatal(err)
+		}
+		if !done(world) {
+			return errors.New("this is there:\n" + world.Ending())
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return vain{err}
+	}
+	return err
+}
+
+// catchUp returns when all that has happened is recorded. While the API server
+// is away it asks again.
+func (s *stage) catchUp(ctx context.Context) error {
+	return await.Until(ctx, every, patience, "all that has happened is recorded", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		_, err := s.recording.CatchUp(ctx)
+		return err
+	})
+}
+
+func (s *stage) world() (*World, error) {
+	changes, err := s.recording.Changes()
+	if err != nil {
+		return nil, err
+	}
+	return worldAfter(changes)
+}
+
+// end waits until all is as it is to be in the end, and nothing is written.
+func (s *stage) end(ctx context.Context, result *Result, ending string) error {
+	var seen string
+	err := await.Until(ctx, every, patience, "all is at its end", func(ctx context.Context) (err error) {
+		writes, _, struck := s.traffic.seen()
+		if seen, err = s.ending(ctx); err != nil {
+			return await.Fatal(err)
+		}
+		last := struck
+		if len(writes) > 0 && writes[len(writes)-1].At.After(last) {
+			last = writes[len(writes)-1].At
+		}
+		switch {
+		case ending != "" && seen != ending:
+			return different{seen}
+		case time.Since(last) < quiet:
+			return fmt.Errorf("there are %d writes so far", len(writes))
+		}
+		return nil
+	})
+	result.Ending = seen
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return err
+	case errors.As(err, new(different)):
+		result.Findings = append(result.Findings, Finding{About: "end", Says: "it ends otherwise than without the fault:\n" + difference(ending, seen)})
+	default:
+		result.Findings = append(result.Findings, Finding{About: "quiet", Says: "it does not stop to write: " + err.Error()})
+	}
+	return nil
+}
+
+// different is an end that is not the right one.
+type different struct{ seen string }
+
+func (d different) Error() string { return "the end is another one:\n" + d.seen }
+
+func (s *stage) ending(ctx context.Context) (string, error) {
+	if !s.workload.Goes {
+		world, err := s.world()
+		if err != nil {
+			return "", err
+		}
+		return world.Ending(), nil
+	}
+	_, err := s.client.CoreV1().Namespaces().Get(ctx, s.namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "the namespace is gone", nil
+	}
+	return "the namespace is there", nil
+}
+
+// difference shows the lines that two endings do not share.
+func difference(wanted, seen string) string {
+	left := map[string]int{}
+	for line := range strings.SplitSeq(seen, "\n") {
+		left[line]++
+	}
+	var b strings.Builder
+	for line := range strings.SplitSeq(wanted, "\n") {
+		if left[line] > 0 {
+			left[line]--
+			continue
+		}
+		fmt.Fprintln(&b, "  - "+line)
+	}
+	for _, line := range slices.Sorted(maps.Keys(left)) {
+		for range left[line] {
+			fmt.Fprintln(&b, "  + "+line)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// judge looks at what has happened.
+func (s *stage) judge(ctx context.Context, result *Result) error {
+	if err := s.catchUp(ctx); err != nil {
+		return err
+	}
+	changes, err := s.recording.Changes()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	writes, events, struck := s.traffic.seen()
+	result.Writes, result.Events, result.Struck = len(writes), events, !struck.IsZero()
+	for _, p := range s.managers {
+		if !s.ended[p] && !p.Running() {
+			result.Findings = append(result.Findings, Finding{About: "exit", Says: "the manager has ended; its log ends:\n" + process.LastLines(p.Log.String(), 5)})
+		}
+	}
+	if s.fault.Alone && result.Struck {
+		s.checkUntil(struck) // after that some changes may have been missed
+	}
+	violations, err := Check(slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {
+		return !s.checked.IsZero() && c.Seen.After(s.checked)
+	}))
+	if err != nil {
+		return err
+	}
+	result.Story = s.story(changes, writes)
+	for _, v := range violations {
+		result.Findings = append(result.Findings, Finding{v.Invariant, v.Says, s.story(changes[:v.Change+1], nil)})
+	}
+	return nil
+}
+
+// checkUntil has the invariants count until then.
+func (s *stage) checkUntil(then time.Time) {
+	if s.checked.IsZero() || then.Before(s.checked) {
+		s.checked = then
+	}
+}
+
+// cleanUp deletes what runs in the namespace. The namespace stays: nobody works
+// for all namespaces.
+func (s *stage) cleanUp() {
+	os.Remove(s.kubeconfig) // it is one of many in a directory that goes
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	for _, resource := range theThree {
+		// What is left behind harms nobody.
+		_ = s.dynamic.Resource(recordable[resource]).Namespace(s.namespace).DeleteCollection(ctx, now, metav1.ListOptions{})
+	}
+}

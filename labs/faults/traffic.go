@@ -1,0 +1,388 @@
+package faults
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcm-book/kcm-book/labs/proxy"
+)
+
+const (
+	lateness = 1500 * time.Millisecond
+	// gap is how long nothing of a resource is seen after a missed event.
+	gap = 500 * time.Millisecond
+)
+
+// Write is one write of a manager to its namespace. Events and Leases do not
+// count.
+type Write struct {
+	At time.Time
+	// What is method and path, such as PUT replicasets/web-1/status.
+	What string
+	// Code is that of the answer, or 0 as long as there is none.
+	Code int
+}
+
+// traffic is what passes between a run's managers and the API server.
+type traffic struct {
+	namespace string
+	// collections are the paths of all namespaced resources in all namespaces.
+	collections map[string]bool
+	fault       Fault
+	// strike is what happens outside of the proxy when the fault's number is
+	// reached.
+	strike func()
+
+	mu       sync.Mutex
+	counting bool
+	writes   []Write
+	events   map[string]int  // by resource
+	watched  map[string]bool // resources of which a watch was begun
+	struck   time.Time       // when the fault has happened
+	older    string          // the version that the next list of the fault's resource is to show
+	behind   bool            // the next watch of the fault's resource is late
+	missing  time.Time       // until when nothing of the fault's resource is seen
+	onWrite  func()          // is called once, at the next write
+}
+
+func (t *traffic) wrap(next proxy.RoundTripper) proxy.RoundTripper {
+	return func(request *http.Request) (*http.Response, error) {
+		if request.Method != http.MethodGet {
+			if !t.concerns(request.URL.Path) {
+				return next(request)
+			}
+			readable(request)
+			return t.write(next, request)
+		}
+		resource, found := t.narrow(request)
+		if !found {
+			return next(request)
+		}
+		readable(request)
+		if request.URL.Query().Get("watch") != "" {
+			return t.watch(next, request, resource)
+		}
+		return t.list(next, request, resource)
+	}
+}
+
+// concerns tells whether a write to a path counts.
+func (t *traffic) concerns(path string) bool {
+	_, object, found := strings.Cut(path+"/", "/namespaces/"+t.namespace+"/")
+	return found && !strings.HasPrefix(object, "events/") && !strings.HasPrefix(object, "leases/") && !strings.HasSuffix(object, "/token/")
+}
+
+// metadataPrefix stands before a resource of which only metadata is watched.
+const metadataPrefix = "metadata-"
+
+// narrow has a list or watch of all namespaces show one. It returns the resource,
+// and whether it is such a list or watch. Metadata alone is a resource of its own,
+// as the collector watches it besides.
+func (t *traffic) narrow(request *http.Request) (resource string, found bool) {
+	resource = path.Base(request.URL.Path)
+	switch {
+	case request.URL.Path == "/api/v1/namespaces":
+		query := request.URL.Query()
+		query.Set("fieldSelector", "metadata.name="+t.namespace)
+		request.URL.RawQuery = query.Encode()
+	case t.collections[request.URL.Path]:
+		request.URL.Path = path.Dir(request.URL.Path) + "/namespaces/" + t.namespace + "/" + resource
+	default:
+		return "", false
+	}
+	if strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata") {
+		resource = metadataPrefix + resource
+	}
+	return resource, true
+}
+
+// readable has the answer come as JSON, and not compressed.
+func readable(request *http.Request) {
+	request.Header.Del("Accept-Encoding")
+	accepted := slices.DeleteFunc(strings.Split(request.Header.Get("Accept"), ","), func(kind string) bool {
+		return !strings.HasPrefix(strings.TrimSpace(kind), "application/json")
+	})
+	if len(accepted) == 0 {
+		accepted = []string{"application/json"}
+	}
+	request.Header.Set("Accept", strings.Join(accepted, ","))
+}
+
+func (t *traffic) write(next proxy.RoundTripper, request *http.Request) (*http.Response, error) {
+	number, hit := t.beginWrite(request)
+	if hit && t.fault.code != 0 {
+		t.endWrite(number, t.fault.code)
+		return refuse(request, t.fault.code), nil
+	}
+	response, err := next(request)
+	if err != nil {
+		return nil, err
+	}
+	t.endWrite(number, response.StatusCode)
+	if !hit {
+		return response, nil
+	}
+	switch t.fault.Name {
+	case "older":
+		if err := t.showOlder(response); err != nil {
+			return nil, err
+		}
+		t.strike()
+	case "stop", "freeze", "apiserver", "etcd":
+		t.strike()
+	}
+	if t.fault.Name == "lose" || t.fault.Name == "stop" || t.fault.Name == "older" {
+		response.Body.Close()
+		return nil, proxy.ErrBroken
+	}
+	return response, nil
+}
+
+// beginWrite counts a write. hit tells that it is the one at which the fault
+// happens.
+func (t *traffic) beginWrite(request *http.Request) (number int, hit bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.counting {
+		return 0, false
+	}
+	_, object, _ := strings.Cut(request.URL.Path, "/namespaces/"+t.namespace)
+	t.writes = append(t.writes, Write{At: time.Now(), What: request.Method + " " + strings.TrimPrefix(object, "/")})
+	if t.onWrite != nil && time.Since(t.struck) > time.Second { // what the frozen leader had sent has come by then
+		go t.onWrite()
+		t.onWrite = nil
+	}
+	number = len(t.writes)
+	hit = t.fault.Name != "" && !t.fault.Watch && number == t.fault.At
+	if hit && t.fault.Name != "older" { // which happens if there is a list that may be older
+		t.struck = time.Now()
+	}
+	return number, hit
+}
+
+func (t *traffic) endWrite(number, code int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if number > 0 {
+		t.writes[number-1].Code = code
+	}
+}
+
+// showOlder has the next list of the fault's resource show what was there before
+// a write.
+func (t *traffic) showOlder(response *http.Response) error {
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var written struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if err := json.Unmarshal(body, &written); err != nil {
+		return fmt.Errorf("read the answer to a write: %w", err)
+	}
+	version, err := strconv.ParseUint(written.Metadata.ResourceVersion, 10, 64)
+	if err != nil {
+		return nil // a deletion answers with a Status; then there is nothing older to show
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.older = strconv.FormatUint(version-1, 10)
+	return nil
+}
+
+// refuse answers as an API server does.
+func refuse(request *http.Request, code int) *http.Response {
+	reason, found := map[int]metav1.StatusReason{
+		409: metav1.StatusReasonConflict, 410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid,
+		429: metav1.StatusReasonTooManyRequests, 500: metav1.StatusReasonInternalError, 504: metav1.StatusReasonTimeout,
+	}[code]
+	if !found {
+		panic(fmt.Sprintf("no reason for code %d", code))
+	}
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "the lab's proxy refuses this request",
+	})
+	if err != nil {
+		panic(err) // a Status is made of strings
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if code == http.StatusTooManyRequests {
+		header.Set("Retry-After", "1")
+	}
+	return &http.Response{
+		StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: request,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+func (t *traffic) list(next proxy.RoundTripper, request *http.Request, resource string) (*http.Response, error) {
+	query := request.URL.Query()
+	if version, asked := t.isOlder(resource), query.Get("resourceVersion"); version != "" && asked == "0" {
+		query.Set("resourceVersion", version)
+		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+		request.URL.RawQuery = query.Encode()
+		t.mu.Lock()
+		t.older, t.behind, t.struck = "", true, time.Now()
+		t.mu.Unlock()
+	}
+	return next(request)
+}
+
+// isOlder returns the version that the next list of a resource is to show, or "".
+func (t *traffic) isOlder(resource string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.fault.Name != "older" || t.fault.Of != resource {
+		return ""
+	}
+	return t.older
+}
+
+func (t *traffic) watch(next proxy.RoundTripper, request *http.Request, resource string) (*http.Response, error) {
+	streamed := request.URL.Query().Get("sendInitialEvents") != ""
+	if streamed && t.isOlder(resource) != "" {
+		return refuse(request, http.StatusUnprocessableEntity), nil // as an API server that knows no streamed lists
+	}
+	if missed, err := t.awaitGap(request.Context(), resource); err != nil {
+		return nil, err
+	} else if missed && !streamed {
+		return refuse(request, http.StatusGone), nil
+	}
+	response, err := next(request)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return response, err
+	}
+	late := time.Duration(0)
+	t.mu.Lock()
+	t.watched[resource] = true
+	if t.behind && t.fault.Of == resource {
+		t.behind, late = false, lateness
+	}
+	t.mu.Unlock()
+	response.Body = &stream{
+		source: bufio.NewReader(response.Body), body: response.Body,
+		fate: func(line []byte) error {
+			hold := late + t.event(resource, line)
+			late = 0
+			if hold < 0 {
+				return io.EOF
+			}
+			return pause(request.Context(), hold)
+		},
+	}
+	return response, nil
+}
+
+// awaitGap returns when a resource can be seen again, and whether something of it
+// was missed.
+func (t *traffic) awaitGap(ctx context.Context, resource string) (missed bool, err error) {
+	t.mu.Lock()
+	until := t.missing
+	concerned := t.fault.Name == "miss" && t.fault.Of == resource && !until.IsZero()
+	if concerned {
+		t.missing = time.Time{}
+	}
+	t.mu.Unlock()
+	if !concerned {
+		return false, nil
+	}
+	return true, pause(ctx, time.Until(until))
+}
+
+func pause(ctx context.Context, duration time.Duration) error {
+	select {
+	case <-time.After(duration): // the delay is what this is for
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// event counts one of a watch and returns how long it is held back; less than
+// nothing is for ever.
+func (t *traffic) event(resource string, line []byte) time.Duration {
+	if bytes.HasPrefix(line, []byte(`{"type":"BOOKMARK"`)) {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.counting {
+		return 0
+	}
+	t.events[resource]++
+	if !t.fault.Watch || t.fault.Of != resource || t.events[resource] != t.fault.At {
+		return 0
+	}
+	t.struck = time.Now()
+	if t.fault.Name == "late" {
+		return lateness
+	}
+	t.missing = time.Now().Add(gap)
+	return -1
+}
+
+// count begins to count, or goes on without.
+func (t *traffic) count() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counting = true
+}
+
+// seen returns the writes so far, and the number of events of each resource.
+func (t *traffic) seen() (writes []Write, events map[string]int, struck time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	copied := map[string]int{}
+	for resource, n := range t.events {
+		copied[resource] = n
+	}
+	return slices.Clone(t.writes), copied, t.struck
+}
+
+// watches tells whether watches of all of some resources were begun.
+func (t *traffic) watches(resources []string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !slices.ContainsFunc(resources, func(r string) bool { return !t.watched[r] })
+}
+
+// stream is a watch, of which each line has a fate before it is read.
+type stream struct {
+	source *bufio.Reader
+	body   io.Closer
+	fate   func(line []byte) error
+	rest   []byte
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	if len(s.rest) == 0 {
+		line, err := s.source.ReadBytes('\n')
+		if err != nil {
+			return 0, err
+		}
+		if err := s.fate(line); err != nil {
+			return 0, err
+		}
+		s.rest = line
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+func (s *stream) Close() error { return s.body.Close() }

@@ -1,0 +1,266 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Workload is what a user does in a run, step by step.
+type Workload struct {
+	Name string
+	// Says is what happens.
+	Says string
+	// Loops are those that work.
+	Loops []string
+	// Watched are the resources whose watches and lists are disturbed.
+	Watched []string
+	// Recorded are the resources of which each state is kept, besides Deployments,
+	// ReplicaSets and pods.
+	Recorded []string
+	// Bare tells that the loops are to make the namespace's service account.
+	Bare bool
+	// Goes tells that the namespace is gone in the end.
+	Goes bool
+	play func(ctx context.Context, s *stage) error
+}
+
+var (
+	forDeployments = []string{"deployment-controller", "replicaset-controller"}
+	forSets        = []string{"replicaset-controller"}
+	withCollector  = append(forDeployments[:2:2], "garbage-collector-controller")
+	theThree       = []string{"deployments", "replicasets", "pods"}
+)
+
+// Workloads are all that are played.
+var Workloads = []Workload{
+	{Name: "rollout", Says: "3 pods, then another image", Loops: forDeployments, Watched: theThree, play: rollout},
+	{Name: "scale", Says: "2 pods, then 5, then 1", Loops: forDeployments, Watched: theThree, play: scale},
+	{Name: "rollover", Says: "3 pods, then an image that never gets ready, then a third one", Loops: forDeployments, Watched: theThree, play: rollover},
+	{Name: "recreate", Says: "2 pods, then another image, with Recreate", Loops: forDeployments, Watched: theThree, play: recreation},
+	{Name: "adopt", Says: "a ReplicaSet of 3, a pod that loses its label, then gets it again", Loops: forSets, Watched: theThree[1:], play: adopt},
+	{Name: "collect", Says: "a Deployment of 2 is deleted, in the background", Loops: withCollector, Watched: theThree, play: collect(metav1.DeletePropagationBackground)},
+	{Name: "foreground", Says: "a Deployment of 2 is deleted after what it owns", Loops: withCollector, Watched: theThree, play: collect(metav1.DeletePropagationForeground)},
+	{Name: "orphan", Says: "a Deployment of 2 is deleted without what it owns, and made anew", Loops: withCollector, Watched: theThree, play: orphan},
+	{Name: "namespace", Says: "a namespace with a Deployment of 2 is deleted", Loops: append(forDeployments[:2:2], "namespace-controller"),
+		Watched: append(theThree[:3:3], "namespaces"), Goes: true, play: deleteNamespace},
+	{Name: "accounts", Says: "a namespace gets its account and the root CA, and gets them again", Loops: []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"},
+		Watched: []string{"serviceaccounts", "configmaps"}, Recorded: []string{"serviceaccounts", "configmaps"}, Bare: true, play: accounts},
+}
+
+const app = "web"
+
+// podTemplate is one whose pods are ready soon, or never.
+func podTemplate(image string, ready bool) corev1.PodTemplateSpec {
+	after := "50ms"
+	if !ready {
+		after = "never"
+	}
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels:      map[string]string{"app": app},
+			Annotations: map[string]string{"lab.kcm-book.io/ready-after": after, "lab.kcm-book.io/stop-after": "50ms"},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: app, Image: image}}},
+	}
+}
+
+func deployment(replicas int32, strategy appsv1.DeploymentStrategyType) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}),
+			Template: podTemplate("web:1", true), Strategy: appsv1.DeploymentStrategy{Type: strategy},
+		},
+	}
+}
+
+func (s *stage) createDeployment(ctx context.Context, replicas int32, strategy appsv1.DeploymentStrategyType) error {
+	s.did(fmt.Sprintf("create deployment %s of %d", app, replicas))
+	_, err := s.client.AppsV1().Deployments(s.namespace).Create(ctx, deployment(replicas, strategy), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return s.rolledOut(ctx)
+}
+
+func (s *stage) patchDeployment(ctx context.Context, patch string) error {
+	s.did("patch deployment " + app + " " + patch)
+	_, err := s.client.AppsV1().Deployments(s.namespace).Patch(ctx, app, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
+}
+
+// setImage rolls out an image.
+func (s *stage) setImage(ctx context.Context, image string, ready bool) error {
+	after := podTemplate(image, ready).Annotations["lab.kcm-book.io/ready-after"]
+	return s.patchDeployment(ctx, fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"lab.kcm-book.io/ready-after":"%s"}},"spec":{"containers":[{"name":"%s","image":"%s"}]}}}}`, after, app, image))
+}
+
+func (s *stage) rolledOut(ctx context.Context) error {
+	return s.await(ctx, "the Deployment is rolled out", func(w *World) bool {
+		d := w.deployment(app)
+		if d == nil || d.Status.ObservedGeneration != d.Generation {
+			return false
+		}
+		n := size(d.Spec.Replicas)
+		return d.Status.Replicas == n && d.Status.UpdatedReplicas == n && d.Status.AvailableReplicas == n && int32(len(w.Pods)) == n
+	})
+}
+
+func rollout(ctx context.Context, s *stage) error {
+	if err := s.createDeployment(ctx, 3, ""); err != nil {
+		return err
+	}
+	if err := s.setImage(ctx, "web:2", true); err != nil {
+		return err
+	}
+	return s.rolledOut(ctx)
+}
+
+func scale(ctx context.Context, s *stage) error {
+	if err := s.createDeployment(ctx, 2, ""); err != nil {
+		return err
+	}
+	for _, replicas := range []int{5, 1} {
+		if err := s.patchDeployment(ctx, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)); err != nil {
+			return err
+		}
+		if err := s.rolledOut(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rollover(ctx context.Context, s *stage) error {
+	if err := s.createDeployment(ctx, 3, ""); err != nil {
+		return err
+	}
+	if err := s.setImage(ctx, "web:2", false); err != nil {
+		return err
+	}
+	err := s.await(ctx, "a pod of the second image is there", func(w *World) bool {
+		return len(sorted(w.Pods, func(p *corev1.Pod) bool { return imageOf(p.Spec) == "web:2" })) > 0
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.setImage(ctx, "web:3", true); err != nil {
+		return err
+	}
+	return s.rolledOut(ctx)
+}
+
+func recreation(ctx context.Context, s *stage) error {
+	if err := s.createDeployment(ctx, 2, appsv1.RecreateDeploymentStrategyType); err != nil {
+		return err
+	}
+	if err := s.setImage(ctx, "web:2", true); err != nil {
+		return err
+	}
+	return s.rolledOut(ctx)
+}
+
+func adopt(ctx context.Context, s *stage) error {
+	replicas := int32(3)
+	s.did("create replicaset " + app + " of 3")
+	_, err := s.client.AppsV1().ReplicaSets(s.namespace).Create(ctx, &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate("web:1", true)},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	var pod *corev1.Pod
+	settled := func(all int) func(w *World) bool {
+		return func(w *World) bool {
+			rs := w.set(app)
+			if rs == nil || rs.Status.AvailableReplicas != replicas || rs.Status.Replicas != replicas || len(w.Pods) != all {
+				return false
+			}
+			pod = w.podsOf(rs)[0]
+			return len(w.podsOf(rs)) == int(replicas)
+		}
+	}
+	if err := s.await(ctx, "the ReplicaSet has its pods", settled(3)); err != nil {
+		return err
+	}
+	left := pod.Name
+	for _, step := range []struct {
+		label string
+		all   int
+	}{{"other", 4}, {app, 3}} {
+		s.did("label pod " + left + " app=" + step.label)
+		_, err := s.client.CoreV1().Pods(s.namespace).Patch(ctx, left, types.StrategicMergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"app":"%s"}}}`, step.label), metav1.PatchOptions{})
+		if err != nil {
+			return err
+		}
+		if err := s.await(ctx, fmt.Sprintf("the ReplicaSet has its 3 pods of %d", step.all), settled(step.all)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) deleteDeployment(ctx context.Context, policy metav1.DeletionPropagation) error {
+	s.did(fmt.Sprintf("delete deployment %s (%s)", app, policy))
+	return s.client.AppsV1().Deployments(s.namespace).Delete(ctx, app, metav1.DeleteOptions{PropagationPolicy: &policy})
+}
+
+func collect(policy metav1.DeletionPropagation) func(context.Context, *stage) error {
+	return func(ctx context.Context, s *stage) error {
+		if err := s.createDeployment(ctx, 2, ""); err != nil {
+			return err
+		}
+		if err := s.deleteDeployment(ctx, policy); err != nil {
+			return err
+		}
+		return s.await(ctx, "all that it owned is gone", func(w *World) bool {
+			return len(w.Deployments)+len(w.ReplicaSets)+len(w.Pods) == 0
+		})
+	}
+}
+
+func orphan(ctx context.Context, s *stage) error {
+	if err := s.createDeployment(ctx, 2, ""); err != nil {
+		return err
+	}
+	if err := s.deleteDeployment(ctx, metav1.DeletePropagationOrphan); err != nil {
+		return err
+	}
+	if err := s.await(ctx, "the Deployment is gone", func(w *World) bool { return len(w.Deployments) == 0 }); err != nil {
+		return err
+	}
+	return s.createDeployment(ctx, 2, "")
+}
+
+func deleteNamespace(ctx context.Context, s *stage) error {
+	if err := s.createDeployment(ctx, 2, ""); err != nil {
+		return err
+	}
+	s.did("delete the namespace")
+	s.checkUntil(time.Now()) // from now on all is deleted, in any order
+	return s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
+}
+
+func accounts(ctx context.Context, s *stage) error {
+	there := func(w *World) bool {
+		return w.Others["serviceaccounts"]["default"] && w.Others["configmaps"]["kube-root-ca.crt"]
+	}
+	if err := s.await(ctx, "the namespace has its account and the root CA", there); err != nil {
+		return err
+	}
+	s.did("delete serviceaccount default and configmap kube-root-ca.crt")
+	if err := s.client.CoreV1().ServiceAccounts(s.namespace).Delete(ctx, "default", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	if err := s.client.CoreV1().ConfigMaps(s.namespace).Delete(ctx, "kube-root-ca.crt", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return s.await(ctx, "it has them again", there)
+}

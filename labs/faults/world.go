@@ -1,0 +1,237 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// World is what there is in a namespace at one moment.
+type World struct {
+	Deployments map[types.UID]*appsv1.Deployment
+	ReplicaSets map[types.UID]*appsv1.ReplicaSet
+	Pods        map[types.UID]*corev1.Pod
+	// Others are the names of all else that is recorded, by resource.
+	Others map[string]map[string]bool
+}
+
+func newWorld() *World {
+	return &World{
+		map[types.UID]*appsv1.Deployment{}, map[types.UID]*appsv1.ReplicaSet{}, map[types.UID]*corev1.Pod{},
+		map[string]map[string]bool{},
+	}
+}
+
+// worldAfter returns what there is after some changes.
+func worldAfter(changes []history.Change) (*World, error) {
+	w := newWorld()
+	for _, c := range changes {
+		if _, _, err := w.apply(c); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// apply makes a change, and returns the object before and after it; nil is none.
+func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
+	gone := c.Type == watch.Deleted
+	switch c.Resource {
+	case "deployments":
+		return put(w.Deployments, c.Object, gone)
+	case "replicasets":
+		return put(w.ReplicaSets, c.Object, gone)
+	case "pods":
+		return put(w.Pods, c.Object, gone)
+	}
+	if w.Others[c.Resource] == nil {
+		w.Others[c.Resource] = map[string]bool{}
+	}
+	if w.Others[c.Resource][c.Object.GetName()] = !gone; gone {
+		delete(w.Others[c.Resource], c.Object.GetName())
+	}
+	return nil, nil, nil
+}
+
+// put stores an object, or takes it away. It returns the one before and after.
+func put[T any, O interface {
+	*T
+	metav1.Object
+}](objects map[types.UID]O, object *unstructured.Unstructured, gone bool) (was, is metav1.Object, err error) {
+	uid := object.GetUID()
+	if before, found := objects[uid]; found {
+		was = before
+	}
+	if gone {
+		delete(objects, uid)
+		return was, nil, nil
+	}
+	typed := O(new(T))
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		return nil, nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	objects[uid] = typed
+	return was, typed, nil
+}
+
+// setsOf returns the ReplicaSets that a Deployment owns, by name.
+func (w *World) setsOf(d *appsv1.Deployment) []*appsv1.ReplicaSet {
+	return sorted(w.ReplicaSets, func(rs *appsv1.ReplicaSet) bool { return metav1.IsControlledBy(rs, d) })
+}
+
+// podsOf returns the pods that a ReplicaSet owns, by name.
+func (w *World) podsOf(rs *appsv1.ReplicaSet) []*corev1.Pod {
+	return sorted(w.Pods, func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, rs) })
+}
+
+// setOf returns the ReplicaSet that owns a pod, or nil.
+func (w *World) setOf(pod *corev1.Pod) *appsv1.ReplicaSet {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return w.ReplicaSets[owner.UID]
+	}
+	return nil
+}
+
+// deploymentOf returns the Deployment that owns a ReplicaSet, or nil.
+func (w *World) deploymentOf(rs *appsv1.ReplicaSet) *appsv1.Deployment {
+	if owner := metav1.GetControllerOf(rs); owner != nil {
+		return w.Deployments[owner.UID]
+	}
+	return nil
+}
+
+// deployment returns the one of a name, or nil.
+func (w *World) deployment(name string) *appsv1.Deployment { return named(w.Deployments, name) }
+
+// set returns the ReplicaSet of a name, or nil.
+func (w *World) set(name string) *appsv1.ReplicaSet { return named(w.ReplicaSets, name) }
+
+func named[O metav1.Object](objects map[types.UID]O, name string) (found O) {
+	for _, o := range objects {
+		if o.GetName() == name {
+			return o
+		}
+	}
+	return found
+}
+
+func sorted[O metav1.Object](objects map[types.UID]O, keep func(O) bool) []O {
+	kept := slices.DeleteFunc(slices.Collect(maps.Values(objects)), func(o O) bool { return !keep(o) })
+	slices.SortFunc(kept, func(a, b O) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return kept
+}
+
+// isActive tells whether a pod counts: it has not ended and is not being deleted.
+func isActive(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// isAvailable tells whether a pod serves. The workloads have no minReadySeconds.
+func isAvailable(pod *corev1.Pod) bool {
+	return isActive(pod) && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func count[O any](objects []O, is func(O) bool) (n int32) {
+	for _, o := range objects {
+		if is(o) {
+			n++
+		}
+	}
+	return n
+}
+
+// size is a number of replicas, of which nil means 1.
+func size(replicas *int32) int32 {
+	if replicas == nil {
+		return 1
+	}
+	return *replicas
+}
+
+// bounds returns most, how many pods a Deployment may ask for at once, and least, how many have to
+// be available while it takes pods away by itself. It is as the API describes
+// maxSurge and maxUnavailable: the one is rounded up, the other down, and if both
+// are 0 one pod may be unavailable.
+func bounds(d *appsv1.Deployment) (most, least int32) {
+	replicas := size(d.Spec.Replicas)
+	rolling := d.Spec.Strategy.RollingUpdate
+	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || rolling == nil {
+		return replicas, 0
+	}
+	surge, err := intstr.GetScaledValueFromIntOrPercent(rolling.MaxSurge, int(replicas), true)
+	if err != nil {
+		surge = 0
+	}
+	unavailable, err := intstr.GetScaledValueFromIntOrPercent(rolling.MaxUnavailable, int(replicas), false)
+	if err != nil {
+		unavailable = 0
+	}
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return replicas + int32(surge), replicas - int32(unavailable)
+}
+
+func imageOf(template corev1.PodSpec) string { return template.Containers[0].Image }
+
+// Ending describes what there is without what differs from run to run: names,
+// times, and the order of creation.
+func (w *World) Ending() string {
+	var lines []string
+	for _, d := range w.Deployments {
+		var conditions []string
+		for _, c := range d.Status.Conditions {
+			conditions = append(conditions, fmt.Sprintf("%s=%s (%s)", c.Type, c.Status, c.Reason))
+		}
+		slices.Sort(conditions)
+		lines = append(lines, fmt.Sprintf("deployment %s: %d replicas of %s, %d there, %d updated, %d available, revision %s, generation observed %t, %s",
+			d.Name, size(d.Spec.Replicas), imageOf(d.Spec.Template.Spec), d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.AvailableReplicas,
+			d.Annotations["deployment.kubernetes.io/revision"], d.Generation == d.Status.ObservedGeneration, strings.Join(conditions, " ")))
+	}
+	for _, rs := range w.ReplicaSets {
+		owner := w.ownerOf(rs)
+		lines = append(lines, fmt.Sprintf("replicaset of %s: %d replicas of %s, %d there, %d available, revision %s",
+			owner, size(rs.Spec.Replicas), imageOf(rs.Spec.Template.Spec), rs.Status.Replicas, rs.Status.AvailableReplicas,
+			rs.Annotations["deployment.kubernetes.io/revision"]))
+	}
+	for _, pod := range w.Pods {
+		state := string(pod.Status.Phase)
+		if isAvailable(pod) {
+			state = "available"
+		}
+		lines = append(lines, fmt.Sprintf("pod of %s: %s, %s, deleted %t, labels %v", w.ownerOf(pod), imageOf(pod.Spec), state, pod.DeletionTimestamp != nil, pod.Labels["app"]))
+	}
+	for resource, names := range w.Others {
+		for name := range names {
+			lines = append(lines, resource+" "+name)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// ownerOf describes the controlling owner of an object.
+func (w *World) ownerOf(o metav1.Object) string {
+	owner := metav1.GetControllerOf(o)
+	switch {
+	case owner == nil:
+		return "nobody"
+	case w.Deployments[owner.UID] == nil && w.ReplicaSets[owner.UID] == nil:
+		return "a " + owner.Kind + " that is gone"
+	}
+	return "a " + owner.Kind
+}

@@ -1,0 +1,81 @@
+// Package proxy puts a proxy between a controller manager and the API server,
+// which can disturb what passes.
+package proxy
+
+import (
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// RoundTripper is a function that is an [http.RoundTripper].
+type RoundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls f.
+func (f RoundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// ErrBroken is what a disturbance returns to break the connection off: who has
+// asked gets no answer.
+var ErrBroken = errors.New("the connection is broken off")
+
+// Start starts a proxy before an API server and writes a kubeconfig with which
+// to use it. A request without a bearer token is made as who config says, the
+// manager itself. A loop that has a token is who the token says. All requests
+// pass what wrap returns. The caller closes the server.
+func Start(config *rest.Config, kubeconfig string, wrap func(next RoundTripper) RoundTripper) (*httptest.Server, error) {
+	own, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	anonymous, err := rest.TransportFor(rest.AnonymousClientConfig(config))
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: wrap(func(request *http.Request) (*http.Response, error) {
+			if request.Header.Get("Authorization") != "" {
+				return anonymous.RoundTrip(request)
+			}
+			return own.RoundTrip(request)
+		}),
+		FlushInterval: -1, // at once
+		ErrorHandler:  unanswered,
+		ErrorLog:      log.New(io.Discard, "", 0), // who asks is told, and who has ended does not matter
+	})
+	err = clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: server.URL}},
+		Contexts:       map[string]*clientcmdapi.Context{"lab": {Cluster: "lab"}},
+		CurrentContext: "lab",
+	}, kubeconfig)
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	return server, nil
+}
+
+// Close ends a proxy, and what still passes it.
+func Close(server *httptest.Server) {
+	server.CloseClientConnections()
+	server.Close()
+}
+
+func unanswered(w http.ResponseWriter, _ *http.Request, err error) {
+	if errors.Is(err, ErrBroken) {
+		panic(http.ErrAbortHandler) // is how net/http breaks a connection off
+	}
+	w.WriteHeader(http.StatusBadGateway)
+}
