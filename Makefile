@@ -28,6 +28,18 @@ demo: bin/play bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail 
 compare: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and with the original, side by side (RUN=regexp, CLUSTER=kind)
 	@bin/play compare '$(RUN)'
 
+.PHONY: rights
+rights: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and tell which of the rights of its role each loop has used (RUN=regexp)
+	@bin/play rights '$(RUN)'
+
+.PHONY: fuzz
+fuzz: ## fuzz what the loops read of objects that others write (FUZZTIME=10m for each)
+	@for package in $$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./kcm/controller/...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime '$(or $(FUZZTIME),1m)' $$package; \
+		done; \
+	done
+
 .PHONY: play
 play: bin/play bin/labcluster bin/kcm ## play a script of your own, or list the verbs (FILE=my.txtar, REFERENCE=1, KEEP=1, STEP=1, JSON=1, CLUSTER=kind)
 	@bin/play file $(or $(FILE),--help)
