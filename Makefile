@@ -32,6 +32,18 @@ compare: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and with
 faults: bin/play bin/labcluster bin/kcm ## play workloads with one fault each and look for what kcm then does wrong (ARGS="-for 20m", "-replay rollout/stop/3", "-both", "-h"; REFERENCE=1)
 	@bin/play faults $(ARGS)
 
+.PHONY: rights
+rights: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and tell which of the rights of its role each loop has used (RUN=regexp)
+	@bin/play rights '$(RUN)'
+
+.PHONY: fuzz
+fuzz: ## fuzz what the loops read of objects that others write (FUZZTIME=10m for each)
+	@for package in $$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./kcm/controller/...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime '$(or $(FUZZTIME),1m)' $$package; \
+		done; \
+	done
+
 .PHONY: play
 play: bin/play bin/labcluster bin/kcm ## play a script of your own, or list the verbs (FILE=my.txtar, REFERENCE=1, KEEP=1, STEP=1, JSON=1, CLUSTER=kind)
 	@bin/play file $(or $(FILE),--help)

@@ -86,12 +86,13 @@ func runCommand(cmd *cobra.Command, opts *options.KubeControllerManagerOptions) 
 	if err := opts.Validate(known); err != nil {
 		return err
 	}
-	if err := logsapi.ValidateAndApply(opts.Logs, feature.DefaultFeatureGate); err != nil {
+	if err := opts.ApplyLogs(); err != nil {
 		return err
 	}
 	cliflag.PrintFlags(cmd.Flags())
 	ctx := server.SetupSignalContext()
 	options.LogFlagsWithoutEffect(ctx, cmd.Flags())
+	options.LogReadableKeys(ctx, cmd.Flags())
 
 	c, err := opts.Config(known)
 	if err != nil {

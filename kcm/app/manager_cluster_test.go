@@ -115,13 +115,13 @@ func (r *replica) exitCode(t *testing.T) int {
 // get asks kcm for path as the admin.
 func (r *replica) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	code, body, err := r.ask(t, path)
+	code, body, err := r.ask(t, http.MethodGet, path, nil)
 	require.NoError(t, err)
 	return code, body
 }
 
-// ask is get for a manager that may not serve yet.
-func (r *replica) ask(t *testing.T, path string) (int, string, error) {
+// ask sends any request, to a manager that may not serve yet.
+func (r *replica) ask(t *testing.T, method, path string, body io.Reader) (int, string, error) {
 	t.Helper()
 	config := clustertest.Cluster().RESTConfig(cluster.Admin)
 	config.TLSClientConfig.Insecure = true // kcm made its certificate itself
@@ -129,13 +129,15 @@ func (r *replica) ask(t *testing.T, path string) (int, string, error) {
 	client, err := rest.HTTPClientFor(config)
 	require.NoError(t, err)
 	defer client.CloseIdleConnections()
-	response, err := client.Get("https://127.0.0.1:" + r.port + path)
+	request, err := http.NewRequestWithContext(t.Context(), method, "https://127.0.0.1:"+r.port+path, body)
+	require.NoError(t, err)
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, "", err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(body), err
+	answer, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(answer), err
 }
 
 // waitUntilServing waits until kcm knows by which CA it recognises the admin.

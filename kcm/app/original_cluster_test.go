@@ -130,7 +130,7 @@ func (r *replica) served(t *testing.T, path string) (body string) {
 	t.Helper()
 	clustertest.Eventually(t, path+" is served", func(context.Context) (err error) {
 		var code int
-		if code, body, err = r.ask(t, path); err == nil && code != http.StatusOK {
+		if code, body, err = r.ask(t, http.MethodGet, path, nil); err == nil && code != http.StatusOK {
 			err = errors.New(body)
 		}
 		return err

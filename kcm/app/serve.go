@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/server/flagz"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/apiserver/pkg/server/statusz"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/leaderelection"
@@ -21,6 +22,7 @@ import (
 	cmhealthz "k8s.io/controller-manager/pkg/healthz"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
+	"github.com/kcm-book/kcm-book/kcm/app/options"
 )
 
 // leaseGrace is how long after its Lease ran out a leader that has not noticed
@@ -90,6 +92,10 @@ func (f *cachesFilled) Check(r *http.Request) error {
 // has asked who wants to know.
 func newMux(c config.CompletedConfig, h *health) *mux.PathRecorderMux {
 	m := cmapp.NewBaseHandler(&c.ComponentConfig.Generic.Debugging, h.healthz)
+	if c.ComponentConfig.Generic.Debugging.EnableProfiling {
+		m.Unregister("/debug/flags/v") // it would let the log have tokens in it
+		m.UnlistedHandle("/debug/flags/v", routes.StringFlagPutHandler(options.SetVerbosity))
+	}
 	m.HandlePrefix("/healthz/", h.healthz) // a single check, for example /healthz/ping
 	healthz.InstallLivezHandler(m, h.live()...)
 	healthz.InstallReadyzHandler(m, append(h.live(), &h.ready)...)

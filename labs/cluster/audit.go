@@ -26,6 +26,8 @@ type AuditEvent struct {
 	APIGroup, Resource, Subresource, Namespace, Name string
 	// Code is the HTTP status code of the response.
 	Code int
+	// Forbidden says that the user had no right to ask. A request with Code 403 may have been refused by admission as well.
+	Forbidden bool
 }
 
 // auditLine is the part of audit.k8s.io/v1 Event that AuditEvent shows.
@@ -47,6 +49,9 @@ type auditLine struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	Annotations struct {
+		Decision string `json:"authorization.k8s.io/decision"`
+	} `json:"annotations"`
 }
 
 // readAuditLog reads the audit log at path. A last line that is still being written is left out.
@@ -97,5 +102,6 @@ func parseAuditLine(line []byte) (AuditEvent, error) {
 		Namespace:   l.ObjectRef.Namespace,
 		Name:        l.ObjectRef.Name,
 		Code:        l.ResponseStatus.Code,
+		Forbidden:   l.Annotations.Decision == "forbid",
 	}, nil
 }

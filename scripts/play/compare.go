@@ -25,6 +25,8 @@ type column struct {
 	name    string
 	results []result
 	took    time.Duration
+	// lookBack, if there is one, is called when all have been played, before their cluster ends.
+	lookBack func(ctx context.Context, c *cluster.Cluster) error
 }
 
 // result is what became of one scenario.
@@ -97,6 +99,7 @@ func (c *column) play(ctx context.Context, chosen []scenarios.Scenario, referenc
 	c.results = make([]result, len(chosen))
 	var mu sync.Mutex
 	done := 0
+	whole := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atATime)
 	for i, scenario := range chosen {
@@ -112,6 +115,9 @@ func (c *column) play(ctx context.Context, chosen []scenarios.Scenario, referenc
 	}
 	err = group.Wait()
 	c.took = time.Since(begin)
+	if err == nil && c.lookBack != nil {
+		err = c.lookBack(whole, s.Cluster)
+	}
 	return err
 }
 

@@ -106,6 +106,12 @@ func command() *cobra.Command {
 			DisableFlagParsing: true, // they are as those of bench
 			RunE:               func(cmd *cobra.Command, args []string) error { return playFaults(cmd.Context(), args) },
 		},
+		&cobra.Command{
+			Use:   "rights [REGEXP]",
+			Short: "Play the scenarios that match with kcm, and tell from the audit log which of its rights each loop has used",
+			Args:  cobra.MaximumNArgs(1),
+			RunE:  func(cmd *cobra.Command, args []string) error { return playRights(cmd.Context(), append(args, "")[0]) },
+		},
 	)
 	return root
 }
