@@ -34,7 +34,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	pattern := flag.String("run", "", "run the tests that a regular expression matches, such as deployment/TestScaled")
-	with := flag.String("with", "kcm", "whose loops: kcm, original or both")
+	with := flag.String("with", "both", "whose loops: kcm, original or both, one after the other")
 	flag.Parse()
 	managers, ok := map[string][]string{"kcm": {"kcm"}, "original": {"original"}, "both": {"kcm", "original"}}[*with]
 	if !ok {
