@@ -303,6 +303,44 @@ func TestProportionsHold(t *testing.T) {
 	})
 }
 
+// A write may be refused, or the process end, after any of several. What comes
+// next starts from what is there (https://github.com/kubernetes/kubernetes/issues/44734).
+func TestScalingThatIsInterruptedEndsAsItWouldHaveEnded(t *testing.T) {
+	t.Parallel()
+	t.Run("however far it has come the next round does the rest", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			sizes := rapid.SliceOfN(rapid.Int32Range(1, 30), 2, 5).Draw(t, "sizes")
+			var total int32
+			for _, n := range sizes {
+				total += n
+			}
+			// In a rollout there may be more than are wanted, up to the surge.
+			surge := drawBound(t, "maxSurge")
+			before := total - rapid.Int32Range(0, total-1).Draw(t, "more than wanted")
+			if _, most := promised(rolling(before, surge, "1")); total > most {
+				before = total
+			}
+			d, replicaSets := scaledFrom(before, rapid.Int32Range(0, 80).Draw(t, "after"), surge, sizes...)
+			all := scale(see(d, replicaSets...))
+			whole := apply(replicaSets, all)
+			for done := range all {
+				part := apply(replicaSets, all[:done])
+				rest := apply(part, scale(see(d, part...)))
+				// One version that is left alone with pods, or has all that are
+				// wanted, needs no surge. And where rounding has left too many,
+				// the next round may do better.
+				needsNoSurge := sum(rest, size) == *d.Spec.Replicas
+				doesBetter := sum(whole, size) > maxTotal(d) && sum(rest, size) < sum(whole, size)
+				if !slices.Equal(sizesOf(rest), sizesOf(whole)) && !needsNoSurge && !doesBetter {
+					t.Logf("%s, scaled from %d to %d: %s. After %d of these: %v instead of %v", notes(replicaSets), before, *d.Spec.Replicas, told(all), done, sizesOf(rest), sizesOf(whole))
+					t.Fatal("an interrupted scaling ends differently")
+				}
+			}
+		})
+	})
+}
+
 // apply returns the ReplicaSets with the changes made.
 func apply(replicaSets []*appsv1.ReplicaSet, changes []change) []*appsv1.ReplicaSet {
 	replicaSets = slices.Clone(replicaSets)

@@ -38,7 +38,8 @@ func (c *Controller) holdBack(seen observed, p plan) plan {
 // rejection returns the last of the pods that were rejected since one has run,
 // or nil, and the pause that is due after it: as long as this has been going on,
 // so that it doubles each time. All of it can be read from the pods, and a
-// manager that takes over goes on from there.
+// manager that takes over goes on from there. What lies further back than two of
+// the longest pauses is another story, whatever ran in between and is gone.
 func rejection(seen observed) (last *corev1.Pod, pause time.Duration) {
 	var lived time.Time
 	for _, pod := range slices.Concat(seen.active, seen.failed) {
@@ -46,23 +47,22 @@ func rejection(seen observed) (last *corev1.Pod, pause time.Duration) {
 			lived = created
 		}
 	}
-	var first *corev1.Pod
-	for _, pod := range seen.failed {
-		if hasRun(pod) || !pod.CreationTimestamp.After(lived) {
-			continue
-		}
-		if first == nil || pod.CreationTimestamp.Before(&first.CreationTimestamp) {
-			first = pod
-		}
-		if last == nil || last.CreationTimestamp.Before(&pod.CreationTimestamp) {
-			last = pod
-		}
-	}
-	if last == nil {
+	rejected := filter(slices.Clone(seen.failed), func(pod *corev1.Pod) bool {
+		return !hasRun(pod) && pod.CreationTimestamp.After(lived)
+	})
+	if len(rejected) == 0 {
 		return nil, 0
 	}
-	pause = last.CreationTimestamp.Sub(first.CreationTimestamp.Time)
-	return last, min(max(pause, shortestPause), longestPause)
+	slices.SortFunc(rejected, func(a, b *corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	first := rejected[0]
+	for _, pod := range rejected {
+		if first.CreationTimestamp.Sub(pod.CreationTimestamp.Time) > 2*longestPause {
+			break
+		}
+		first = pod
+	}
+	pause = rejected[0].CreationTimestamp.Sub(first.CreationTimestamp.Time)
+	return rejected[0], min(max(pause, shortestPause), longestPause)
 }
 
 // hasRun tells whether any container of the pod has begun. A kubelet that
