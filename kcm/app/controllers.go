@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
@@ -209,8 +211,20 @@ func newGarbageCollector(ctx context.Context, c *ControllerContext, client kuber
 		ignored[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = struct{}{}
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient))
-	loop := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper, discoveryClient, ignored)
+	loop := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper, discoveryClient, ignored, sharedInformers(c))
 	return &Controller{Loop: loop, Workers: int(options.ConcurrentGCSyncs)}, nil
+}
+
+// sharedInformers are those of the loops for pods, by which most objects are seen
+// anyway.
+func sharedInformers(c *ControllerContext) map[schema.GroupVersionResource]cache.SharedIndexInformer {
+	core, apps := c.InformerFactory.Core().V1(), c.InformerFactory.Apps().V1()
+	return map[schema.GroupVersionResource]cache.SharedIndexInformer{
+		corev1.SchemeGroupVersion.WithResource("pods"):                   core.Pods().Informer(),
+		corev1.SchemeGroupVersion.WithResource("replicationcontrollers"): core.ReplicationControllers().Informer(),
+		appsv1.SchemeGroupVersion.WithResource("replicasets"):            apps.ReplicaSets().Informer(),
+		appsv1.SchemeGroupVersion.WithResource("deployments"):            apps.Deployments().Informer(),
+	}
 }
 
 // newPodGC has ten pods deleted at the same time, so that one that takes long

@@ -74,11 +74,16 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 	defer t.endAll()
 	switch {
 	case s.name == limit.name:
-		return t.createRaw(ctx)
+		err = t.createRaw(ctx)
 	case s.phases != nil:
-		return t.runEach(ctx, s.phases)
+		err = t.runEach(ctx, s.phases)
+	default:
+		err = t.runPhases(ctx)
 	}
-	return t.runPhases(ctx)
+	if errors.Is(err, context.Canceled) {
+		return context.Cause(ctx) // it says why
+	}
+	return err
 }
 
 // newClient returns a client without limits that speaks what controllers

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -29,6 +30,7 @@ type GarbageCollector struct {
 	mapper    meta.ResettableRESTMapper
 	discovery discovery.ServerResourcesInterface
 	ignored   map[schema.GroupResource]struct{}
+	shared    map[schema.GroupVersionResource]cache.SharedIndexInformer
 	events    *controller.Events
 
 	// toDelete has UIDs of objects, or of owners that nobody has seen, to be looked at, and
@@ -45,7 +47,8 @@ type GarbageCollector struct {
 
 // NewGarbageCollector returns the loop. It watches all resources but the
 // ignored ones; metadataClient is used for these and for what it writes, and
-// kubeClient for events.
+// kubeClient for events. Resources for which there is a shared informer, which
+// the caller starts, are not watched once more.
 func NewGarbageCollector(
 	ctx context.Context,
 	kubeClient kubernetes.Interface,
@@ -53,6 +56,7 @@ func NewGarbageCollector(
 	mapper meta.ResettableRESTMapper,
 	discoveryClient discovery.ServerResourcesInterface,
 	ignored map[schema.GroupResource]struct{},
+	shared map[schema.GroupVersionResource]cache.SharedIndexInformer,
 ) *GarbageCollector {
 	registerMetrics()
 	gc := &GarbageCollector{
@@ -60,6 +64,7 @@ func NewGarbageCollector(
 		mapper:       mapper,
 		discovery:    discoveryClient,
 		ignored:      ignored,
+		shared:       shared,
 		events:       controller.NewEvents(ctx, kubeClient, "garbage-collector-controller"),
 		graph:        newGraph(),
 		monitors:     map[schema.GroupVersionResource]*monitor{},

@@ -26,9 +26,15 @@ const (
 
 // monitor is the informer of one resource.
 type monitor struct {
-	store  cache.Store
 	synced cache.InformerSynced
-	stop   context.CancelFunc
+	// own is nil for an informer of other loops, which is theirs to stop.
+	own *ownInformer
+}
+
+// ownInformer is an informer that nobody else has.
+type ownInformer struct {
+	store cache.Store
+	stop  context.CancelFunc
 	// stopped is closed when the informer has called its last handler.
 	stopped chan struct{}
 }
@@ -53,7 +59,9 @@ func (gc *GarbageCollector) watchKinds(ctx context.Context) {
 		}
 	}
 	for _, m := range gc.monitors {
-		<-m.stopped
+		if m.own != nil {
+			<-m.own.stopped
+		}
 	}
 }
 
@@ -68,8 +76,8 @@ func (gc *GarbageCollector) syncMonitors(ctx context.Context) error {
 	gc.mapper.Reset() // it forgets what it knows, and asks when it is asked
 	for resource, m := range gc.monitors {
 		_, exists := resources[resource]
-		if _, failed := unknown[resource.GroupVersion()]; !exists && !failed {
-			gc.stopMonitor(ctx, resource, m)
+		if _, failed := unknown[resource.GroupVersion()]; !exists && !failed && m.own != nil {
+			gc.stopMonitor(ctx, resource, m.own)
 		}
 	}
 	for resource, kind := range resources {
@@ -108,25 +116,59 @@ func deletableResources(client discovery.ServerResourcesInterface) (
 	return resources, unknown, nil
 }
 
-// startMonitor starts an informer whose only handlers are the graph's. One that
-// may be shared would keep a queue and two goroutines for whoever comes later.
 func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) {
-	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: gc.listerWatcher(resource),
-		ObjectType:    &object{},
-		Handler:       gc.handlers(),
-		Transform:     trim(kind),
-	})
 	klog.FromContext(ctx).V(2).Info("Watching", "resource", resource)
-	ctx, stop := context.WithCancel(ctx)
-	m := &monitor{store: store, synced: informer.HasSynced, stop: stop, stopped: make(chan struct{})}
+	var m *monitor
+	if informer, ok := gc.shared[resource]; ok {
+		m = gc.follow(informer, kind)
+	} else {
+		m = gc.watch(ctx, resource, kind)
+	}
 	gc.mu.Lock()
 	gc.monitors[resource] = m
 	gc.mu.Unlock()
+}
+
+// follow has the graph follow an informer that other loops have.
+func (gc *GarbageCollector) follow(informer cache.SharedIndexInformer, kind schema.GroupVersionKind) *monitor {
+	trimmed := func(obj metav1.Object) *object { return trim(obj, kind) }
+	return &monitor{synced: controller.Handle(informer, controller.Handlers[metav1.Object]{
+		Add:    func(obj metav1.Object) { gc.appeared(trimmed(obj)) },
+		Update: func(old, obj metav1.Object) { gc.changed(trimmed(old), trimmed(obj)) },
+		Delete: func(obj metav1.Object) { gc.gone(trimmed(obj)) },
+	})}
+}
+
+// watch starts an informer whose only handlers are the graph's. One that can be
+// shared would keep a queue and two goroutines for whoever comes later.
+func (gc *GarbageCollector) watch(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) *monitor {
+	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: gc.listerWatcher(resource),
+		ObjectType:    &object{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { gc.appeared(obj.(*object)) },
+			UpdateFunc: func(old, obj any) { gc.changed(old.(*object), obj.(*object)) },
+			DeleteFunc: func(obj any) {
+				if unseen, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+					obj = unseen.Obj
+				}
+				gc.gone(obj.(*object))
+			},
+		},
+		Transform: func(obj any) (any, error) {
+			if full, ok := obj.(*object); ok {
+				return trim(full, kind), nil
+			}
+			return obj, nil // a tombstone has what was trimmed before
+		},
+	})
+	ctx, stop := context.WithCancel(ctx)
+	own := &ownInformer{store: store, stop: stop, stopped: make(chan struct{})}
 	go func() {
-		defer close(m.stopped)
+		defer close(own.stopped)
 		informer.RunWithContext(ctx)
 	}()
+	return &monitor{synced: informer.HasSynced, own: own}
 }
 
 func (gc *GarbageCollector) listerWatcher(resource schema.GroupVersionResource) cache.ListerWatcher {
@@ -140,44 +182,33 @@ func (gc *GarbageCollector) listerWatcher(resource schema.GroupVersionResource) 
 	}, gc.metadata)
 }
 
-// trim returns what drops from an object all that the collector does not read.
-// The API server sends metadata without the kind.
-func trim(kind schema.GroupVersionKind) cache.TransformFunc {
+// trim returns what the collector reads of an object. The API server sends
+// metadata without the kind.
+func trim(full metav1.Object, kind schema.GroupVersionKind) *object {
 	apiVersion, name := kind.ToAPIVersionAndKind()
-	return func(obj any) (any, error) {
-		full, ok := obj.(*object)
-		if !ok {
-			return obj, nil // a tombstone has what was trimmed before
-		}
-		return &object{
-			TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: name},
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion,
-				DeletionTimestamp: full.DeletionTimestamp, Finalizers: full.Finalizers, OwnerReferences: full.OwnerReferences,
-			},
-		}, nil
+	return &object{
+		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: name},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: full.GetNamespace(), Name: full.GetName(), UID: full.GetUID(), ResourceVersion: full.GetResourceVersion(),
+			DeletionTimestamp: full.GetDeletionTimestamp(), Finalizers: full.GetFinalizers(), OwnerReferences: full.GetOwnerReferences(),
+		},
 	}
 }
 
-// handlers have the graph follow an informer.
-func (gc *GarbageCollector) handlers() cache.ResourceEventHandlerFuncs {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			gc.change(func(g *graph) work { return g.put(obj.(*object)) })
-			gc.noticeKinds(obj.(*object))
-		},
-		UpdateFunc: func(old, obj any) {
-			gc.change(func(g *graph) work { return g.replace(old.(*object), obj.(*object)) })
-			gc.noticeKinds(obj.(*object))
-		},
-		DeleteFunc: func(obj any) {
-			if unseen, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unseen.Obj
-			}
-			gc.change(func(g *graph) work { return g.remove(obj.(*object)) })
-			gc.noticeKinds(obj.(*object))
-		},
-	}
+// appeared, changed and gone have the graph follow an informer.
+func (gc *GarbageCollector) appeared(obj *object) {
+	gc.change(func(g *graph) work { return g.put(obj) })
+	gc.noticeKinds(obj)
+}
+
+func (gc *GarbageCollector) changed(old, obj *object) {
+	gc.change(func(g *graph) work { return g.replace(old, obj) })
+	gc.noticeKinds(obj)
+}
+
+func (gc *GarbageCollector) gone(obj *object) {
+	gc.change(func(g *graph) work { return g.remove(obj) })
+	gc.noticeKinds(obj)
 }
 
 // noticeKinds has the kinds looked up soon when an object defines some.
@@ -193,14 +224,14 @@ func (gc *GarbageCollector) noticeKinds(obj *object) {
 
 // stopMonitor stops an informer whose resource is gone. What it showed may have
 // been deleted, or may be shown by the informer of another version.
-func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.GroupVersionResource, m *monitor) {
+func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.GroupVersionResource, own *ownInformer) {
 	klog.FromContext(ctx).V(2).Info("Watching no more", "resource", resource)
-	m.stop()
-	<-m.stopped
+	own.stop()
+	<-own.stopped
 	gc.mu.Lock()
 	delete(gc.monitors, resource)
 	gc.mu.Unlock()
-	for _, obj := range m.store.List() {
+	for _, obj := range own.store.List() {
 		gc.change(func(g *graph) work { return g.forget(obj.(*object)) })
 	}
 }

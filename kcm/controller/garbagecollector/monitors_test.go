@@ -8,12 +8,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/tools/cache"
 )
 
 // kindsOf is what discovery answers.
@@ -46,11 +49,13 @@ func watching(t *testing.T, kinds *kindsOf, objects ...runtime.Object) (*Garbage
 	client := metadatafake.NewSimpleMetadataClient(scheme, objects...)
 	ignored := map[schema.GroupResource]struct{}{{Resource: "events"}: {}}
 	ctx, cancel := context.WithCancel(t.Context())
-	gc := NewGarbageCollector(ctx, fake.NewClientset(), client, mapperOf("ConfigMap", "Secret"), kinds, ignored)
+	gc := NewGarbageCollector(ctx, fake.NewClientset(), client, mapperOf("ConfigMap", "Secret"), kinds, ignored, nil)
 	t.Cleanup(func() {
 		cancel()
 		for _, m := range gc.monitors {
-			<-m.stopped
+			if m.own != nil {
+				<-m.own.stopped
+			}
 		}
 		ended, end := context.WithCancel(context.Background())
 		end()
@@ -140,9 +145,22 @@ func TestKinds(t *testing.T) {
 		t.Parallel()
 		full := thing("note", ownedBy(secret), withFinalizers("example.com/mine"), deleted(), labelled)
 		full.TypeMeta, full.Annotations = metav1.TypeMeta{}, map[string]string{"large": "…"}
-		kept, err := trim(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})(full)
-		require.NoError(t, err)
+		kept := trim(full, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
 		assert.Equal(t, thing("note", ownedBy(secret), withFinalizers("example.com/mine"), deleted()), kept)
+	})
+	t.Run("what another loop watches is not watched once more", func(t *testing.T) {
+		t.Parallel()
+		client := fake.NewClientset(&corev1.Secret{ObjectMeta: secret.ObjectMeta})
+		others := informers.NewSharedInformerFactory(client, 0)
+		gc, sync := watching(t, both(), objects[1])
+		gc.shared = map[schema.GroupVersionResource]cache.SharedIndexInformer{
+			corev1.SchemeGroupVersion.WithResource("secrets"): others.Core().V1().Secrets().Informer(),
+		}
+		others.Start(t.Context().Done())
+		require.NoError(t, sync())
+		assert.Equal(t, "note\nsecret <- note", gc.shown())
+		require.NoError(t, client.CoreV1().Secrets(secret.Namespace).Delete(t.Context(), secret.Name, metav1.DeleteOptions{}))
+		require.Eventually(t, func() bool { return gc.shown() == "note\nsecret (virtual) <- note" }, 10*time.Second, time.Millisecond)
 	})
 }
 
