@@ -91,8 +91,19 @@ func compareObjects[T metav1.Object](kind string, kcm, original []T) []differenc
 	if equality.Semantic.DeepEqual(kcm, original) {
 		return nil
 	}
-	ours, theirs := fields(kind, kcm), fields(kind, original)
 	var found []difference
+	there := func(objects []T) map[string]int {
+		names := map[string]int{}
+		for _, obj := range objects {
+			names[obj.GetName()] = 1
+		}
+		return names
+	}
+	found = append(found, compareCounts(kind, there(kcm), there(original))...)
+	if len(found) > 0 {
+		return found
+	}
+	ours, theirs := fields(kind, kcm), fields(kind, original)
 	for _, of := range slices.Sorted(maps.Keys(union(ours, theirs))) {
 		if ours[of] != theirs[of] && !soonAfter(ours[of], theirs[of]) {
 			found = append(found, difference{of, ours[of], theirs[of]})

@@ -21,7 +21,7 @@ type intended struct {
 	// of says what may differ then.
 	of *regexp.Regexp
 	// when tells whether it may be the cause of what differs in a period. Without it that is any.
-	when func(p period) bool
+	when func(p period, d difference) bool
 }
 
 // period is what has happened since the last settled state, and what that is now.
@@ -39,6 +39,16 @@ func wrote(w *world, beginning string) bool {
 func requests(w *world) (n int) {
 	for _, line := range w.log {
 		if strings.HasPrefix(line, "update ") {
+			n++
+		}
+	}
+	return n
+}
+
+// refusals is how many of them were refused because they were made of something old.
+func refusals(w *world) (n int) {
+	for _, line := range w.log {
+		if strings.HasSuffix(line, " Conflict") {
 			n++
 		}
 	}
@@ -66,17 +76,9 @@ var intendedDifferences = []intended{
 			"write, which is refused, and tells of the rollback a second time.",
 		example: "create 4 1 4; rollback 0; settle",
 		of:      regexp.MustCompile(``),
-		when: func(p period) bool {
-			return wrote(p.original, "update deployments web Conflict") && wrote(p.kcm, "update deployments revision")
+		when: func(p period, _ difference) bool {
+			return wrote(p.kcm, "create replicasets") && wrote(p.kcm, "update deployments revision")
 		},
-	},
-	{
-		name: "status-of-a-set-is-tried-once",
-		reason: "A status of a ReplicaSet that could not be written: kcm looks again and writes what is then true. The original " +
-			"first tries the old one once more.",
-		example: "fault 0 1; solo 1; settle",
-		of:      regexp.MustCompile(`^writes: update replicasets/status|^ReplicaSet .*\.status`),
-		when:    func(p period) bool { return wrote(p.original, "update replicasets/status (lost)") },
 	},
 	{
 		name: "revision-undone-by-a-webhook",
@@ -84,7 +86,7 @@ var intendedDifferences = []intended{
 			"original with what it had wanted to write.",
 		example: "webhook 4; create 7 1 3; settle",
 		of:      regexp.MustCompile(`^writes: update deployments/status`),
-		when:    func(p period) bool { return p.kcm.webhook == dropsRevision },
+		when:    func(p period, _ difference) bool { return p.kcm.webhook == dropsRevision },
 	},
 	{
 		name: "size-noted-in-recreate",
@@ -92,7 +94,7 @@ var intendedDifferences = []intended{
 			"ReplicaSets and goes on. The original does not, and never goes on.",
 		example: "create 2 0 1; settle; image 3; settle; scale 5; recreate; settle",
 		of:      regexp.MustCompile(``),
-		when: func(p period) bool {
+		when: func(p period, _ difference) bool {
 			d := p.original.web()
 			return d != nil && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && sizesOutOfDate(p.original)
 		},
@@ -102,18 +104,18 @@ var intendedDifferences = []intended{
 		reason: "A scaled Deployment whose only ReplicaSet has the right size already: kcm notes the Deployment's size on it. The " +
 			"original does not, takes the Deployment for just scaled from then on, and never rolls out again (#138840).",
 		example: "create 0 5 0; settle; scale 6; resize-set 0 6; settle",
-		of:      regexp.MustCompile(`^ReplicaSet .*(desired|max)-replicas|^writes: update (replicasets|deployments/status)`),
-		when:    func(p period) bool { return sizesOutOfDate(p.original) && !sizesOutOfDate(p.kcm) },
+		of:      regexp.MustCompile(``),
+		when:    func(p period, _ difference) bool { return sizesOutOfDate(p.original) && !sizesOutOfDate(p.kcm) },
 	},
 	{
 		name: "surge-is-a-limit",
-		reason: "A paused Deployment with room for more pods than it wants: kcm leaves the sizes as they are. The original fills " +
+		reason: "A paused Deployment with room for more pods than it wants: kcm leaves the sizes as they are, and what is noted of them. The original fills " +
 			"the surge, most of it with old pods (#115735).",
 		example: "create 5 5 2; settle; image 2; settle; pause 1; settle",
 		of:      regexp.MustCompile(``),
-		when: func(p period) bool {
+		when: func(p period, _ difference) bool {
 			d := p.original.web()
-			return d != nil && d.Spec.Paused && len(p.original.active()) > 1 && total(p.original) > total(p.kcm)
+			return d != nil && d.Spec.Paused && len(p.original.active()) > 1 && total(p.original) >= total(p.kcm)
 		},
 	},
 	{
@@ -122,7 +124,7 @@ var intendedDifferences = []intended{
 			"one event, the original in two.",
 		example: "create 7 5 3; settle; start-all 2; kill-pod 6; settle; image 4; settle",
 		of:      regexp.MustCompile(`^event: .* Scaled down|^writes: update`),
-		when: func(p period) bool {
+		when: func(p period, _ difference) bool {
 			return maps.Equal(scaledBy(p.events), scaledBy(p.otherEvents)) && count(p.events) < count(p.otherEvents)
 		},
 	},
@@ -133,7 +135,7 @@ var intendedDifferences = []intended{
 			"on before they are gone.",
 		example: "webhook 2; create 8 5 0; image 3; settle; delete 2; create 3 1 2; settle; start-all 1; settle",
 		of:      regexp.MustCompile(``),
-		when: func(p period) bool {
+		when: func(p period, _ difference) bool {
 			return slices.ContainsFunc(p.original.active(), func(rs *appsv1.ReplicaSet) bool { return rs.Status.AvailableReplicas > *rs.Spec.Replicas })
 		},
 	},
@@ -143,19 +145,42 @@ var intendedDifferences = []intended{
 			"Deployment's: kcm waits for the cache. The original goes on with it and writes a status in between.",
 		example: "create 6 2 2; settle; free-set 0; wait 7; deadline 7; settle",
 		of:      regexp.MustCompile(`^Deployment web .status.conditions.*Time|^writes: update deployments/status`),
-		when: func(p period) bool {
+		when: func(p period, _ difference) bool {
 			return refusedAs(p.original, " AlreadyExists") && refusedAs(p.kcm, " AlreadyExists")
 		},
 	},
 	{
 		name: "goes-on-with-the-answer",
 		reason: "A sync that writes the same object twice: kcm makes the second write of the API server's answer to the first. " +
-			"The original makes it of what it had read, is refused, and starts again. kcm does not ask for more.",
+			"The original makes it of what it had read, is refused, and starts again, by when there may be less to tell, or more that counts as progress.",
 		example: "create 6 3 5; settle; scale 1; pause 1; settle",
-		of:      regexp.MustCompile(`^writes: update (deployments|replicasets)`),
-		when: func(p period) bool {
-			return refusedAs(p.original, " Conflict") && requests(p.kcm) <= requests(p.original)
+		of:      regexp.MustCompile(`^writes: update (deployments|replicasets)|^Deployment web .status.conditions.Progressing`),
+		when: func(p period, _ difference) bool {
+			return refusals(p.original) > 0 && requests(p.kcm) <= requests(p.original)+refusals(p.original)
 		},
+	},
+	{
+		name: "hit-elsewhere",
+		reason: "A write that is lost is not the same one on both sides, because the original makes others that are refused " +
+			"anyway: what the conditions say about the way may differ, and when a ReplicaSet's status is tried again.",
+		example: "create 1 0 1; settle; fault 0 1; settle; succeed 0; settle",
+		of:      regexp.MustCompile(`^Deployment web .status.conditions|^(Deployment|ReplicaSet) .*\.status\.observedGeneration`),
+		when:    func(p period, _ difference) bool { return p.kcm.hit || p.original.hit },
+	},
+	{
+		name:    "failure-told-once",
+		reason:  "A ReplicaSet that cannot be created: kcm writes it into the status once, the original at each try.",
+		example: "webhook 5; create 6 3 0; settle",
+		of:      regexp.MustCompile(`^writes: update deployments/status`),
+		when:    func(p period, _ difference) bool { return p.kcm.webhook == refusesSets },
+	},
+	{
+		name: "fewer-writes",
+		reason: "The same end with fewer writes. The original writes a status in between, for example while a ReplicaSet has " +
+			"more pods than it is to have, of which it says that it cannot be scaled down.",
+		example: "create 3 3 1; settle; start-all 2; settle; scale 1; image 1; settle",
+		of:      regexp.MustCompile(`^writes: update`),
+		when:    func(_ period, d difference) bool { return d.fewer() },
 	},
 	{
 		name: "neighbours-are-those-of-the-owner",
@@ -209,10 +234,17 @@ func count(events map[string]int) (n int) {
 	return n
 }
 
+// fewer tells whether kcm did less often what both count.
+func (d difference) fewer() bool {
+	kcm, err := strconv.Atoi(d.kcm)
+	original, err2 := strconv.Atoi(d.original)
+	return err == nil && err2 == nil && kcm < original
+}
+
 // explain returns the intended difference that this one is, or nil.
 func explain(d difference, p period) *intended {
 	for i := range intendedDifferences {
-		if known := &intendedDifferences[i]; known.of.MatchString(d.of) && (known.when == nil || known.when(p)) {
+		if known := &intendedDifferences[i]; known.of.MatchString(d.of) && (known.when == nil || known.when(p, d)) {
 			return known
 		}
 	}

@@ -65,6 +65,10 @@ func (s step) play(worlds []*world, result *outcome) (ends bool) {
 	result.log = [2][]string{worlds[0].log, worlds[1].log}
 	ours, original := worlds[0].look(), worlds[1].look()
 	found := compare(ours, original)
+	if worlds[0].hit || worlds[1].hit {
+		// The nth write of the one need not be the nth of the other. What counts is how things are in the end.
+		found = slices.DeleteFunc(found, func(d difference) bool { return !d.lasts() })
+	}
 	for _, d := range found {
 		if i := explain(d, period{worlds[0], worlds[1], ours.events, original.events}); i != nil {
 			result.explained[i.name]++
@@ -73,7 +77,7 @@ func (s step) play(worlds []*world, result *outcome) (ends bool) {
 		}
 	}
 	for _, w := range worlds {
-		w.log = nil
+		w.log, w.hit = nil, false
 	}
 	return ours.restless || len(result.differences) > 0 || slices.ContainsFunc(found, difference.lasts)
 }

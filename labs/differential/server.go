@@ -38,6 +38,7 @@ type server struct {
 	webhook webhook
 	quota   int // how many pods there may be, no bound if negative
 	fault   fault
+	hit     bool // a write was hit since the last settled state
 
 	// What the manager has done since it was last asked.
 	mu     sync.Mutex
@@ -104,6 +105,7 @@ func (s *server) answer(action clienttesting.Action) (bool, runtime.Object, erro
 	}
 	hit := s.fault.hits(kind)
 	if hit != "" {
+		s.hit = true
 		s.log = append(s.log, kind+" (lost)")
 	}
 	switch hit {

@@ -128,6 +128,7 @@ func TestEachIntendedDifferenceIsShownByItsExample(t *testing.T) {
 func TestKcmDoesWhatKcmDoes(t *testing.T) {
 	for n := range uint64(20) {
 		result := play(t, kcm, randomRun(n), false)
+		delete(result.explained, "slow-start") // how many creations are under way when the first fails is up to chance
 		if len(result.differences) > 0 || len(result.explained) > 0 {
 			t.Fatalf("two runs of one program differ, so nothing can be compared:\n%v\n%s", result.explained, report(t, kcm, n, randomRun(n)))
 		}

@@ -28,6 +28,8 @@ func newWorld(loops loops) *world {
 func (w *world) restart(behind int) {
 	w.manager.stop()
 	w.fault = fault{}
+	// What the last changes were need not be the same on both sides.
+	w.hit = w.hit || behind > 0
 	w.manager = startManager(w.server, w.loops, w.client, behind)
 }
 
@@ -35,17 +37,30 @@ func (w *world) restart(behind int) {
 const enough = 500
 
 // rest shows the manager everything and lets it work until it has nothing more to do for now. The loop for Deployments
-// goes first: one round of the original is several of kcm's, between which nothing else is to happen.
+// goes first: one round of the original is several of kcm's, between which nothing else is to happen. Of a manager that
+// was killed another takes the place.
 func (w *world) rest() {
 	for range enough {
 		w.manager.deployments.CatchUp()
 		w.manager.replicaSets.CatchUp()
 		w.manager.pods.CatchUp()
+		if w.fault.how == crash && w.hit {
+			w.restart(0)
+		}
 		if !w.manager.deploymentQueue.sync() && !w.manager.replicaSetQueue.sync() {
 			return
 		}
 	}
 	w.restless = true
+}
+
+// syncDeployment has the loop for Deployments sync with what the caches show, and then go on until it has nothing more to
+// do: one round of the original is several of kcm's, so that users come before the first or after the last of them.
+func (w *world) syncDeployment() {
+	for synced := w.manager.deploymentQueue.sync(); synced; synced = w.manager.deploymentQueue.sync() {
+		w.manager.deployments.CatchUp()
+		w.manager.replicaSets.CatchUp()
+	}
 }
 
 // next returns when the manager wants to work again, or the zero time.
@@ -65,16 +80,17 @@ func earlier(a, b time.Time) time.Time {
 const patience = time.Second
 
 // settle lets both managers come to rest, at the same times. If one has something to do within a second after that, both
-// are given that time, too: as long after a deadline may kcm look whether it has passed.
+// are given that time, too, but not more than twice: as long after a deadline may kcm look whether it has passed.
 func settle(worlds ...*world) {
-	for end := time.Now().Add(patience); ; {
-		next := end.Add(patience + 100*time.Millisecond)
+	end := time.Now().Add(patience)
+	for last := end.Add(2 * patience); ; {
+		next := end.Add(2 * patience)
 		for _, w := range worlds {
 			w.rest()
 			next = earlier(next, w.next())
 		}
-		if next.After(end.Add(patience)) || worlds[0].restless || worlds[1].restless {
-			time.Sleep(time.Until(end))
+		if next.After(end.Add(patience)) || next.After(last) || worlds[0].restless || worlds[1].restless {
+			time.Sleep(time.Until(end.Truncate(time.Second).Add(3 * time.Second / 2)))
 			return
 		}
 		time.Sleep(time.Until(next))

@@ -34,8 +34,9 @@ import (
 // when it is told to: what the caches show, how the API server answers, what
 // users do, what the loop for ReplicaSets does, what becomes of pods.
 //
-// The cache of pods is never late. The two loops share it, so whatever a
-// ReplicaSet's status tells of pods, that cache has shown before.
+// Within one process the cache of pods shows what a ReplicaSet's status tells of
+// pods, because the loop that writes the status reads the same cache. But that
+// may have been another process.
 type model struct {
 	deployments     *latecache.Store[*appsv1.Deployment]
 	replicaSets     *latecache.Store[*appsv1.ReplicaSet]
@@ -44,6 +45,8 @@ type model struct {
 	replicaSetCache *latecache.Informer[*appsv1.ReplicaSet]
 	podCache        *latecache.Informer[*corev1.Pod]
 	loop            *Controller
+	// sinceSpec counts the changes of ReplicaSets since the deployment's spec.
+	sinceSpec *latecache.Informer[*appsv1.ReplicaSet]
 
 	answers answers
 	writes  int  // of the present sync
@@ -72,6 +75,7 @@ const (
 	well    outcome = "all is done"
 	refused outcome = "refused"
 	unsure  outcome = "done, but the answer is lost"
+	killed  outcome = "the process is killed"
 )
 
 func (a answers) String() string {
@@ -94,7 +98,8 @@ func newModel(t *rapid.T, d *appsv1.Deployment) *model {
 	}
 	d.Status.Conditions = nil
 	stored(m.deployments.Create(d))
-	m.start(t)
+	m.sinceSpec = latecache.NewInformer(m.replicaSets)
+	m.start(t, 0)
 	m.note("the deployment is created")
 	return m
 }
@@ -108,9 +113,13 @@ func stored[T any](obj T, err error) T {
 	return obj
 }
 
-// start starts the loop: with caches that show what is there now.
-func (m *model) start(t *rapid.T) {
-	m.deploymentCache, m.replicaSetCache, m.podCache = latecache.NewInformer(m.deployments), latecache.NewInformer(m.replicaSets), latecache.NewInformer(m.pods)
+// start starts the loop: with caches that show what was there that many changes
+// ago. Of ReplicaSets these are changes under the present spec, see
+// showDeployment.
+func (m *model) start(t *rapid.T, behind int) {
+	unshown, _ := m.sinceSpec.Behind()
+	m.deploymentCache, m.podCache = latecache.NewInformer(m.deployments), latecache.NewLateInformer(m.pods, behind)
+	m.replicaSetCache = latecache.NewLateInformer(m.replicaSets, min(behind, unshown))
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", m.answer)
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -151,7 +160,8 @@ func (m *model) sync(t *rapid.T, answers answers) error {
 
 // answer is the API server.
 func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error) {
-	if m.answers.how != well && m.writes > m.answers.after || m.answers.how == refused && m.writes == m.answers.after {
+	stops := m.answers.how == refused || m.answers.how == killed
+	if m.answers.how != well && m.writes > m.answers.after || stops && m.writes == m.answers.after {
 		return true, nil, errors.New("refused")
 	}
 	m.writes++
@@ -318,6 +328,7 @@ func (m *model) checkDone(t *rapid.T) {
 func (m *model) catchUp() {
 	m.deploymentCache.CatchUp()
 	m.replicaSetCache.CatchUp()
+	m.podCache.CatchUp()
 	m.note("the loop is shown everything")
 }
 
@@ -326,6 +337,7 @@ func (m *model) edit(change func(spec *appsv1.DeploymentSpec)) {
 	d := m.deployment()
 	if change(&d.Spec); !equality.Semantic.DeepEqual(d.Spec, m.deployment().Spec) {
 		d.Generation++
+		m.sinceSpec.CatchUp()
 	}
 	stored(m.deployments.Update(d))
 }
@@ -378,7 +390,6 @@ func (m *model) syncReplicaSet(name string) bool {
 		pod.DeletionTimestamp = &metav1.Time{Time: noon}
 		stored(m.pods.Update(pod))
 	}
-	m.podCache.CatchUp()
 	moved := int(size(rs)) != len(active) || !equality.Semantic.DeepEqual(rs.Status, stored(m.replicaSets.Get(name)).Status)
 	stored(m.replicaSets.Update(rs))
 	m.note("the loop for ReplicaSets syncs %s", versionOf(rs))
@@ -400,7 +411,6 @@ func (m *model) live(pod *corev1.Pod) bool {
 	default:
 		return false
 	}
-	m.podCache.CatchUp()
 	return true
 }
 
@@ -409,11 +419,9 @@ const broken = "vX"
 
 func (m *model) deployment() *appsv1.Deployment { return stored(m.deployments.Get("web")) }
 
-// podsOf returns the pods of a ReplicaSet, as the loop finds them.
+// podsOf returns the pods of a ReplicaSet.
 func (m *model) podsOf(rs *appsv1.ReplicaSet) []*corev1.Pod {
-	pods := stored(m.loop.pods.OwnedBy(rs))
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return pods
+	return slices.DeleteFunc(m.pods.List(), func(pod *corev1.Pod) bool { return !metav1.IsControlledBy(pod, rs) })
 }
 
 func count(pods []*corev1.Pod, is func(*corev1.Pod) bool) (n int32) {
@@ -452,6 +460,9 @@ func (m *model) note(format string, args ...any) {
 	}
 	for _, rs := range m.replicaSetCache.Cached() {
 		cached = append(cached, fmt.Sprintf("%s=%d(%d/%da)", versionOf(rs), size(rs), rs.Status.AvailableReplicas, rs.Status.Replicas))
+	}
+	if unshown, _ := m.podCache.Behind(); unshown > 0 {
+		cached = append(cached, fmt.Sprintf("~%d changes of pods not shown", unshown))
 	}
 	slices.Sort(server)
 	slices.Sort(cached)

@@ -27,6 +27,17 @@ func anything(m *model) map[string]func(*rapid.T) {
 				after: rapid.IntRange(0, 2).Draw(t, "after"),
 			})
 		},
+		"the process is killed in the middle of a sync": func(t *rapid.T) {
+			m.sync(t, answers{how: killed, after: rapid.IntRange(0, 2).Draw(t, "after")})
+			m.restart(t)
+		},
+		"pods are shown": func(t *rapid.T) {
+			if unshown, _ := m.podCache.Behind(); unshown == 0 {
+				t.SkipNow()
+			}
+			m.podCache.Show(few.Draw(t, "changes"))
+			m.note("changes of pods reach the cache")
+		},
 		"ReplicaSets are shown": func(t *rapid.T) {
 			if unshown, _ := m.replicaSetCache.Behind(); unshown == 0 {
 				t.SkipNow()
@@ -50,31 +61,53 @@ func anything(m *model) map[string]func(*rapid.T) {
 			}
 		},
 		"a rare thing": func(t *rapid.T) {
-			if rapid.Bool().Draw(t, "restart") {
-				m.start(t)
-				m.note("another process leads: the loop starts anew")
-			} else {
+			switch rapid.SampledFrom([]string{"restart", "ReplicaSets", "deployments", "pods"}).Draw(t, "what") {
+			case "restart":
+				m.restart(t)
+			case "ReplicaSets":
 				m.replicaSetCache.Relist()
-				m.note("the watch breaks, ReplicaSets are listed anew")
+			case "deployments":
+				m.catchUpBeforeSpec()
+				m.deploymentCache.Relist()
+			case "pods":
+				m.podCache.Relist()
 			}
+			m.note("another process leads, or a watch breaks and something is listed anew")
 		},
 	}
 }
 
+// restart has another process lead, whose caches may be older than those of the
+// one before, but for what that one has written under a former spec, see
+// showDeployment.
+func (m *model) restart(t *rapid.T) {
+	behind := rapid.IntRange(0, 4).Draw(t, "behind")
+	if m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
+		behind = 0
+	}
+	m.start(t, behind)
+	m.unsure = true
+	m.note("another process leads: the loop starts anew")
+}
+
 // showDeployment shows the loop the deployment. A new spec may come before what
 // the loop has written under the former one: it waits for that. But of a write
-// whose answer was lost the loop does not know, and without it it does not count
-// the pods of a ReplicaSet that it has just created. So such a write is shown
-// first. Within one spec it may be as late as it likes: the new ReplicaSet only
-// grows and the others only shrink, so a sum of old sizes is too large rather
-// than too small.
+// whose answer was lost, or that another process has made, the loop does not know,
+// and without it it does not count the pods of a ReplicaSet that was just created.
+// So such a write is shown first. Within one spec it may be as late as it likes:
+// the new ReplicaSet only grows and the others only shrink, so a sum of old sizes
+// is too large rather than too small.
 func (m *model) showDeployment() {
+	m.catchUpBeforeSpec()
+	m.deploymentCache.CatchUp()
+	m.note("the deployment reaches the cache")
+}
+
+func (m *model) catchUpBeforeSpec() {
 	if m.unsure && m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
 		m.replicaSetCache.CatchUp()
 		m.unsure = false
 	}
-	m.deploymentCache.CatchUp()
-	m.note("the deployment reaches the cache")
 }
 
 // report lets the loop for ReplicaSets act on all sizes, and then tell of it.

@@ -38,9 +38,11 @@ type model struct {
 	pods     *latecache.Store[*corev1.Pod]
 	setCache *latecache.Informer[*appsv1.ReplicaSet]
 	podCache *latecache.Informer[*corev1.Pod]
-	clock    *clocktesting.FakePassiveClock
-	loop     *Controller
-	burst    int
+	// sinceCreation counts the changes of the set since it was created.
+	sinceCreation *latecache.Informer[*appsv1.ReplicaSet]
+	clock         *clocktesting.FakePassiveClock
+	loop          *Controller
+	burst         int
 	// cachesTell says that the caches know which version they show. The loop
 	// then has a second guard beside its expectations.
 	cachesTell bool
@@ -80,6 +82,7 @@ const (
 	well    outcome = "all is done"
 	refused outcome = "refused"
 	unsure  outcome = "done, but the answer is lost" // of one creation, or of all deletions
+	cutOff  outcome = "the process is killed"
 )
 
 func (a answers) String() string {
@@ -103,6 +106,7 @@ func newModel(replicas int32, burst int, cachesTell bool) *model {
 		lost:       map[types.UID]bool{},
 	}
 	stored(m.sets.Create(testSet(replicas)))
+	m.sinceCreation = latecache.NewInformer(m.sets)
 	return m
 }
 
@@ -115,10 +119,11 @@ func stored[T any](obj T, err error) T {
 	return obj
 }
 
-// start starts the loop: with caches that show what is there now, and with a
-// memory in which there is nothing.
-func (m *model) start(t *rapid.T) {
-	m.setCache, m.podCache = latecache.NewInformer(m.sets), latecache.NewInformer(m.pods)
+// start starts the loop: with caches that show what was there that many changes
+// ago, and with a memory in which there is nothing.
+func (m *model) start(t *rapid.T, behind int) {
+	unshown, _ := m.sinceCreation.Behind()
+	m.setCache, m.podCache = latecache.NewLateInformer(m.sets, min(behind, unshown)), latecache.NewLateInformer(m.pods, behind)
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", m.answer)
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -141,7 +146,29 @@ func (m *model) start(t *rapid.T) {
 		c.setWrites, c.podWrites = newOwnWrites(corev1.Resource("pods"), tellsNothing{}), newOwnWrites(corev1.Resource("pods"), tellsNothing{})
 	}
 	m.loop, m.unheard, m.ranOut = c, 0, false
-	m.unanswered.created, m.unanswered.deleted = 0, 0
+	m.unanswered.created, m.unanswered.deleted = m.unknown()
+}
+
+// unknown returns how many pods the cache does not show, and how many it shows
+// that no longer count. What other processes have done before this one started it
+// cannot know, any more than what was not answered.
+func (m *model) unknown() (created, deleted int) {
+	cached := map[types.UID]bool{}
+	for _, pod := range m.podCache.Cached() {
+		cached[pod.UID] = counts(pod)
+	}
+	for _, pod := range m.active() {
+		if !cached[pod.UID] {
+			created++
+		}
+		delete(cached, pod.UID)
+	}
+	for uid, counted := range cached {
+		if counted && !m.lost[uid] {
+			deleted++
+		}
+	}
+	return created, deleted
 }
 
 // shutDown ends what the constructor began.
@@ -169,6 +196,9 @@ func (m *model) sync(t *rapid.T, answers answers) error {
 
 // answer is the API server.
 func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error) {
+	if m.answers.how == cutOff && m.requests >= m.answers.after {
+		return true, nil, errors.New("the process is no more")
+	}
 	switch action := action.(type) {
 	case clienttesting.CreateActionImpl:
 		m.requests++

@@ -20,7 +20,7 @@ func drawModel(t *rapid.T) *model {
 		}
 		m.live(pod, state)
 	}
-	m.start(t)
+	m.start(t, 0)
 	m.note("the loop starts")
 	return m
 }
@@ -74,11 +74,21 @@ func anything(m *model) map[string]func(*rapid.T) {
 			if m.cachesTell && rapid.Bool().Draw(t, "wait") {
 				m.wait()
 			} else if rapid.Bool().Draw(t, "restart") {
-				m.start(t)
-				m.note("another process leads: the loop starts anew")
+				m.restart(t)
 			}
 		},
+		"the process is killed in the middle of a sync": func(t *rapid.T) {
+			m.sync(t, answers{how: cutOff, after: rapid.IntRange(0, 3).Draw(t, "after")})
+			m.restart(t)
+		},
 	}
+}
+
+// restart has another process lead, whose caches may be older than those of the
+// one before.
+func (m *model) restart(t *rapid.T) {
+	m.start(t, rapid.IntRange(0, 4).Draw(t, "behind"))
+	m.note("another process leads: the loop starts anew")
 }
 
 // liveAtRandom lets something happen to one of the pods.
@@ -131,7 +141,7 @@ func shrinkingModel(t *rapid.T) *model {
 	for range 6 {
 		m.live(m.addPod(podOf("web-1", func(pod *corev1.Pod) { pod.OwnerReferences[0].UID = m.set().UID })), starts)
 	}
-	m.start(t)
+	m.start(t, 0)
 	m.note("the loop starts")
 	return m
 }
