@@ -189,3 +189,12 @@ func TestTheFirstListIsSyncedOnlyWhenTheHandlersHaveSeenIt(t *testing.T) {
 	}
 	assert.Eventually(t, synced, 30*time.Second, time.Millisecond)
 }
+
+func TestAnInformerBeginsWithTheNewestStateAndGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	for asked, sent := range map[string]string{"0": "", "": "", "17": "17"} {
+		options := metav1.ListOptions{ResourceVersion: asked}
+		Newest(&options)
+		assert.Equal(t, sent, options.ResourceVersion, "the informer asks for %q", asked)
+	}
+}

@@ -33,7 +33,7 @@ var Kinds = []Kind{
 	{Name: "refuse-504", Does: "write i is refused with a timeout", code: 504},
 	{Name: "late", Does: "event i of a watch, and what follows it there, comes 1.5 s late", Watch: true, Resource: true},
 	{Name: "miss", Does: "event i of a watch is never seen: the watch ends, and half a second later what is there is listed anew", Watch: true, Resource: true},
-	{Name: "older", Does: "the manager is killed when write i is done; the next one's first list of a resource is from before it, and its watch is 1.5 s late", Resource: true},
+	{Name: "older", Does: "the manager is killed when write i is done; the next one's first list of a resource that may be older is from before it, and its watch is 1.5 s late", Resource: true},
 	{Name: "freeze", Does: "the leader is frozen when write i is done, and wakes up at the first write of the next one"},
 	{Name: "apiserver", Does: "the API server is killed when write i is done, and started anew", Alone: true},
 	{Name: "etcd", Does: "etcd and the API server are killed when write i is done, and started anew", Alone: true},

@@ -326,22 +326,25 @@ func (s *stage) wake() {
 	s.managers[0].Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
 }
 
+// killControlPlane kills and starts anew what the fault says. Scheduler and nodes
+// are started anew, too: how they get over it is not the question.
 func (s *stage) killControlPlane(ctx context.Context) error {
 	s.did("the " + s.fault.Name + " is killed, and started anew")
+	killed := []cluster.Component{cluster.APIServer}
 	if s.fault.Name == "etcd" {
-		if err := s.cluster.Kill(ctx, cluster.Etcd); err != nil {
+		killed = []cluster.Component{cluster.Etcd, cluster.APIServer}
+	}
+	for _, component := range killed {
+		if err := s.cluster.Kill(ctx, component); err != nil {
 			return err
 		}
 	}
-	if err := s.cluster.Kill(ctx, cluster.APIServer); err != nil {
-		return err
-	}
-	if s.fault.Name == "etcd" {
-		if err := s.cluster.Restart(ctx, cluster.Etcd); err != nil {
+	for _, component := range append(killed, cluster.Scheduler, cluster.Kwok) {
+		if err := s.cluster.Restart(ctx, component); err != nil {
 			return err
 		}
 	}
-	return s.cluster.Restart(ctx, cluster.APIServer)
+	return nil
 }
 
 // vain is an error of what was awaited in vain.

@@ -22,9 +22,9 @@ import (
 // faultOptions are what somebody asks of faults.
 type faultOptions struct {
 	duration time.Duration
-	only     string
+	only     *regexp.Regexp
 	most     int
-	replay   string
+	replay   *faults.Spec // nil plays all
 	both     bool
 	atATime  int
 }
@@ -33,9 +33,9 @@ func parseFaultOptions(args []string) (faultOptions, error) {
 	var o faultOptions
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
 	flags.DurationVar(&o.duration, "for", 5*time.Minute, "how long to begin new runs")
-	flags.StringVar(&o.only, "only", "", "a regular expression for the names of runs, such as 'rollout/|/late-pods'")
+	only := flags.String("only", "", "a regular expression for the names of runs, such as 'rollout/|/late-pods'")
 	flags.IntVar(&o.most, "most", 40, "the largest number of a write or event at which a fault happens")
-	flags.StringVar(&o.replay, "replay", "", "play one run and tell its whole history, such as rollout/stop/3")
+	replay := flags.String("replay", "", "play one run and tell its whole history, such as rollout/stop/3")
 	flags.BoolVar(&o.both, "both", false, "play each run with kcm and with the original")
 	flags.IntVar(&o.atATime, "at-a-time", 3*runtime.NumCPU(), "how many runs are played at the same time")
 	flags.Usage = func() {
@@ -54,7 +54,22 @@ func parseFaultOptions(args []string) (faultOptions, error) {
 			fmt.Fprintf(flags.Output(), "  %-11s %s\n", i.Name, i.Says)
 		}
 	}
-	return o, flags.Parse(args)
+	err := flags.Parse(args)
+	if err != nil {
+		return o, err
+	}
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return o, fmt.Errorf("-only: %w", err)
+	}
+	if *replay == "" {
+		return o, nil
+	}
+	spec, err := faults.ParseSpec(*replay)
+	if err != nil {
+		return o, fmt.Errorf("-replay: %w", err)
+	}
+	o.replay = &spec
+	return o, nil
 }
 
 // playFaults plays workloads with faults, and is an error if kcm does something
@@ -71,33 +86,28 @@ func playFaults(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // what has been started ends with it, too
 	dir, err := os.MkdirTemp("", "faults-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := &search{faultOptions: o}
-	shared, err := newField(ctx, dir, program)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, shared.Close()) }()
-	alone, err := newField(ctx, dir, program)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, alone.Close()) }()
-	s.shared, s.alone = shared, alone
 	for _, reference := range []bool{false, true} {
 		if o.both || reference == (os.Getenv("REFERENCE") == "1") {
 			s.managers = append(s.managers, reference)
 		}
 	}
-	if o.replay != "" {
+	if s.shared, err = newField(ctx, dir, program); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.shared.Close()) }()
+	if o.replay != nil {
 		return s.replayOne(ctx)
 	}
+	if s.alone, err = newField(ctx, dir, program); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.alone.Close()) }()
 	return s.run(ctx)
 }
 
@@ -135,6 +145,7 @@ type search struct {
 	faultOptions
 	shared, alone *field // what is to be alone is played in the second, one after the other
 	managers      []bool // whether they are the original
+	begin         time.Time
 
 	mu      sync.Mutex
 	results []*faults.Result
@@ -145,29 +156,25 @@ type search struct {
 type endings map[string]*faults.Result
 
 // run plays the runs that are planned until the time is over.
-func (s *search) run(ctx context.Context) error {
-	only, err := regexp.Compile(s.only)
-	if err != nil {
-		return fmt.Errorf("-only: %w", err)
-	}
+func (s *search) run(ctx context.Context) (err error) {
 	without := map[bool]endings{}
 	for _, reference := range s.managers {
 		if without[reference], err = s.withoutFault(ctx, reference); err != nil {
 			return err
 		}
 	}
-	plan := s.plan(without, only)
+	plan := s.plan(without)
 	if len(plan) == 0 {
 		return fmt.Errorf("-only %q matches no run; they are named as rollout/stop/3", s.only)
 	}
-	begin := time.Now()
+	s.begin = time.Now()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.playAll(ctx, s.alone, 1, plan, begin) })
-	group.Go(func() error { return s.playAll(ctx, s.shared, s.atATime, plan, begin) })
+	group.Go(func() error { return s.playAll(ctx, s.alone, 1, plan) })
+	group.Go(func() error { return s.playAll(ctx, s.shared, s.atATime, plan) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	fmt.Printf("\n%d of %d runs that there are with -most %d were played in %v\n", len(s.results), len(plan), s.most, time.Since(begin).Round(time.Second))
+	fmt.Printf("\n%d of %d runs that there are with -most %d were played in %v\n", len(s.results), len(plan), s.most, time.Since(s.begin).Round(time.Second))
 	return s.report()
 }
 
@@ -179,11 +186,11 @@ type planned struct {
 }
 
 // plan is what is to be played, with the managers in turn.
-func (s *search) plan(without map[bool]endings, only *regexp.Regexp) (all []planned) {
+func (s *search) plan(without map[bool]endings) (all []planned) {
 	plans := map[bool][]faults.Spec{}
 	longest := 0
 	for _, reference := range s.managers {
-		plans[reference] = faults.Plan(without[reference], only, s.most)
+		plans[reference] = faults.Plan(without[reference], s.only, s.most)
 		longest = max(longest, len(plans[reference]))
 	}
 	for row := range longest {
@@ -199,14 +206,14 @@ func (s *search) plan(without map[bool]endings, only *regexp.Regexp) (all []plan
 
 // playAll plays those runs of a plan that belong to a field, until the time is
 // over.
-func (s *search) playAll(ctx context.Context, f *field, atATime int, plan []planned, begin time.Time) error {
+func (s *search) playAll(ctx context.Context, f *field, atATime int, plan []planned) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atATime)
 	for _, run := range plan {
 		if run.Fault.Alone != (f == s.alone) {
 			continue
 		}
-		if time.Since(begin) > s.duration || ctx.Err() != nil {
+		if time.Since(s.begin) > s.duration || ctx.Err() != nil {
 			break
 		}
 		group.Go(func() error {
@@ -275,14 +282,7 @@ func (s *search) keep(r *faults.Result) {
 
 // replayOne plays one run, without the fault before, and tells its history.
 func (s *search) replayOne(ctx context.Context) error {
-	spec, err := faults.ParseSpec(s.replay)
-	if err != nil {
-		return fmt.Errorf("-replay: %w", err)
-	}
-	f := s.shared
-	if spec.Fault.Alone {
-		f = s.alone
-	}
+	spec, f := *s.replay, s.shared
 	for _, reference := range s.managers {
 		without, err := f.play(ctx, reference, faults.Spec{Workload: spec.Workload}, "")
 		if err != nil {
