@@ -100,6 +100,7 @@ func (m *model) showDeployment() {
 func (m *model) catchUpBeforeSpec() {
 	if m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
 		m.replicaSetCache.CatchUp()
+		m.sinceSpec.CatchUp()
 	}
 }
 
