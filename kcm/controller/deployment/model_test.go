@@ -45,7 +45,8 @@ type model struct {
 	replicaSetCache *latecache.Informer[*appsv1.ReplicaSet]
 	podCache        *latecache.Informer[*corev1.Pod]
 	loop            *Controller
-	// sinceSpec counts the changes of ReplicaSets since the deployment's spec.
+	// sinceSpec counts the changes of ReplicaSets since a loop was first shown
+	// the deployment's present spec.
 	sinceSpec *latecache.Informer[*appsv1.ReplicaSet]
 
 	answers answers
@@ -115,8 +116,10 @@ func stored[T any](obj T, err error) T {
 
 // start starts the loop: with caches that show what was there that many changes
 // ago. Of ReplicaSets these are changes under the present spec, see
-// showDeployment.
+// showDeployment: a process that is shown a new spec, but not what the one before
+// it has written under the former, asks for more pods than may be.
 func (m *model) start(t *rapid.T, behind int) {
+	m.specIsShown()
 	unshown, _ := m.sinceSpec.Behind()
 	m.deploymentCache, m.podCache = latecache.NewInformer(m.deployments), latecache.NewLateInformer(m.pods, behind)
 	m.replicaSetCache = latecache.NewLateInformer(m.replicaSets, min(behind, unshown))
@@ -324,8 +327,16 @@ func (m *model) checkDone(t *rapid.T) {
 	}
 }
 
+// specIsShown notes that a loop is now shown the deployment's spec.
+func (m *model) specIsShown() {
+	if m.deploymentCache == nil || m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
+		m.sinceSpec.CatchUp()
+	}
+}
+
 // catchUp shows the loop everything.
 func (m *model) catchUp() {
+	m.specIsShown()
 	m.deploymentCache.CatchUp()
 	m.replicaSetCache.CatchUp()
 	m.podCache.CatchUp()
@@ -337,7 +348,6 @@ func (m *model) edit(change func(spec *appsv1.DeploymentSpec)) {
 	d := m.deployment()
 	if change(&d.Spec); !equality.Semantic.DeepEqual(d.Spec, m.deployment().Spec) {
 		d.Generation++
-		m.sinceSpec.CatchUp()
 	}
 	stored(m.deployments.Update(d))
 }

@@ -78,7 +78,13 @@ func anything(m *model) map[string]func(*rapid.T) {
 }
 
 // restart has another process lead, whose caches may be older than those of the
-// one before, but for what that one has written under a former spec, see
+// one before. It does not know what that one has written.
+func (m *model) restart(t *rapid.T) {
+	m.start(t, rapid.IntRange(0, 4).Draw(t, "behind"))
+	m.unsure = true
+	m.note("another process leads: the loop starts anew")
+}
+
 // showDeployment.
 func (m *model) restart(t *rapid.T) {
 	behind := rapid.IntRange(0, 4).Draw(t, "behind")
@@ -104,7 +110,11 @@ func (m *model) showDeployment() {
 }
 
 func (m *model) catchUpBeforeSpec() {
-	if m.unsure && m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
+	if m.deploymentCache.Cached()[0].Generation == m.deployment().Generation {
+		return
+	}
+	m.sinceSpec.CatchUp()
+	if m.unsure {
 		m.replicaSetCache.CatchUp()
 		m.unsure = false
 	}

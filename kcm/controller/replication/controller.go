@@ -149,15 +149,16 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil || seen.set == nil {
 		return err
 	}
+	// Also when something fails: the next try may be later than that.
+	if at, ok := nextAvailable(seen); ok {
+		c.loop.AddAfter(key, at.Sub(c.clock.Now()))
+	}
 	failure := c.act(ctx, seen, c.holdBack(seen, decide(seen, c.burstReplicas)))
 	if err := c.updateStatus(ctx, seen.set, decideStatus(seen, failure)); err != nil {
 		return err
 	}
 	if failure != nil {
 		return fmt.Errorf("replicas of %s %s: %w", c.Kind, key, failure)
-	}
-	if at, ok := nextAvailable(seen); ok {
-		c.loop.AddAfter(key, at.Sub(c.clock.Now()))
 	}
 	return nil
 }

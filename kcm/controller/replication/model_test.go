@@ -146,24 +146,30 @@ func (m *model) start(t *rapid.T, behind int) {
 		c.setWrites, c.podWrites = newOwnWrites(corev1.Resource("pods"), tellsNothing{}), newOwnWrites(corev1.Resource("pods"), tellsNothing{})
 	}
 	m.loop, m.unheard, m.ranOut = c, 0, false
-	m.unanswered.created, m.unanswered.deleted = m.unknown()
+	m.unanswered.created, m.unanswered.deleted = m.unknown(behind)
 }
 
-// unknown returns how many pods the cache does not show, and how many it shows
-// that no longer count. What other processes have done before this one started it
-// cannot know, any more than what was not answered.
-func (m *model) unknown() (created, deleted int) {
+// unknown returns how many pods the cache does not show, and how many it shows, or
+// will show for a while, that no longer count. What other processes have done before
+// this one started it cannot know, any more than what was not answered.
+func (m *model) unknown(behind int) (created, deleted int) {
 	cached := map[types.UID]bool{}
 	for _, pod := range m.podCache.Cached() {
 		cached[pod.UID] = counts(pod)
+	}
+	gone := map[types.UID]bool{}
+	for later := behind; later >= 0; later-- {
+		for _, pod := range latecache.NewLateInformer(m.pods, later).Cached() {
+			gone[pod.UID] = gone[pod.UID] || counts(pod)
+		}
 	}
 	for _, pod := range m.active() {
 		if !cached[pod.UID] {
 			created++
 		}
-		delete(cached, pod.UID)
+		delete(gone, pod.UID)
 	}
-	for uid, counted := range cached {
+	for uid, counted := range gone {
 		if counted && !m.lost[uid] {
 			deleted++
 		}
