@@ -124,6 +124,14 @@ var intendedDifferences = []intended{
 		},
 	},
 	{
+		name: "there-and-back",
+		reason: "A ReplicaSet shrinks and grows again: whether its own loop comes in between decides if a pod goes for it and " +
+			"another comes. The rounds of kcm follow at once; the original fails in between and tries again a little later.",
+		example: "create 7 3 1; settle; start-all 1; image 1; settle; scale 3; settle",
+		of:      regexp.MustCompile(`^Pod|^writes: |^event: `),
+		when:    func(p period, _ difference) bool { return goesBothWays(p.otherEvents) || goesBothWays(p.events) },
+	},
+	{
 		name: "surge-is-a-limit",
 		reason: "A paused Deployment with room for more pods than it wants: kcm leaves the sizes as they are, and what is noted of them. The original fills " +
 			"the surge, most of it with old pods (#115735).",
@@ -186,9 +194,9 @@ var intendedDifferences = []intended{
 	{
 		name: "hit-elsewhere",
 		reason: "A write that is lost is not the same one on both sides, because the original makes others that are refused " +
-			"anyway: what the conditions say about the way may differ, and when a status is tried again.",
+			"anyway: what the conditions say about the way may differ, and when something is tried again.",
 		example: "create 1 0 1; settle; fault 0 1; settle; succeed 0; settle",
-		of:      regexp.MustCompile(`^(Deployment|ReplicaSet) \S+ \.status`),
+		of:      regexp.MustCompile(`^Pod|^(Deployment|ReplicaSet) \S+ \.status`),
 		when:    func(p period, _ difference) bool { return p.kcm.hit || p.original.hit },
 	},
 	{
@@ -257,6 +265,21 @@ func scaledBy(events map[string]int) map[string]int {
 		}
 	}
 	return by
+}
+
+// goesBothWays tells whether events tell of a ReplicaSet that was scaled up and down.
+func goesBothWays(events map[string]int) bool {
+	up, down := map[string]bool{}, map[string]bool{}
+	for event := range events {
+		if words := scaling.FindStringSubmatch(event); words != nil {
+			if strings.Contains(event, "Scaled up") {
+				up[words[1]] = true
+			} else {
+				down[words[1]] = true
+			}
+		}
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Keys(up)), func(name string) bool { return down[name] })
 }
 
 func count(events map[string]int) (n int) {
