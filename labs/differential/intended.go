@@ -89,7 +89,7 @@ var intendedDifferences = []intended{
 		reason: "A webhook takes the revision out of a Deployment's status: kcm goes on with the API server's answer, the " +
 			"original with what it had wanted to write.",
 		example: "webhook 4; create 7 1 3; settle",
-		of:      regexp.MustCompile(`^writes: update deployments/status`),
+		of:      regexp.MustCompile(`^writes: update deployments/status|^Deployment web .metadata.annotations`),
 		when:    func(p period, _ difference) bool { return p.kcm.webhook == dropsRevision },
 	},
 	{
@@ -184,9 +184,9 @@ var intendedDifferences = []intended{
 	{
 		name: "goes-on-with-the-answer",
 		reason: "A sync that writes the same object twice: kcm makes the second write of the API server's answer to the first. " +
-			"The original makes it of what it had read, is refused, and starts again, by when there may be less to tell, or more that counts as progress.",
+			"The original makes it of what it had read, is refused, and starts again, by when there may be less to tell, or more that counts as progress. What it tells it then tells twice.",
 		example: "create 6 3 5; settle; scale 1; pause 1; settle",
-		of:      regexp.MustCompile(`^writes: update (deployments|replicasets)|^Deployment web .status.conditions.Progressing`),
+		of:      regexp.MustCompile(`^writes: update (deployments|replicasets)|^Deployment web .status.conditions.Progressing|^event: .* DeploymentRollback`),
 		when: func(p period, _ difference) bool {
 			return refusals(p.original) > 0 && requests(p.kcm) <= requests(p.original)+refusals(p.original)
 		},
@@ -203,7 +203,7 @@ var intendedDifferences = []intended{
 		name:    "failure-told-once",
 		reason:  "A ReplicaSet that cannot be created: kcm writes it into the status once, the original at each try.",
 		example: "webhook 5; create 6 3 0; settle",
-		of:      regexp.MustCompile(`^writes: update deployments/status`),
+		of:      regexp.MustCompile(`^writes: update deployments/status|^event: .* ReplicaSetCreateError`),
 		when:    func(p period, _ difference) bool { return p.kcm.webhook == refusesSets },
 	},
 	{
