@@ -89,7 +89,7 @@ var intendedDifferences = []intended{
 		reason: "A webhook takes the revision out of a Deployment's status: kcm goes on with the API server's answer, the " +
 			"original with what it had wanted to write.",
 		example: "webhook 4; create 7 1 3; settle",
-		of:      regexp.MustCompile(`^writes: update deployments/status`),
+		of:      regexp.MustCompile(`^writes: update deployments/status|^Deployment web .metadata.annotations`),
 		when:    func(p period, _ difference) bool { return p.kcm.webhook == dropsRevision },
 	},
 	{
@@ -122,6 +122,14 @@ var intendedDifferences = []intended{
 			return d != nil && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && len(p.kcm.active()) == 0 &&
 				slices.ContainsFunc(p.kcm.pods.List(), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 		},
+	},
+	{
+		name: "there-and-back",
+		reason: "A ReplicaSet shrinks and grows again: whether its own loop comes in between decides if a pod goes for it and " +
+			"another comes. The rounds of kcm follow at once; the original fails in between and tries again a little later.",
+		example: "create 7 3 1; settle; start-all 1; image 1; settle; scale 3; settle",
+		of:      regexp.MustCompile(`^Pod|^writes: |^event: `),
+		when:    func(p period, _ difference) bool { return goesBothWays(p.otherEvents) || goesBothWays(p.events) },
 	},
 	{
 		name: "surge-is-a-limit",
@@ -176,9 +184,9 @@ var intendedDifferences = []intended{
 	{
 		name: "goes-on-with-the-answer",
 		reason: "A sync that writes the same object twice: kcm makes the second write of the API server's answer to the first. " +
-			"The original makes it of what it had read, is refused, and starts again, by when there may be less to tell, or more that counts as progress.",
+			"The original makes it of what it had read, is refused, and starts again, by when there may be less to tell, or more that counts as progress. What it tells it then tells twice.",
 		example: "create 6 3 5; settle; scale 1; pause 1; settle",
-		of:      regexp.MustCompile(`^writes: update (deployments|replicasets)|^Deployment web .status.conditions.Progressing`),
+		of:      regexp.MustCompile(`^writes: update (deployments|replicasets)|^Deployment web .status.conditions.Progressing|^event: .* DeploymentRollback`),
 		when: func(p period, _ difference) bool {
 			return refusals(p.original) > 0 && requests(p.kcm) <= requests(p.original)+refusals(p.original)
 		},
@@ -186,16 +194,16 @@ var intendedDifferences = []intended{
 	{
 		name: "hit-elsewhere",
 		reason: "A write that is lost is not the same one on both sides, because the original makes others that are refused " +
-			"anyway: what the conditions say about the way may differ, and when a status is tried again.",
+			"anyway: what the conditions say about the way may differ, and when something is tried again.",
 		example: "create 1 0 1; settle; fault 0 1; settle; succeed 0; settle",
-		of:      regexp.MustCompile(`^(Deployment|ReplicaSet) \S+ \.status`),
+		of:      regexp.MustCompile(`^Pod|^(Deployment|ReplicaSet) \S+ \.status`),
 		when:    func(p period, _ difference) bool { return p.kcm.hit || p.original.hit },
 	},
 	{
 		name:    "failure-told-once",
 		reason:  "A ReplicaSet that cannot be created: kcm writes it into the status once, the original at each try.",
 		example: "webhook 5; create 6 3 0; settle",
-		of:      regexp.MustCompile(`^writes: update deployments/status`),
+		of:      regexp.MustCompile(`^writes: update deployments/status|^event: .* ReplicaSetCreateError`),
 		when:    func(p period, _ difference) bool { return p.kcm.webhook == refusesSets },
 	},
 	{
@@ -257,6 +265,21 @@ func scaledBy(events map[string]int) map[string]int {
 		}
 	}
 	return by
+}
+
+// goesBothWays tells whether events tell of a ReplicaSet that was scaled up and down.
+func goesBothWays(events map[string]int) bool {
+	up, down := map[string]bool{}, map[string]bool{}
+	for event := range events {
+		if words := scaling.FindStringSubmatch(event); words != nil {
+			if strings.Contains(event, "Scaled up") {
+				up[words[1]] = true
+			} else {
+				down[words[1]] = true
+			}
+		}
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Keys(up)), func(name string) bool { return down[name] })
 }
 
 func count(events map[string]int) (n int) {
