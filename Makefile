@@ -193,11 +193,7 @@ differential: ## compare kcm's loops with the original's in memory, run after ra
 lint: modules ## check formatting, go vet and staticcheck in all modules
 	@unformatted=$$(gofmt -l kcm labs scripts); if [ -n "$$unformatted" ]; then echo "gofmt -w is needed on:" $$unformatted; exit 1; fi
 	@echo "linting; about 5 minutes the first time, then half a minute"
-<<<<<<< HEAD
-	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
-=======
-	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane labs/differential; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
->>>>>>> wt-diff
+	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane labs/differential labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
 	@GOOS=darwin go vet ./...
 
 .PHONY: darwin

@@ -85,17 +85,6 @@ func (m *model) restart(t *rapid.T) {
 	m.note("another process leads: the loop starts anew")
 }
 
-// showDeployment.
-func (m *model) restart(t *rapid.T) {
-	behind := rapid.IntRange(0, 4).Draw(t, "behind")
-	if m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
-		behind = 0
-	}
-	m.start(t, behind)
-	m.unsure = true
-	m.note("another process leads: the loop starts anew")
-}
-
 // showDeployment shows the loop the deployment. A new spec may come before what
 // the loop has written under the former one: it waits for that. But of a write
 // whose answer was lost, or that another process has made, the loop does not know,
