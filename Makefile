@@ -169,7 +169,6 @@ test: bin/labcluster ## test what you have changed: lint, all tests with the rac
 		"all tests with the race detector (the first time they compile for 8 minutes): go test -race ./... | counted $$(go list ./... | wc -l)" \
 		"the lab cluster's own tests: cd labs/controlplane && go test -race ./internal/..." \
 		"that upstream's suites are about kcm, without running them: cd labs/upstream && go test -short ./..." \
-		"the comparison with the original in memory finds what is wrong: cd labs/differential && go test ./..." \
 		"the book's code, links and diagrams: $(MAKE) --no-print-directory weave-check"
 
 .PHONY: verify
@@ -182,18 +181,13 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
 		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
 		"every broken manager is rejected by its scenario: $(MAKE) --no-print-directory judge" \
-		"kcm and the original side by side in memory: $(MAKE) --no-print-directory differential ARGS='-for 1m'" \
 		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'"
-
-.PHONY: differential
-differential: ## compare kcm's loops with the original's in memory, run after random run (ARGS="-for 10m -seed 1"; a failure prints how to see it again)
-	@cd labs/differential && go test -count=1 -timeout 0 -run 'KcmAndTheOriginal' -args $(ARGS)
 
 .PHONY: lint
 lint: modules ## check formatting, go vet and staticcheck in all modules
 	@unformatted=$$(gofmt -l kcm labs scripts); if [ -n "$$unformatted" ]; then echo "gofmt -w is needed on:" $$unformatted; exit 1; fi
 	@echo "linting; about 5 minutes the first time, then half a minute"
-	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane labs/differential labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
+	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
 	@GOOS=darwin go vet ./...
 
 .PHONY: darwin
