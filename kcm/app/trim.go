@@ -32,8 +32,8 @@ func trimSecret(obj any) {
 	secret.Data = nil
 }
 
-// trimPod leaves of a pod where it is, whether it works, and how often its
-// containers have restarted. What is to run there, its kubelet alone has to know.
+// trimPod leaves of a pod where it is, whether it works or why not, and which of
+// its containers have begun and how often they have restarted. What is to run there, its kubelet alone has to know.
 // A loop that comes to read more has to keep it here.
 func trimPod(obj any) {
 	pod, ok := obj.(*corev1.Pod)
@@ -50,8 +50,9 @@ func trimPod(obj any) {
 	pod.Status = corev1.PodStatus{
 		Phase:                 status.Phase,
 		Reason:                status.Reason,
-		ContainerStatuses:     restarts(status.ContainerStatuses),
-		InitContainerStatuses: restarts(status.InitContainerStatuses),
+		Message:               status.Message,
+		ContainerStatuses:     begun(status.Phase, status.ContainerStatuses),
+		InitContainerStatuses: begun(status.Phase, status.InitContainerStatuses),
 	}
 	for _, c := range status.Conditions {
 		if c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget {
@@ -60,13 +61,25 @@ func trimPod(obj any) {
 	}
 }
 
-// restarts returns which containers have restarted, and how often.
-func restarts(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
-	var restarts []corev1.ContainerStatus
+// begun returns how often which containers have restarted, and which have begun,
+// unless the phase of their pod says that.
+func begun(phase corev1.PodPhase, statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var begun []corev1.ContainerStatus
 	for _, s := range statuses {
-		if s.RestartCount > 0 {
-			restarts = append(restarts, corev1.ContainerStatus{Name: s.Name, RestartCount: s.RestartCount})
+		kept := corev1.ContainerStatus{Name: s.Name, RestartCount: s.RestartCount}
+		switch {
+		case s.RestartCount == 0 && phase == corev1.PodRunning:
+			continue
+		case s.State.Running != nil:
+			kept.State.Running = &corev1.ContainerStateRunning{}
+		case s.State.Terminated != nil:
+			kept.State.Terminated = &corev1.ContainerStateTerminated{}
+		case s.LastTerminationState.Terminated != nil:
+			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
+		case s.RestartCount == 0:
+			continue
 		}
+		begun = append(begun, kept)
 	}
-	return restarts
+	return begun
 }

@@ -22,6 +22,7 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 	managed.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
 	doomed := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}
+	ended := corev1.ContainerStatus{Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}
 	password := map[string][]byte{"password": []byte("secret")}
 
 	for what, test := range map[string]struct{ seen, want runtime.Object }{
@@ -34,15 +35,15 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 				Status: corev1.PodStatus{
 					Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory", PodIP: "10.0.0.1",
 					Conditions:            []corev1.PodCondition{{Type: corev1.PodScheduled}, ready, doomed},
-					ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", RestartCount: 3, Image: "web:1"}, {Name: "calm"}},
+					ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", RestartCount: 3, Image: "web:1"}, {Name: "waits", Image: "web:1"}, ended},
 					InitContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", RestartCount: 4, ImageID: "sha256:1"}, {Name: "setup"}},
 				}},
 			&corev1.Pod{ObjectMeta: kept,
 				Spec: corev1.PodSpec{NodeName: "node", InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: &always}}},
 				Status: corev1.PodStatus{
-					Phase: corev1.PodFailed, Reason: "Evicted",
+					Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory",
 					Conditions:            []corev1.PodCondition{ready, doomed},
-					ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", RestartCount: 3}},
+					ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", RestartCount: 3}, {Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}},
 					InitContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", RestartCount: 4}},
 				}},
 		},
