@@ -40,7 +40,7 @@ rights: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and tell 
 fuzz: ## fuzz what the loops read of objects that others write (FUZZTIME=10m for each)
 	@for package in $$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./kcm/controller/...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
-			go test -run '^$$' -fuzz "^$$target$$" -fuzztime '$(or $(FUZZTIME),1m)' $$package; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzzminimizetime 1s -fuzztime '$(or $(FUZZTIME),1m)' $$package; \
 		done; \
 	done
 
