@@ -33,8 +33,9 @@ func trimSecret(obj any) {
 }
 
 // trimPod leaves of a pod where it is, whether it works or why not, and which of
-// its containers have begun and how often they have restarted. What is to run there, its kubelet alone has to know.
-// A loop that comes to read more has to keep it here.
+// its containers have begun and how often they have restarted. What is to run
+// there, its kubelet alone has to know. A loop that comes to read more has to keep
+// it here.
 func trimPod(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

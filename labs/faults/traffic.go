@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -347,11 +348,7 @@ func (t *traffic) count() {
 func (t *traffic) seen() (writes []Write, events map[string]int, struck time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	copied := map[string]int{}
-	for resource, n := range t.events {
-		copied[resource] = n
-	}
-	return slices.Clone(t.writes), copied, t.struck
+	return slices.Clone(t.writes), maps.Clone(t.events), t.struck
 }
 
 // watches tells whether watches of all of some resources were begun.

@@ -59,8 +59,10 @@ func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
 	if w.Others[c.Resource] == nil {
 		w.Others[c.Resource] = map[string]bool{}
 	}
-	if w.Others[c.Resource][c.Object.GetName()] = !gone; gone {
+	if gone {
 		delete(w.Others[c.Resource], c.Object.GetName())
+	} else {
+		w.Others[c.Resource][c.Object.GetName()] = true
 	}
 	return nil, nil, nil
 }

@@ -99,12 +99,11 @@ func (c *column) play(ctx context.Context, chosen []scenarios.Scenario, referenc
 	c.results = make([]result, len(chosen))
 	var mu sync.Mutex
 	done := 0
-	whole := ctx
-	group, ctx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(atATime)
 	for i, scenario := range chosen {
 		group.Go(func() error {
-			r, err := c.one(ctx, *s, scenario)
+			r, err := c.one(groupCtx, *s, scenario)
 			mu.Lock()
 			defer mu.Unlock()
 			c.results[i] = r
@@ -116,7 +115,7 @@ func (c *column) play(ctx context.Context, chosen []scenarios.Scenario, referenc
 	err = group.Wait()
 	c.took = time.Since(begin)
 	if err == nil && c.lookBack != nil {
-		err = c.lookBack(whole, s.Cluster)
+		err = c.lookBack(ctx, s.Cluster)
 	}
 	return err
 }

@@ -26,8 +26,18 @@ const (
 	rolePrefix    = "system:controller:"
 )
 
-// right is one of the rights that a rule of a role grants. A * stands for all.
+// right is one of the rights that a rule of a role grants, or that a request needs.
+// In a rule a * stands for all.
 type right struct{ verb, group, resource string }
+
+// neededFor returns the right to make a request.
+func neededFor(e cluster.AuditEvent) right {
+	resource := e.Resource
+	if e.Subresource != "" {
+		resource += "/" + e.Subresource
+	}
+	return right{e.Verb, e.APIGroup, resource}
+}
 
 // resourceName is as RBAC writes it: pods, deployments.apps/status.
 func (r right) resourceName() string {
@@ -41,14 +51,10 @@ func (r right) resourceName() string {
 	return resource
 }
 
-// covers tells whether the right is one to make the request.
-func (r right) covers(e cluster.AuditEvent) bool {
-	resource := e.Resource
-	if e.Subresource != "" {
-		resource += "/" + e.Subresource
-	}
-	is := func(granted, asked string) bool { return granted == "*" || granted == asked }
-	return is(r.verb, e.Verb) && is(r.group, e.APIGroup) && is(r.resource, resource)
+// covers tells whether the right includes another one.
+func (r right) covers(needed right) bool {
+	is := func(granted, needed string) bool { return granted == "*" || granted == needed }
+	return is(r.verb, needed.verb) && is(r.group, needed.group) && is(r.resource, needed.resource)
 }
 
 // account is what a loop may do and what it has done.
@@ -141,11 +147,12 @@ func (a *account) grant(rules []rbacv1.PolicyRule) {
 
 // use marks the right to make a request as used.
 func (a *account) use(e cluster.AuditEvent) {
+	needed := neededFor(e)
 	if e.Forbidden {
-		a.forbidden = append(a.forbidden, right{e.Verb, e.APIGroup, e.Resource}.resourceName()+" "+e.Verb)
+		a.forbidden = append(a.forbidden, needed.resourceName()+" "+needed.verb)
 	}
 	for r := range a.granted {
-		if r.covers(e) {
+		if r.covers(needed) {
 			a.granted[r] = true
 		}
 	}
@@ -180,11 +187,7 @@ func tellRights(accounts map[string]*account, played int) error {
 				used++
 			}
 		}
-		unused := a.unused()
-		fmt.Fprintf(out, "%s\t%d\t%d\t%s\n", name, len(a.granted), used, cmp.Or(strings.Join(unused[:min(1, len(unused))], ""), "–"))
-		for _, more := range unused[min(1, len(unused)):] {
-			fmt.Fprintf(out, "\t\t\t%s\n", more)
-		}
+		fmt.Fprintf(out, "%s\t%d\t%d\t%s\n", name, len(a.granted), used, cmp.Or(strings.Join(a.unused(), "\n\t\t\t"), "–"))
 		slices.Sort(a.forbidden)
 		for _, request := range slices.Compact(a.forbidden) {
 			errs = append(errs, fmt.Errorf("%s has asked for %s, which its role does not allow", name, request))

@@ -22,7 +22,7 @@ const maxVerbosity = 7
 // ApplyLogs begins to log as the flags say, but with no more detail than
 // maxVerbosity, and says so if they asked for more.
 func (o *KubeControllerManagerOptions) ApplyLogs() error {
-	asked := max(o.Logs.Verbosity, 0)
+	asked := o.Logs.Verbosity
 	o.Logs.Verbosity = min(asked, maxVerbosity)
 	for i := range o.Logs.VModule {
 		asked = max(asked, o.Logs.VModule[i].Verbosity)

@@ -19,8 +19,11 @@ const (
 // (https://github.com/kubernetes/kubernetes/issues/72593; the original makes
 // them). The user is told, and the set looks again when the pause is over.
 func (c *Controller) holdBack(seen observed, p plan) plan {
+	if p.create == 0 {
+		return p
+	}
 	last, pause := rejection(seen)
-	if p.create == 0 || last == nil {
+	if last == nil {
 		return p
 	}
 	wait := last.CreationTimestamp.Add(pause).Sub(seen.now)
