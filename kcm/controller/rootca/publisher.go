@@ -56,6 +56,7 @@ type Publisher struct {
 func NewInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	return coreinformers.NewFilteredConfigMapInformer(client, metav1.NamespaceAll, resync, byNamespace, func(options *metav1.ListOptions) {
+		controller.Newest(options)
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ConfigMapName).String()
 	})
 }
