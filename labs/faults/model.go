@@ -273,12 +273,12 @@ func (a *App) lookAtDeployment(w *World, v *verdict) {
 }
 
 // lookAtStuck looks at a rollout that cannot go on. How far it has come depends on
-// what was there before, but it has gone as far as it may.
+// what was there before, but it has gone as far as it may. What Progressing says
+// does, too: with Recreate it may say of a version before that it is available.
 func (a *App) lookAtStuck(d *appsv1.Deployment, old, updated int32, v *verdict) {
 	most, least := bounds(d)
 	v.unless(old <= least, "%d old pods are left; %d are the least", old, least)
 	v.unless(updated >= min(a.Replicas, most-old) && updated <= a.Replicas, "%d new pods beside %d old ones; all may be %d", updated, old, most)
-	v.unless(reasonOf(d) != "NewReplicaSetAvailable", "it cannot be rolled out, and Progressing says %s", reasonOf(d))
 }
 
 // reasonOf is that of the condition Progressing.

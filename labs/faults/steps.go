@@ -60,13 +60,13 @@ type Act struct {
 
 // Acts are all kinds of steps.
 var Acts = []Act{
-	{Name: "create", Says: "makes a Deployment, ReplicaSet or ReplicationController", often: 12,
+	{Name: "create", Says: "makes a Deployment, ReplicaSet or ReplicationController", often: 16,
 		can: func(a *App) bool { return !a.There }, draw: drawCreation, tell: tellCreation, then: create, play: (*stage).create},
 	{Name: "scale", Says: "asks for another number of pods", often: 12,
 		can: isThere, draw: drawReplicas, tell: tellReplicas,
 		then: func(_ *Model, a *App, s Step) { a.Replicas = s.Replicas },
 		play: patching(func(s Step) any { return fields{"replicas": s.Replicas} })},
-	{Name: "image", Says: "rolls out another image, one that never gets ready among them", often: 12,
+	{Name: "image", Says: "rolls out another image, one that never gets ready among them", often: 16,
 		can: isDeployment, draw: drawImage, tell: tellImage, then: setImage, play: patching(imagePatch)},
 	{Name: "undo", Says: "rolls back to the image before", often: 6,
 		can: func(a *App) bool { return isDeployment(a) && a.Former != "" }, draw: func(_ *rand.Rand, a *App, s *Step) { s.Image = a.Former },
@@ -75,7 +75,7 @@ var Acts = []Act{
 		can:  func(a *App) bool { return isDeployment(a) && !a.Paused },
 		then: func(_ *Model, a *App, _ Step) { a.Paused = true },
 		play: patching(func(Step) any { return fields{"paused": true} })},
-	{Name: "resume", Says: "resumes a Deployment", often: 20,
+	{Name: "resume", Says: "resumes a Deployment", often: 5,
 		can:  func(a *App) bool { return isDeployment(a) && a.Paused },
 		then: func(_ *Model, a *App, _ Step) { a.Paused = false },
 		play: patching(func(Step) any { return fields{"paused": false} })},
@@ -83,7 +83,7 @@ var Acts = []Act{
 		can: isDeployment, draw: drawStrategy, tell: func(s Step) string { return s.Strategy },
 		then: func(_ *Model, a *App, s Step) { a.Strategy = s.Strategy },
 		play: patching(func(s Step) any { return fields{"strategy": strategy(s.Strategy)} })},
-	{Name: "delete", Says: "deletes in the background, in the foreground or without what is owned", often: 8,
+	{Name: "delete", Says: "deletes in the background, in the foreground or without what is owned", often: 12,
 		can: isThere, draw: drawPolicy, tell: func(s Step) string { return string(s.Policy) }, then: remove, play: (*stage).remove},
 	{Name: "await", Says: "waits until an app is as it is to be", often: 4, can: isThere, play: (*stage).awaitApp},
 	{Name: "delete-pod", Says: "deletes a pod", often: 8, can: isThere, draw: drawWhich, tell: tellWhich, play: (*stage).deletePod},
@@ -102,7 +102,7 @@ var Acts = []Act{
 	{Name: "root-ca", Says: "deletes the namespace's ConfigMap with the root CA", often: 2, play: deleting("configmaps", "kube-root-ca.crt")},
 	{Name: "namespace", Says: "deletes the namespace, and makes it anew when it is gone", often: 1, play: (*stage).renewNamespace,
 		then: func(m *Model, _ *App, _ Step) { *m = *NewModel() }},
-	{Name: "fault", Says: "has a fault happen at a write or event, counted from then on", often: 30,
+	{Name: "fault", Says: "has a fault happen at a write or event, counted from then on", often: 35,
 		draw: func(r *rand.Rand, _ *App, s *Step) { s.Fault = drawFault(r) }, tell: func(s Step) string { return s.Fault.String() },
 		play: func(s *stage, _ context.Context, step Step) error { s.traffic.arm(step.Fault); return nil }},
 }
@@ -116,7 +116,7 @@ func actNamed(name string) Act {
 type fields = map[string]any
 
 const (
-	stepCount = 60
+	stepCount = 80
 	// firstCreated is how many steps at the beginning make something.
 	firstCreated = 8
 	mostReplicas = 5
@@ -159,7 +159,10 @@ type special struct {
 func drawSpecial(r *rand.Rand) special {
 	name := []string{"freeze", "apiserver", "etcd", "", "", "", "", "", "", ""}[r.IntN(10)]
 	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
-	at := stepCount/3 + r.IntN(stepCount/2)
+	at := stepCount/3 + r.IntN(stepCount/3)
+	if i >= 0 && Kinds[i].Alone {
+		at += stepCount / 4 // what comes after it is not held against the invariants
+	}
 	if i < 0 {
 		return special{at: -1}
 	}
@@ -173,16 +176,19 @@ func drawStep(r *rand.Rand, m *Model, before int, special special) Step {
 		return s
 	}
 	for {
-		act, a := drawAct(r), m.Apps[r.IntN(len(m.Apps))]
-		if before < firstCreated && act.Name != "create" ||
-			act.Name == "namespace" && special.Name == "freeze" || // the Lease would go, too
-			act.can != nil && !act.can(a) {
+		act, a := drawAct(r), (*App)(nil)
+		if before < firstCreated && act.Name != "create" || act.Name == "namespace" && special.Name == "freeze" { // the Lease would go, too
 			continue
 		}
-		s.Act = act.Name
 		if act.can != nil {
+			able := slices.DeleteFunc(slices.Clone(m.Apps), func(a *App) bool { return !act.can(a) })
+			if len(able) == 0 {
+				continue
+			}
+			a = able[r.IntN(len(able))]
 			s.App = a.Name
 		}
+		s.Act = act.Name
 		if act.draw != nil {
 			act.draw(r, a, &s)
 		}
@@ -209,7 +215,10 @@ var disturbedResources = append(theThree[:3:3], "replicationcontrollers", metada
 // drawFault draws one that goes with all others.
 func drawFault(r *rand.Rand) Fault {
 	ordinary := slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Alone || k.Name == "freeze" })
-	f := Fault{Kind: ordinary[r.IntN(len(ordinary))], At: 1 + r.IntN(6)}
+	f := Fault{Kind: ordinary[r.IntN(len(ordinary))], At: 1 + r.IntN(4)}
+	if f.Watch {
+		f.At = 1 + r.IntN(2) // of one resource there are fewer events than there are writes
+	}
 	if f.Resource {
 		f.Of = disturbedResources[r.IntN(len(disturbedResources))]
 	}

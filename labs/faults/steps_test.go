@@ -69,7 +69,7 @@ func TestAFrozenLeaderKeepsItsNamespaceAndTheAPIServer(t *testing.T) {
 func TestOnlyTheStepsAreLeftThatAFailureNeedsInTheirOrder(t *testing.T) {
 	t.Parallel()
 	steps := Draw(7)
-	for _, needed := range [][]int{{3, 9}, {1, 60}, {17, 18}, {42}, {5, 23, 24, 58}} {
+	for _, needed := range [][]int{{3, 9}, {1, 80}, {17, 18}, {42}, {5, 23, 24, 58}} {
 		plays := 0
 		kept := Shorten(steps, func(left []Step) bool {
 			plays++
@@ -78,7 +78,7 @@ func TestOnlyTheStepsAreLeftThatAFailureNeedsInTheirOrder(t *testing.T) {
 			return !slices.ContainsFunc(needed, func(n int) bool { return !slices.Contains(numbers, n) })
 		})
 		require.Equal(t, needed, numbersOf(kept))
-		require.Less(t, plays, 70)
+		require.Less(t, plays, 80)
 	}
 }
 
