@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kcm-book/kcm-book/labs/await"
-	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/history"
 	"github.com/kcm-book/kcm-book/labs/play"
 )
@@ -64,16 +63,12 @@ func (s *stage) playSteps(ctx context.Context, steps []Step) error {
 		}
 		s.model.Then(step)
 	}
-	if err := s.lift(ctx); err != nil {
-		return err
-	}
+	s.lift()
 	return s.catchUp(ctx)
 }
 
-// lift ends all faults. A leader that is still frozen goes on. Simulated nodes that
-// were started while the API server had just come back may have overlooked a pod
-// that is being deleted, and are started anew.
-func (s *stage) lift(ctx context.Context) error {
+// lift ends all faults. A leader that is still frozen goes on.
+func (s *stage) lift() {
 	s.did("there are no more faults")
 	s.traffic.arm(Fault{})
 	s.traffic.mu.Lock()
@@ -83,12 +78,6 @@ func (s *stage) lift(ctx context.Context) error {
 	if wake != nil {
 		wake()
 	}
-	s.striking.Lock() // what strikes comes to its end
-	defer s.striking.Unlock()
-	if _, _, struck := s.traffic.seen(); slices.ContainsFunc(struck, func(each strike) bool { return each.fault.Alone }) {
-		return s.cluster.Restart(ctx, cluster.Kwok)
-	}
-	return nil
 }
 
 // insist does something until it is done: the API server may be away, or what is

@@ -369,7 +369,30 @@ func (s *stage) killControlPlane(ctx context.Context, fault Fault) error {
 			return err
 		}
 	}
+	go s.confirmDeletions(ctx)
 	return nil
+}
+
+// overlooked is after how long a pod counts as overlooked that is being deleted.
+const overlooked = 10 * time.Second
+
+// confirmDeletions does what a kubelet does in the end, until ctx ends: simulated
+// nodes that are started while a pod is being deleted may overlook it.
+func (s *stage) confirmDeletions(ctx context.Context) {
+	pods := s.client.CoreV1().Pods(s.namespace)
+	for pause(ctx, overlooked) == nil {
+		list, err := pods.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue // the next time
+		}
+		for _, pod := range list.Items {
+			if stays(&pod) || time.Since(pod.DeletionTimestamp.Time) < overlooked-time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second {
+				continue
+			}
+			// What fails is tried again.
+			_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+		}
+	}
 }
 
 // vain is an error of what was awaited in vain.

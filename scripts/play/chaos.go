@@ -92,7 +92,7 @@ func playChaos(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c := &chaos{chaosOptions: o, reference: os.Getenv("REFERENCE") == "1", begin: time.Now()}
+	c := &chaos{chaosOptions: o, reference: os.Getenv("REFERENCE") == "1"}
 	if c.field, err = newField(ctx, dir, program); err != nil {
 		return err
 	}
@@ -126,6 +126,7 @@ type round struct {
 // run plays seed after seed until the time is over, then shortens those that
 // fail, and sums up. It does so, too, when it is interrupted.
 func (c *chaos) run(ctx context.Context) error {
+	c.begin = time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(c.atATime)
 	for seed := c.seed; time.Since(c.begin) < c.duration && ctx.Err() == nil; seed++ {
