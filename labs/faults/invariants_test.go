@@ -63,7 +63,7 @@ func (p *past) pod(owner *appsv1.ReplicaSet, name string) *corev1.Pod {
 			Name: name, UID: types.UID(name), Labels: map[string]string{"app": app},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 		},
-		Spec:   owner.Spec.Template.Spec,
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: app, Image: "web:1"}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 	p.change(watch.Added, "pods", pod)

@@ -127,17 +127,16 @@ type round struct {
 // fail, and sums up. It does so, too, when it is interrupted.
 func (c *chaos) run(ctx context.Context) error {
 	c.begin = time.Now()
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(c.atATime)
 	for seed := c.seed; time.Since(c.begin) < c.duration && ctx.Err() == nil; seed++ {
 		group.Go(func() error {
 			steps := faults.Draw(seed)
 			result, err := c.play(ctx, steps)
-			if ctx.Err() != nil {
-				return ctx.Err()
+			if ctx.Err() == nil {
+				c.keepRound(round{seed, steps, result}, err)
 			}
-			c.keepRound(round{seed, steps, result}, err)
-			return nil
+			return ctx.Err()
 		})
 	}
 	interrupted := group.Wait()
@@ -230,19 +229,38 @@ func (c *chaos) shortenAndTell(ctx context.Context, r round) {
 	fmt.Fprintf(os.Stderr, "\nlooking for the steps of seed %d that show %q, for %v at most\n", r.seed, about, c.shorten)
 	limited, cancel := context.WithTimeout(ctx, c.shorten)
 	defer cancel()
-	r.steps = faults.Shorten(r.steps, func(steps []faults.Step) bool {
-		result, err := c.play(limited, steps)
-		if err != nil {
-			return false
+	fails := func(steps []faults.Step) bool {
+		result := c.try(limited, steps, about)
+		if result != nil {
+			r.steps, r.Result = steps, result
+			fmt.Fprintf(os.Stderr, "      %d steps show it\n", len(steps))
 		}
-		fails := findingAbout(result, about) != nil
-		fmt.Fprintf(os.Stderr, "      %d steps: %t\n", len(steps), fails)
-		if fails {
-			r.Result = result
-		}
-		return fails
-	})
+		return result != nil
+	}
+	fails(slices.DeleteFunc(slices.Clone(r.steps), func(s faults.Step) bool { return !strings.Contains(r.Findings[0].Says, s.App) }))
+	faults.Shorten(r.steps, fails)
 	c.tell(r, *findingAbout(r.Result, about))
+}
+
+// try plays steps several times side by side, and returns a result that shows
+// something, or nil.
+func (c *chaos) try(ctx context.Context, steps []faults.Step, about string) *faults.Result {
+	results := make([]*faults.Result, c.atATime)
+	var group sync.WaitGroup
+	for i := range results {
+		group.Go(func() {
+			// What cannot be played, or not in time, shows nothing.
+			if result, err := c.play(ctx, steps); err == nil && findingAbout(result, about) != nil {
+				results[i] = result
+			}
+		})
+	}
+	group.Wait()
+	i := slices.IndexFunc(results, func(r *faults.Result) bool { return r != nil })
+	if i < 0 {
+		return nil
+	}
+	return results[i]
 }
 
 // findingAbout returns what a run shows of something, or nil.
