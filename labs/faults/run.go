@@ -289,11 +289,14 @@ func (s *stage) startManager(ctx context.Context) error {
 
 func (s *stage) start() error {
 	flags := []string{"--kubeconfig=" + s.kubeconfig, "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"}
-	if s.elects {
-		flags = append(flags, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s",
-			"--leader-elect-retry-period=500ms", "--leader-elect-resource-namespace="+s.namespace)
-	} else {
+	switch {
+	case !s.elects:
 		flags = append(flags, "--leader-elect=false")
+	case s.model == nil: // chaos lasts longer, and a busy machine would cost it a shorter Lease
+		flags = append(flags, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms")
+	}
+	if s.elects {
+		flags = append(flags, "--leader-elect-resource-namespace="+s.namespace)
 	}
 	p, err := s.manager.Start(s.workload.Loops, flags...)
 	if err != nil {

@@ -145,7 +145,7 @@ func Draw(seed uint64) (steps []Step) {
 		model.Then(s)
 		steps = append(steps, s)
 	}
-	return steps
+	return steps[:stepCount]
 }
 
 // special is a fault that comes once at most.

@@ -280,6 +280,11 @@ func (c *chaos) tell(r round, f faults.Finding) {
 		fmt.Println("  " + s.String())
 		numbers = append(numbers, strconv.Itoa(s.Number))
 	}
+	for _, other := range r.Findings {
+		if other.About != f.About {
+			fmt.Printf("\nbesides, %s: %s\n", other.About, other.Says)
+		}
+	}
 	fmt.Print(describe(r.Manager, f, f.Story, nil, fmt.Sprintf("chaos ARGS=\"-seed %d -keep %s\"", r.seed, strings.Join(numbers, ","))))
 }
 
