@@ -46,7 +46,7 @@ func parseChaosOptions(args []string) (chaosOptions, error) {
 		}
 		fmt.Fprint(flags.Output(), "\nThe faults, and what has to hold at every moment: faults -h\n")
 	}
-	err := flags.Parse(args)
+	err := parse(flags, args)
 	if err != nil || *keep == "" {
 		return o, err
 	}

@@ -54,7 +54,7 @@ func parseFaultOptions(args []string) (faultOptions, error) {
 			fmt.Fprintf(flags.Output(), "  %-11s %s\n", i.Name, i.Says)
 		}
 	}
-	err := flags.Parse(args)
+	err := parse(flags, args)
 	if err != nil {
 		return o, err
 	}

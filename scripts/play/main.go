@@ -10,7 +10,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -55,6 +58,20 @@ func narratorOf(name string) play.Narrator {
 		return play.NewRecorder(os.Stdout, name)
 	}
 	return play.NewTeller(os.Stdout, os.Getenv("STEP") != "")
+}
+
+// parse prints the help where it is asked for, and is one line of an error where
+// a flag is wrong.
+func parse(flags *flag.FlagSet, args []string) error {
+	flags.SetOutput(io.Discard)
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(os.Stdout)
+		flags.Usage()
+	} else if err != nil {
+		err = fmt.Errorf("%w; -h tells which flags there are", err)
+	}
+	return err
 }
 
 func command() *cobra.Command {
