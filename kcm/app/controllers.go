@@ -77,6 +77,21 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 			name: "ttl-after-finished-controller", aliases: []string{"ttl-after-finished"},
 			account: "ttl-after-finished-controller", constructor: newTTLAfterFinished,
 		},
+		{
+			name: "service-lb-controller", aliases: []string{"service"},
+			account: "service-controller", constructor: newCloudLoop,
+			isCloudProvider: true,
+		},
+		{
+			name: "node-route-controller", aliases: []string{"route"},
+			account: "route-controller", constructor: newCloudLoop,
+			isCloudProvider: true,
+		},
+		{
+			name: "cloud-node-lifecycle-controller", aliases: []string{"cloud-node-lifecycle"},
+			account: "node-controller", constructor: newCloudLoop,
+			isCloudProvider: true,
+		},
 	})
 }
 
@@ -246,4 +261,10 @@ func newTokenCleaner(ctx context.Context, c *ControllerContext, client kubernete
 func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := ttlafterfinished.New(c.InformerFactory.Batch().V1().Jobs(), client)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
+}
+
+// newCloudLoop stands for loops that a cloud's own manager has and that are not
+// written here.
+func newCloudLoop(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
+	return nil, nil
 }

@@ -43,6 +43,9 @@ type ControllerDescriptor struct {
 	requiredFeatureGates []featuregate.Feature
 	// disabledByDefault controllers run only when --controllers names them.
 	disabledByDefault bool
+	// isCloudProvider controllers do what depends on the cloud that the cluster
+	// runs in. They are left out where the program has none.
+	isCloudProvider bool
 	// requiresSpecialHandling is for the controller that the others depend
 	// on. It is built before them, whatever --controllers says.
 	requiresSpecialHandling bool

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/component-base/configz"
 	"k8s.io/component-base/version"
+	"k8s.io/controller-manager/pkg/leadermigration"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
@@ -41,8 +42,8 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	events := controller.NewEvents(ctx, c.Client, config.ManagerName)
 	defer events.Start()()
 
-	electing := c.ComponentConfig.Generic.LeaderElection.LeaderElect
-	health := newHealth(electing)
+	generic := &c.ComponentConfig.Generic
+	health := newHealth(generic)
 	mux := newMux(c, health)
 	stopServing, err := serve(context.WithoutCancel(ctx), c, mux)
 	if err != nil {
@@ -50,7 +51,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	}
 	defer stopServing()
 
-	run := func(ctx context.Context) error {
+	run := func(ctx context.Context, c config.CompletedConfig, descriptors []*ControllerDescriptor, started chan struct{}) error {
 		if !waitForAPIServer(ctx, c) {
 			return nil // told to stop, or no longer the leader
 		}
@@ -58,13 +59,21 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 		if err != nil {
 			return err
 		}
+		controllerContext.InformersStarted = started
 		health.ready.leading(controllerContext)
-		return StartControllers(ctx, controllerContext, NewControllerDescriptors(), mux, health.healthz)
+		return StartControllers(ctx, controllerContext, descriptors, mux, health.healthz)
 	}
-	if !electing {
-		return run(ctx)
+	runAll := func(ctx context.Context) error {
+		return run(ctx, c, NewControllerDescriptors(), make(chan struct{}))
 	}
-	return lead(ctx, c, events, health.election, run)
+	switch {
+	case !generic.LeaderElection.LeaderElect:
+		return runAll(ctx)
+	case leadermigration.Enabled(generic):
+		return leadAndMigrate(ctx, c, NewControllerDescriptors(), events, health, run)
+	default:
+		return lead(ctx, c, events, health.election, runAll)
+	}
 }
 
 // showConfig makes /configz show the configuration.

@@ -13,6 +13,8 @@ import (
 	apiserveroptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	cloudprovider "k8s.io/cloud-provider"
+	cpconfig "k8s.io/cloud-provider/config/v1alpha1"
 	basecompatibility "k8s.io/component-base/compatibility"
 	cmconfig "k8s.io/controller-manager/config"
 	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
@@ -30,6 +32,8 @@ type ComponentConfig struct {
 	// a token of its own instead of the manager's credentials.
 	UseServiceAccountCredentials bool
 
+	// Cloud is about the cloud that the cluster runs in.
+	Cloud            cpconfig.KubeCloudSharedConfiguration
 	Deployment       kcmconfig.DeploymentControllerConfiguration
 	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
 	Namespace        kcmconfig.NamespaceControllerConfiguration
@@ -60,6 +64,11 @@ type Config struct {
 	Version basecompatibility.EffectiveVersion
 	// Identity is the name of this replica in the Lease. Complete makes one up.
 	Identity string
+	// InformerName tells the informers in the metrics from others of this
+	// process.
+	InformerName string
+	// Cloud is the one whose loops this program runs, or nil.
+	Cloud cloudprovider.Interface
 	// ControllerShutdownTimeout is how long controllers may take to stop.
 	// Zero waits as long as it takes.
 	ControllerShutdownTimeout time.Duration

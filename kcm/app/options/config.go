@@ -35,8 +35,13 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 		Flags:                     flagz.NamedFlagSetsReader{FlagSets: o.groups},
 		Version:                   o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent),
 		ControllerShutdownTimeout: o.ControllerShutdownTimeout,
+		InformerName:              config.ManagerName,
 	}
 	if err := o.Generic.ApplyTo(&c.ComponentConfig.Generic, known.Names, known.DisabledByDefault, known.Aliases); err != nil {
+		return nil, err
+	}
+	known.canonical(c.ComponentConfig.Generic.LeaderMigration.ControllerLeaders)
+	if c.Cloud, err = newCloud(&c.ComponentConfig.Cloud); err != nil {
 		return nil, err
 	}
 	if err := o.listen(c); err != nil {

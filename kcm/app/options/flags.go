@@ -11,9 +11,10 @@ import (
 func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFlagSets {
 	groups := cliflag.NamedFlagSets{}
 	o.Generic.AddFlags(&groups, known.Names, known.DisabledByDefault, known.Aliases)
-	delete(groups.FlagSets, "leader-migration") // there is no controller to migrate yet
+	delete(groups.FlagSets, "leader-migration") // what upstream says of it is of another time
 	o.addGenericFlags(groups.FlagSet("generic"))
 
+	o.addLeaderMigrationFlags(groups.FlagSet("leader-migration"))
 	o.SecureServing.AddFlags(groups.FlagSet("secure serving"))
 	o.Authentication.AddFlags(groups.FlagSet("authentication"))
 	o.Authorization.AddFlags(groups.FlagSet("authorization"))

@@ -26,6 +26,7 @@ func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
 	errs = append(errs, known.validate(o.Generic.Controllers)...)
 	errs = append(errs, o.validateGeneric()...)
 	errs = append(errs, validateLeaderElection(&o.Generic.LeaderElection)...)
+	errs = append(errs, o.validateLeaderMigration(known)...)
 	errs = append(errs, validateControllers(o.ComponentConfig)...)
 	errs = append(errs, validateWithoutEffect(&o.groups)...)
 	errs = append(errs, o.SecureServing.Validate()...)
