@@ -29,6 +29,7 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.KubeCloudShared.AllowUntaggedCloud = c.Cloud.AllowUntaggedCloud
 	out.KubeCloudShared.CIDRAllocatorType = c.Cloud.CIDRAllocatorType
 	out.KubeCloudShared.ConfigureCloudRoutes = c.Cloud.ConfigureCloudRoutes
+	out.KubeCloudShared.NodeMonitorPeriod = c.Cloud.NodeMonitorPeriod
 	out.DeploymentController = c.Deployment
 	out.NamespaceController = c.Namespace
 	out.GarbageCollectorController = c.GarbageCollector

@@ -3,6 +3,7 @@ package options
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 	cloudprovider "k8s.io/cloud-provider"
@@ -25,6 +26,8 @@ func addCloudFlags(c *config.ComponentConfig, fs *pflag.FlagSet) {
 	fs.BoolVar(&cloud.AllowUntaggedCloud, "allow-untagged-cloud", false,
 		"Whether a cloud is good enough that does not know which of its instances belong to this cluster.")
 	fs.MarkDeprecated("allow-untagged-cloud", "a cloud has to know which of its instances belong to the cluster")
+	fs.DurationVar(&cloud.NodeMonitorPeriod.Duration, "node-monitor-period", 5*time.Second,
+		"How often the loop for the nodes of a cloud asks about the machines of those that are not Ready.")
 	fs.StringVar(&cloud.ExternalCloudVolumePlugin, "external-cloud-volume-plugin", "", "The volumes of which cloud the loops for volumes see to."+noCloud)
 	cloud.ConfigureCloudRoutes = new(bool)
 	fs.BoolVar(cloud.ConfigureCloudRoutes, "configure-cloud-routes", true, "Whether the cloud gets a route to the pods of each node."+noCloud)
@@ -41,6 +44,9 @@ func validateCloud(cloud *cpconfig.KubeCloudSharedConfiguration) []error {
 			errs = append(errs, fmt.Errorf("--cloud-provider=%s: %w", name, cloudprovider.ErrorForDisabledProvider(name)))
 		} else if _, err := os.ReadFile(file); file != "" && err != nil {
 			errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
+		}
+		if period := cloud.NodeMonitorPeriod.Duration; period <= 0 {
+			errs = append(errs, fmt.Errorf("--node-monitor-period=%s: must be above 0", period))
 		}
 	}
 	if kind := cloud.CIDRAllocatorType; kind != "" && kind != rangeAllocator {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,10 @@ func TestACloudThatIsNotInTheProgramIsRefused(t *testing.T) {
 			assert.EqualError(t, err, want)
 		}
 	}
-	err := mustParse(t, "--cloud-provider=tagged", "--cloud-config=/no/such/file").Validate(known)
+	assert.NoError(t, mustParse(t, "--node-monitor-period=0s").Validate(known), "nobody goes by it")
+	err := mustParse(t, "--cloud-provider=tagged", "--node-monitor-period=0s").Validate(known)
+	assert.EqualError(t, err, "--node-monitor-period=0s: must be above 0")
+	err = mustParse(t, "--cloud-provider=tagged", "--cloud-config=/no/such/file").Validate(known)
 	assert.EqualError(t, err, "--cloud-config: open /no/such/file: no such file or directory")
 }
 
@@ -99,5 +103,6 @@ func TestWhatIsSaidOfTheCloudIsShown(t *testing.T) {
 	assert.False(t, *shown.ConfigureCloudRoutes)
 	assert.True(t, shown.AllowUntaggedCloud)
 	assert.Empty(t, shown.CIDRAllocatorType)
+	assert.Equal(t, 5*time.Second, shown.NodeMonitorPeriod.Duration)
 	assert.Equal(t, "kubernetes", shown.ClusterName, "what has no effect stays at the original's default")
 }
