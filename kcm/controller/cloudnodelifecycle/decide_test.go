@@ -1,6 +1,8 @@
 package cloudnodelifecycle
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,6 +71,56 @@ func TestWhatBecomesOfANode(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, test.want, decide(test.node, test.machine), described(test.node, test.machine))
+		})
+	}
+}
+
+// answers is a cloud that says the same of each machine.
+type answers struct {
+	exists, shut       bool
+	existsErr, shutErr error
+	asked, askedShut   int
+}
+
+func (a *answers) InstanceExists(context.Context, *corev1.Node) (bool, error) {
+	a.asked++
+	return a.exists, a.existsErr
+}
+
+func (a *answers) InstanceShutdown(context.Context, *corev1.Node) (bool, error) {
+	a.askedShut++
+	return a.shut, a.shutErr
+}
+
+func TestWhatTheCloudSays(t *testing.T) {
+	t.Parallel()
+	silent := errors.New("the cloud does not answer")
+	for _, test := range []struct {
+		name  string
+		ready corev1.ConditionStatus
+		cloud answers
+		want  string
+	}{
+		{"of a node that is Ready it is not asked", "True", answers{existsErr: silent}, "unknown, asked 0 times"},
+		{"a machine that does not exist is gone, and nothing else is asked about it", "False", answers{shutErr: silent}, "gone, asked 1 times"},
+		{"a machine that exists and is shut down is shut down", "Unknown", answers{exists: true, shut: true}, "shut down, asked 2 times"},
+		{"a machine that exists and is not shut down runs", "", answers{exists: true}, "running, asked 2 times"},
+		{"without an answer whether it exists nothing is known", "False", answers{existsErr: silent}, "unknown, asked 1 times, and the error is returned with the node"},
+		{"an answer with an error is no answer", "False", answers{exists: true, existsErr: silent}, "unknown, asked 1 times, and the error is returned with the node"},
+		{"without an answer whether it is shut down nothing is known", "False", answers{exists: true, shut: true, shutErr: silent}, "unknown, asked 2 times, and the error is returned with the node"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			n := node(test.ready)
+			n.Name = "web-17"
+			machine, err := (&Controller{cloud: &test.cloud}).observe(t.Context(), n)
+			seen := fmt.Sprintf("%s, asked %d times", machine, test.cloud.asked+test.cloud.askedShut)
+			if err != nil {
+				assert.ErrorIs(t, err, silent)
+				assert.ErrorContains(t, err, n.Name)
+				seen += ", and the error is returned with the node"
+			}
+			assert.Equal(t, test.want, seen, described(n, "not known yet"))
 		})
 	}
 }
