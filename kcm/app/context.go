@@ -44,6 +44,7 @@ type ControllerContext struct {
 	// Cloud is what the loops of a cloud work with, or nil.
 	Cloud cloudprovider.Interface
 
+	manager         string
 	shutdownTimeout time.Duration
 	cloudStarted    sync.Once
 }
@@ -71,8 +72,9 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 		ComponentConfig:   c.ComponentConfig,
 		InformersStarted:  make(chan struct{}),
 		ResyncPeriod:      resync,
-		Metrics:           controllersmetrics.NewControllerManagerMetrics(config.ManagerName),
+		Metrics:           controllersmetrics.NewControllerManagerMetrics(c.Name),
 		Cloud:             c.Cloud,
+		manager:           c.Name,
 		shutdownTimeout:   c.ControllerShutdownTimeout,
 	}, nil
 }

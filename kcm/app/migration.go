@@ -23,7 +23,7 @@ type work func(ctx context.Context, c config.CompletedConfig, descriptors []*Con
 // migrates: whoever held it would only keep the other program from it.
 func leadAndMigrate(ctx context.Context, c config.CompletedConfig, descriptors []*ControllerDescriptor, events record.EventRecorder, health *health,
 	run work) error {
-	filter := leadermigration.NewLeaderMigrator(&c.ComponentConfig.Generic.LeaderMigration, config.ManagerName).FilterFunc
+	filter := leadermigration.NewLeaderMigrator(&c.ComponentConfig.Generic.LeaderMigration, c.Name).FilterFunc
 	stay, move := byLease(descriptors, filter, c.Cloud != nil)
 	klog.FromContext(ctx).Info("Some controllers may migrate", "lease", c.ComponentConfig.Generic.LeaderMigration.LeaderName, "here", names(move, func(*ControllerDescriptor) bool { return true }))
 

@@ -39,7 +39,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	if looksUp(c) && !waitForAPIServer(ctx, c) {
 		return nil // told to stop before there was anything to stop
 	}
-	events := controller.NewEvents(ctx, c.Client, config.ManagerName)
+	events := controller.NewEvents(ctx, c.Client, c.Name)
 	defer events.Start()()
 
 	generic := &c.ComponentConfig.Generic
@@ -63,14 +63,15 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 		health.ready.leading(controllerContext)
 		return StartControllers(ctx, controllerContext, descriptors, mux, health.healthz)
 	}
+	descriptors := descriptorsOf(c.Name)
 	runAll := func(ctx context.Context) error {
-		return run(ctx, c, NewControllerDescriptors(), make(chan struct{}))
+		return run(ctx, c, descriptors, make(chan struct{}))
 	}
 	switch {
 	case !generic.LeaderElection.LeaderElect:
 		return runAll(ctx)
 	case leadermigration.Enabled(generic):
-		return leadAndMigrate(ctx, c, NewControllerDescriptors(), events, health, run)
+		return leadAndMigrate(ctx, c, descriptors, events, health, run)
 	default:
 		return lead(ctx, c, events, health.election, runAll)
 	}

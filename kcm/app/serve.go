@@ -119,10 +119,10 @@ func newMux(c config.CompletedConfig, h *health) *mux.PathRecorderMux {
 	healthz.InstallReadyzHandler(m, append(h.live(), &h.ready)...)
 	slis.SLIMetricsWithReset{}.Install(m)
 	if feature.DefaultFeatureGate.Enabled(zpages.ComponentFlagz) {
-		flagz.Install(m, config.ManagerName, c.Flags)
+		flagz.Install(m, c.Name, c.Flags)
 	}
 	if feature.DefaultFeatureGate.Enabled(zpages.ComponentStatusz) {
-		statusz.Install(m, config.ManagerName, statusz.NewRegistry(c.Version, statusz.WithListedPaths(m.ListedPaths())))
+		statusz.Install(m, c.Name, statusz.NewRegistry(c.Version, statusz.WithListedPaths(m.ListedPaths())))
 	}
 	return m
 }

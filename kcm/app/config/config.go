@@ -24,6 +24,9 @@ import (
 // the original's name, so that rules and dashboards that look for it find kcm.
 const ManagerName = "kube-controller-manager"
 
+// CloudManagerName is what the manager of a cloud calls itself.
+const CloudManagerName = "cloud-controller-manager"
+
 // ComponentConfig is the part of the configuration that is plain data. The
 // types are those of kube-controller-manager's configuration API.
 type ComponentConfig struct {
@@ -46,6 +49,8 @@ type ComponentConfig struct {
 
 // Config is what the manager runs with.
 type Config struct {
+	// Name is what the manager calls itself towards the API server.
+	Name            string
 	ComponentConfig ComponentConfig
 	// Kubeconfig says how to reach the API server and as whom.
 	Kubeconfig *rest.Config

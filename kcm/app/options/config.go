@@ -22,11 +22,12 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(rest.AddUserAgent(kubeconfig, config.ManagerName))
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(kubeconfig, o.Name))
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	c := &config.Config{
+		Name:                      o.Name,
 		ComponentConfig:           *o.ComponentConfig,
 		Kubeconfig:                kubeconfig,
 		Client:                    client,
@@ -35,7 +36,7 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 		Flags:                     flagz.NamedFlagSetsReader{FlagSets: o.groups},
 		Version:                   o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent),
 		ControllerShutdownTimeout: o.ControllerShutdownTimeout,
-		InformerName:              config.ManagerName,
+		InformerName:              o.Name,
 	}
 	if err := o.Generic.ApplyTo(&c.ComponentConfig.Generic, known.Names, known.DisabledByDefault, known.Aliases); err != nil {
 		return nil, err

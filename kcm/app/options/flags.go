@@ -4,6 +4,8 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
 
 // Flags returns all flags in the groups in which --help shows them. What is
@@ -23,6 +25,9 @@ func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFla
 	logsapi.AddFlags(o.Logs, groups.FlagSet("logs"))
 	o.addConnectionFlags(groups.FlagSet("misc"))
 	addFlagsWithoutEffect(&groups)
+	if o.Name == config.CloudManagerName {
+		keepFlagsOfCloud(&groups)
+	}
 	o.groups = groups
 	return groups
 }

@@ -28,6 +28,7 @@ func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
 	errs = append(errs, validateLeaderElection(&o.Generic.LeaderElection)...)
 	errs = append(errs, o.validateLeaderMigration(known)...)
 	errs = append(errs, validateControllers(o.ComponentConfig)...)
+	errs = append(errs, o.validateOwnCloud()...)
 	errs = append(errs, validateWithoutEffect(&o.groups)...)
 	errs = append(errs, o.SecureServing.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
