@@ -51,6 +51,19 @@ func (s *sky) set(name string, m machine) {
 	s.machines[name] = m
 }
 
+func (s *sky) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.machines = nil
+}
+
+// questions is how often it was asked about a machine.
+func (s *sky) questions(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[name]
+}
+
 func (s *sky) answer(yes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,6 +183,12 @@ func play(t *testing.T, with string, s *sky, nodes []runtime.Object, body func(w
 	})
 }
 
+func (w *world) refuse(with error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused = with
+}
+
 // react notes what is written, and refuses it if it is to.
 func (w *world) react(a clienttesting.Action) (bool, runtime.Object, error) {
 	w.mu.Lock()
@@ -249,17 +268,17 @@ func TestANodeFollowsItsMachine(t *testing.T) {
 			run("a node whose machine is gone is deleted", of(nil), []runtime.Object{named("a", "False"), named("b", "True")}, func(t *testing.T, w *world) {
 				assert.Equal(t, deleted, w.after(time.Second))
 				assert.Empty(t, w.after(time.Minute))
-				assert.Zero(t, w.sky.asked["b"], "it is Ready, so the cloud is not asked")
+				assert.Zero(t, w.sky.questions("b"), "it is Ready, so the cloud is not asked")
 			})
 			run("a node is deleted when its machine goes and it is not heard of any more", of(map[string]machine{"a": running}), []runtime.Object{named("a", "True")}, func(t *testing.T, w *world) {
-				w.sky.machines = nil
+				w.sky.clear()
 				assert.Empty(t, w.after(time.Minute))
 				w.ready("a", "Unknown")
 				assert.Equal(t, deleted, w.after(5*time.Second))
 			})
 			run("an error of the cloud deletes nothing", &sky{older: older, failing: true}, []runtime.Object{named("a", "Unknown")}, func(t *testing.T, w *world) {
 				assert.Empty(t, w.after(time.Minute))
-				assert.GreaterOrEqual(t, w.sky.asked["a"], 12, "it is asked again every five seconds")
+				assert.GreaterOrEqual(t, w.sky.questions("a"), 12, "it is asked again every five seconds")
 				w.sky.answer(true)
 				assert.Equal(t, deleted, w.after(5*time.Second))
 			})
@@ -279,13 +298,11 @@ func TestANodeFollowsItsMachine(t *testing.T) {
 					assert.Equal(t, "mine:NoExecute "+shutTo, w.taints("a"))
 				})
 			run("a deletion that fails is told, and tried again", of(nil), []runtime.Object{named("a", "False")}, func(t *testing.T, w *world) {
-				w.refused = apierrors.NewForbidden(corev1.Resource("nodes"), "a", errors.New("not yours"))
+				w.refuse(apierrors.NewForbidden(corev1.Resource("nodes"), "a", errors.New("not yours")))
 				told := w.after(time.Second)
 				assert.Contains(t, told, deleted[:len(deleted)-len("; delete a")])
 				assert.Contains(t, told, `Warning DeletingNodeFailed: Failed deleting node a: nodes "a" is forbidden: not yours`)
-				w.mu.Lock()
-				w.refused = nil
-				w.mu.Unlock()
+				w.refuse(nil)
 				assert.Contains(t, w.after(5*time.Second), "delete a")
 				assert.Empty(t, w.after(time.Minute))
 			})
