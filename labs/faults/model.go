@@ -258,7 +258,8 @@ func (a *App) lookAtDeployment(w *World, v *verdict) {
 		}
 	}
 	v.unless(d.Status.Replicas == sum && d.Status.UpdatedReplicas == updated, "its status says %d pods, %d updated; its ReplicaSets say %d, %d", d.Status.Replicas, d.Status.UpdatedReplicas, sum, updated)
-	v.unless(!slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentReplicaFailure }), "it has a ReplicaFailure")
+	failing := slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentReplicaFailure })
+	v.unless(!failing || a.Paused, "it has a ReplicaFailure") // a pause keeps the condition, as in the original
 	v.unless(current == 1 || current == 0 && a.Paused || current > 1 && a.SetsTaken > 0, "%d ReplicaSets have its template", current)
 	switch {
 	case a.Paused:
