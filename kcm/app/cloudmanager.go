@@ -2,6 +2,9 @@ package app
 
 import (
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cpconfig "k8s.io/cloud-provider/config/v1alpha1"
+	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
 
 	"github.com/kcm-book/kcm-book/kcm/app/options"
 )
@@ -19,4 +22,14 @@ func NewCloudManagerCommand(name string) *cobra.Command {
 		panic(err) // the defaults contradict each other: a mistake in this program
 	}
 	return newCommand(name, cloudDescription, opts)
+}
+
+// ofCloud returns what concerns the manager of a cloud, in the form in which its
+// /configz shows it.
+func ofCloud(all *kcmconfig.KubeControllerManagerConfiguration) *cpconfig.CloudControllerManagerConfiguration {
+	return &cpconfig.CloudControllerManagerConfiguration{
+		TypeMeta:        metav1.TypeMeta{APIVersion: cpconfig.SchemeGroupVersion.String(), Kind: "CloudControllerManagerConfiguration"},
+		Generic:         all.Generic,
+		KubeCloudShared: all.KubeCloudShared,
+	}
 }

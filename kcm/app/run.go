@@ -6,7 +6,9 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	cpconfig "k8s.io/cloud-provider/config/v1alpha1"
 	"k8s.io/component-base/configz"
 	"k8s.io/component-base/version"
 	"k8s.io/controller-manager/pkg/leadermigration"
@@ -33,7 +35,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version.Get(), "identity", c.Identity)
 	logger.Info("Golang settings", "GOGC", os.Getenv("GOGC"), "GOMAXPROCS", os.Getenv("GOMAXPROCS"), "GOTRACEBACK", os.Getenv("GOTRACEBACK"))
-	if err := showConfig(&c.ComponentConfig); err != nil {
+	if err := showConfig(c); err != nil {
 		return err
 	}
 	if looksUp(c) && !waitForAPIServer(ctx, c) {
@@ -77,17 +79,22 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	}
 }
 
-// showConfig makes /configz show the configuration.
-func showConfig(c *config.ComponentConfig) error {
-	external, err := c.External()
+// showConfig makes /configz show the configuration. That of a cloud's manager has
+// a name and a kind of its own.
+func showConfig(c config.CompletedConfig) error {
+	external, err := c.ComponentConfig.External()
 	if err != nil {
 		return err
 	}
-	shown, err := configz.New(configzName)
+	name, object := configzName, runtime.Object(external)
+	if c.Name == config.CloudManagerName {
+		name, object = cpconfig.GroupName, ofCloud(external)
+	}
+	shown, err := configz.New(name)
 	if err != nil {
 		return fmt.Errorf("register /configz: %w", err)
 	}
-	return shown.Set(external)
+	return shown.Set(object)
 }
 
 // looksUp tells whether serving takes an answer from the API server first: where
