@@ -33,8 +33,13 @@ func NewControllerManagerCommand() *cobra.Command {
 	if err != nil {
 		panic(err) // the defaults contradict each other: a mistake in this program
 	}
+	return newCommand("kcm", description, opts)
+}
+
+// newCommand returns the command of a controller manager with these options.
+func newCommand(name, description string, opts *options.KubeControllerManagerOptions) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:  "kcm",
+		Use:  name,
 		Long: description,
 		Args: noArguments,
 		// The loops watch APIs that are deprecated as well. Warnings about
@@ -64,7 +69,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 // addFlags gives the command its flags, and a --help that shows them in
 // groups as wide as the terminal.
 func addFlags(cmd *cobra.Command, opts *options.KubeControllerManagerOptions) {
-	groups := opts.Flags(knownControllers())
+	groups := opts.Flags(knownControllers(opts.Name))
 	verflag.AddFlags(groups.FlagSet("global"))
 	globalflag.AddGlobalFlags(groups.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
 	for _, name := range groups.Order {
@@ -82,7 +87,7 @@ func addFlags(cmd *cobra.Command, opts *options.KubeControllerManagerOptions) {
 // runCommand runs the manager until it fails or a signal stops it. A second
 // signal ends the process at once.
 func runCommand(cmd *cobra.Command, opts *options.KubeControllerManagerOptions) error {
-	known := knownControllers()
+	known := knownControllers(opts.Name)
 	if err := opts.Validate(known); err != nil {
 		return err
 	}

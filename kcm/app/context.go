@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	cloudprovider "k8s.io/cloud-provider"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
 
@@ -38,8 +41,12 @@ type ControllerContext struct {
 	ResyncPeriod func() time.Duration
 	// Metrics counts which controllers run.
 	Metrics *controllersmetrics.ControllerManagerMetrics
+	// Cloud is what the loops of a cloud work with, or nil.
+	Cloud cloudprovider.Interface
 
+	manager         string
 	shutdownTimeout time.Duration
+	cloudStarted    sync.Once
 }
 
 // CreateControllerContext makes the clients and informers that controllers are
@@ -51,7 +58,7 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 	if err != nil {
 		return nil, fmt.Errorf("client for the informers: %w", err)
 	}
-	name, err := cache.NewInformerName(config.ManagerName)
+	name, err := cache.NewInformerName(c.InformerName)
 	if err != nil {
 		return nil, fmt.Errorf("name the informers in metrics: %w", err)
 	}
@@ -65,7 +72,9 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 		ComponentConfig:   c.ComponentConfig,
 		InformersStarted:  make(chan struct{}),
 		ResyncPeriod:      resync,
-		Metrics:           controllersmetrics.NewControllerManagerMetrics(config.ManagerName),
+		Metrics:           controllersmetrics.NewControllerManagerMetrics(c.Name),
+		Cloud:             c.Cloud,
+		manager:           c.Name,
 		shutdownTimeout:   c.ControllerShutdownTimeout,
 	}, nil
 }
@@ -132,4 +141,20 @@ func (c *ControllerContext) clientConfig(account string, qps float32, burst int)
 	kubeconfig.QPS *= qps
 	kubeconfig.Burst *= burst
 	return kubeconfig, nil
+}
+
+// startCloud tells whether there is a cloud, and initialises it before the first
+// of its loops is built. That is after the controller that the others depend on:
+// the cloud may take a client of its own at once.
+func (c *ControllerContext) startCloud(ctx context.Context) bool {
+	if c.Cloud == nil {
+		return false
+	}
+	c.cloudStarted.Do(func() {
+		c.Cloud.Initialize(c.ClientBuilder, ctx.Done())
+		if user, ok := c.Cloud.(cloudprovider.InformerUser); ok {
+			user.SetInformers(c.InformerFactory)
+		}
+	})
+	return true
 }

@@ -40,4 +40,10 @@ func TestALeaderIsReadyWhenItsCachesAreFilled(t *testing.T) {
 	close(c.InformersStarted)
 	require.Eventually(t, pods.HasSynced, 10*time.Second, time.Millisecond)
 	assert.NoError(t, check.Check(&http.Request{}))
+
+	migrating := testContext("*")
+	check.leading(migrating)
+	assert.Error(t, check.Check(&http.Request{}), "the informers of the controllers that migrate are not started")
+	close(migrating.InformersStarted)
+	assert.NoError(t, check.Check(&http.Request{}))
 }

@@ -14,7 +14,9 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/keyutil"
+	"k8s.io/klog/v2"
 
+	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
@@ -76,6 +78,21 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "ttl-after-finished-controller", aliases: []string{"ttl-after-finished"},
 			account: "ttl-after-finished-controller", constructor: newTTLAfterFinished,
+		},
+		{
+			name: "service-lb-controller", aliases: []string{"service"},
+			account: "service-controller", constructor: newCloudLoop,
+			isCloudProvider: true,
+		},
+		{
+			name: "node-route-controller", aliases: []string{"route"},
+			account: "route-controller", constructor: newCloudLoop,
+			isCloudProvider: true,
+		},
+		{
+			name: "cloud-node-lifecycle-controller", aliases: []string{"cloud-node-lifecycle"},
+			account: "node-controller", constructor: newCloudNodeLifecycle,
+			isCloudProvider: true,
 		},
 	})
 }
@@ -246,4 +263,25 @@ func newTokenCleaner(ctx context.Context, c *ControllerContext, client kubernete
 func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := ttlafterfinished.New(c.InformerFactory.Batch().V1().Jobs(), client)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
+}
+
+// newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.
+func newCloudNodeLifecycle(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop, err := cloudnodelifecycle.New(
+		c.InformerFactory.Core().V1().Nodes(),
+		client,
+		c.Cloud,
+		c.ComponentConfig.Cloud.NodeMonitorPeriod.Duration,
+	)
+	if err != nil {
+		klog.FromContext(ctx).Info("No loop for the nodes of the cloud", "err", err)
+		return nil, nil
+	}
+	return &Controller{Loop: loop, Workers: 1}, nil
+}
+
+// newCloudLoop stands for loops that a cloud's own manager has and that are not
+// written here.
+func newCloudLoop(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
+	return nil, nil
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 
+	"github.com/kcm-book/kcm-book/kcm/app/config"
 	"github.com/kcm-book/kcm-book/kcm/app/options"
 )
 
@@ -43,6 +44,9 @@ type ControllerDescriptor struct {
 	requiredFeatureGates []featuregate.Feature
 	// disabledByDefault controllers run only when --controllers names them.
 	disabledByDefault bool
+	// isCloudProvider controllers do what depends on the cloud that the cluster
+	// runs in. They are left out where the program has none.
+	isCloudProvider bool
 	// requiresSpecialHandling is for the controller that the others depend
 	// on. It is built before them, whatever --controllers says.
 	requiresSpecialHandling bool
@@ -64,8 +68,21 @@ func ControllerAliases() map[string]string {
 	return aliases(NewControllerDescriptors())
 }
 
+// descriptorsOf returns the descriptors of the controllers that a manager has:
+// that of a cloud has the loops of the cloud, and kcm has all.
+func descriptorsOf(manager string) []*ControllerDescriptor {
+	return slices.DeleteFunc(NewControllerDescriptors(), func(d *ControllerDescriptor) bool {
+		return manager == config.CloudManagerName && !d.isCloudProvider
+	})
+}
+
 // knownControllers is what the options check --controllers against.
-func knownControllers() options.Controllers {
+func knownControllers(manager string) options.Controllers {
+	if manager == config.CloudManagerName {
+		own := descriptorsOf(manager)
+		all := names(own, func(*ControllerDescriptor) bool { return true })
+		return options.Controllers{Names: all, Accepted: all, Aliases: aliases(own)}
+	}
 	all := slices.Concat(NewControllerDescriptors(), controllersElsewhere())
 	return options.Controllers{
 		Names:             KnownControllers(),

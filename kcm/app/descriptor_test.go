@@ -59,3 +59,15 @@ func TestAControllerOfTheOriginalIsEitherHereOrElsewhere(t *testing.T) {
 	}
 	assert.ElementsMatch(t, all, append(here, elsewhere...))
 }
+
+func TestTheManagerOfACloudHasTheLoopsOfTheCloud(t *testing.T) {
+	t.Parallel()
+	loops := []string{"cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}
+	known := knownControllers("cloud-controller-manager")
+	assert.Equal(t, loops, known.Names)
+	assert.Equal(t, loops, known.Accepted)
+	assert.Equal(t, "cloud-node-lifecycle-controller", known.Aliases["cloud-node-lifecycle"])
+	assert.NotContains(t, known.Aliases, "deployment")
+	assert.Len(t, descriptorsOf("cloud-controller-manager"), 3)
+	assert.Equal(t, KnownControllers(), names(descriptorsOf("kube-controller-manager"), func(*ControllerDescriptor) bool { return true }))
+}

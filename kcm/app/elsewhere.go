@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/kcm-book/kcm-book/kcm/app/config"
 	"github.com/kcm-book/kcm-book/kcm/app/options"
 )
 
@@ -27,7 +28,7 @@ func controllersElsewhere() []*ControllerDescriptor {
 // because kcm does not have them.
 func logControllersElsewhere(ctx context.Context, c *ControllerContext) {
 	missing := names(controllersElsewhere(), c.IsControllerEnabled)
-	if len(missing) > 0 {
+	if len(missing) > 0 && c.manager != config.CloudManagerName {
 		klog.FromContext(ctx).Info("Nothing does the work of these controllers, kcm does not have them", "controllers", missing)
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	cpconfig "k8s.io/cloud-provider/config/v1alpha1"
 	"k8s.io/component-base/configz"
 	"k8s.io/component-base/version"
+	"k8s.io/controller-manager/pkg/leadermigration"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
@@ -32,17 +35,17 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version.Get(), "identity", c.Identity)
 	logger.Info("Golang settings", "GOGC", os.Getenv("GOGC"), "GOMAXPROCS", os.Getenv("GOMAXPROCS"), "GOTRACEBACK", os.Getenv("GOTRACEBACK"))
-	if err := showConfig(&c.ComponentConfig); err != nil {
+	if err := showConfig(c); err != nil {
 		return err
 	}
 	if looksUp(c) && !waitForAPIServer(ctx, c) {
 		return nil // told to stop before there was anything to stop
 	}
-	events := controller.NewEvents(ctx, c.Client, config.ManagerName)
+	events := controller.NewEvents(ctx, c.Client, c.Name)
 	defer events.Start()()
 
-	electing := c.ComponentConfig.Generic.LeaderElection.LeaderElect
-	health := newHealth(electing)
+	generic := &c.ComponentConfig.Generic
+	health := newHealth(generic)
 	mux := newMux(c, health)
 	stopServing, err := serve(context.WithoutCancel(ctx), c, mux)
 	if err != nil {
@@ -50,7 +53,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	}
 	defer stopServing()
 
-	run := func(ctx context.Context) error {
+	run := func(ctx context.Context, c config.CompletedConfig, descriptors []*ControllerDescriptor, started chan struct{}) error {
 		if !waitForAPIServer(ctx, c) {
 			return nil // told to stop, or no longer the leader
 		}
@@ -58,26 +61,40 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 		if err != nil {
 			return err
 		}
+		controllerContext.InformersStarted = started
 		health.ready.leading(controllerContext)
-		return StartControllers(ctx, controllerContext, NewControllerDescriptors(), mux, health.healthz)
+		return StartControllers(ctx, controllerContext, descriptors, mux, health.healthz)
 	}
-	if !electing {
-		return run(ctx)
+	descriptors := descriptorsOf(c.Name)
+	runAll := func(ctx context.Context) error {
+		return run(ctx, c, descriptors, make(chan struct{}))
 	}
-	return lead(ctx, c, events, health.election, run)
+	switch {
+	case !generic.LeaderElection.LeaderElect:
+		return runAll(ctx)
+	case leadermigration.Enabled(generic):
+		return leadAndMigrate(ctx, c, descriptors, events, health, run)
+	default:
+		return lead(ctx, c, events, health.election, runAll)
+	}
 }
 
-// showConfig makes /configz show the configuration.
-func showConfig(c *config.ComponentConfig) error {
-	external, err := c.External()
+// showConfig makes /configz show the configuration. That of a cloud's manager has
+// a name and a kind of its own.
+func showConfig(c config.CompletedConfig) error {
+	external, err := c.ComponentConfig.External()
 	if err != nil {
 		return err
 	}
-	shown, err := configz.New(configzName)
+	name, object := configzName, runtime.Object(external)
+	if c.Name == config.CloudManagerName {
+		name, object = cpconfig.GroupName, ofCloud(external)
+	}
+	shown, err := configz.New(name)
 	if err != nil {
 		return fmt.Errorf("register /configz: %w", err)
 	}
-	return shown.Set(external)
+	return shown.Set(object)
 }
 
 // looksUp tells whether serving takes an answer from the API server first: where

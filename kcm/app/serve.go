@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -20,7 +20,9 @@ import (
 	"k8s.io/component-base/metrics/prometheus/slis"
 	zpages "k8s.io/component-base/zpages/features"
 	cmapp "k8s.io/controller-manager/app"
+	cmconfig "k8s.io/controller-manager/config"
 	cmhealthz "k8s.io/controller-manager/pkg/healthz"
+	"k8s.io/controller-manager/pkg/leadermigration"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
@@ -42,14 +44,19 @@ type health struct {
 	// election fails when this leader's Lease has run out unnoticed. It is
 	// nil where there is no election.
 	election *leaderelection.HealthzAdaptor
+	// migration is the same for the Lease of the loops that migrate.
+	migration *leaderelection.HealthzAdaptor
 	// ready fails while this replica leads and has not filled its caches.
 	ready cachesFilled
 }
 
-func newHealth(electing bool) *health {
+func newHealth(c *cmconfig.GenericControllerManagerConfiguration) *health {
 	h := &health{}
-	if electing {
+	if c.LeaderElection.LeaderElect {
 		h.election = leaderelection.NewLeaderHealthzAdaptor(leaseGrace)
+	}
+	if leadermigration.Enabled(c) {
+		h.migration = leaderelection.NewLeaderHealthzAdaptor(leaseGrace)
 	}
 	h.healthz = cmhealthz.NewMutableHealthzHandler(h.live()...)
 	return h
@@ -61,33 +68,44 @@ func (h *health) live() []healthz.HealthChecker {
 	if h.election != nil {
 		checks = append(checks, h.election)
 	}
+	if h.migration != nil {
+		checks = append(checks, cmhealthz.NamedHealthChecker("migrationLeaderElection", h.migration))
+	}
 	return checks
 }
 
 // cachesFilled is the readiness check for a leader. A replica that waits to
 // lead is ready: it can take over at any time.
 type cachesFilled struct {
-	leader atomic.Pointer[ControllerContext]
+	mu       sync.Mutex
+	contexts []*ControllerContext
 }
 
-// leading says that this replica leads from now on.
-func (f *cachesFilled) leading(c *ControllerContext) { f.leader.Store(c) }
+// leading says that this replica leads from now on, and what fills the caches.
+func (f *cachesFilled) leading(c *ControllerContext) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.contexts = append(f.contexts, c)
+}
 
 // Name implements [healthz.HealthChecker].
 func (f *cachesFilled) Name() string { return "caches-filled" }
 
 // Check implements [healthz.HealthChecker].
 func (f *cachesFilled) Check(r *http.Request) error {
-	c := f.leader.Load()
-	if c == nil {
-		return nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.contexts {
+		select {
+		case <-c.InformersStarted:
+		default:
+			return errors.New("the informers are not started yet")
+		}
+		if err := healthz.NewInformerSyncHealthz(c.InformerFactory).Check(r); err != nil {
+			return err
+		}
 	}
-	select {
-	case <-c.InformersStarted:
-		return healthz.NewInformerSyncHealthz(c.InformerFactory).Check(r)
-	default:
-		return errors.New("the informers are not started yet")
-	}
+	return nil
 }
 
 // newMux returns the handlers of everything that is served, before anybody
@@ -103,10 +121,10 @@ func newMux(c config.CompletedConfig, h *health) *mux.PathRecorderMux {
 	healthz.InstallReadyzHandler(m, append(h.live(), &h.ready)...)
 	slis.SLIMetricsWithReset{}.Install(m)
 	if feature.DefaultFeatureGate.Enabled(zpages.ComponentFlagz) {
-		flagz.Install(m, config.ManagerName, c.Flags)
+		flagz.Install(m, c.Name, c.Flags)
 	}
 	if feature.DefaultFeatureGate.Enabled(zpages.ComponentStatusz) {
-		statusz.Install(m, config.ManagerName, statusz.NewRegistry(c.Version, statusz.WithListedPaths(m.ListedPaths())))
+		statusz.Install(m, c.Name, statusz.NewRegistry(c.Version, statusz.WithListedPaths(m.ListedPaths())))
 	}
 	return m
 }

@@ -85,6 +85,10 @@ func StartController(ctx context.Context, c *ControllerContext, d *ControllerDes
 		logger.Info("Controller is disabled by --controllers")
 		return nil, nil
 	}
+	if d.isCloudProvider && !c.startCloud(ctx) {
+		logger.Info("Skipping a cloud provider controller")
+		return nil, nil
+	}
 	client, err := c.newClient(d)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	cloudprovider "k8s.io/cloud-provider"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
 	cmhealthz "k8s.io/controller-manager/pkg/healthz"
@@ -156,6 +157,54 @@ func TestWhatTheOthersDependOnIsBuiltFirst(t *testing.T) {
 		[]*ControllerDescriptor{record("a", false), record("tokens", true), record("b", false)}, mux.NewPathRecorderMux("test"), cmhealthz.NewMutableHealthzHandler())
 	require.NoError(t, err)
 	assert.Equal(t, []string{"tokens", "a", "b"}, order)
+}
+
+// toldCloud notes what it is told.
+type toldCloud struct {
+	cloudprovider.Interface
+	told func(string)
+}
+
+func (c toldCloud) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {
+	c.told("initialised")
+}
+
+func (c toldCloud) SetInformers(informers.SharedInformerFactory) { c.told("given the informers") }
+
+func TestTheLoopsOfACloudAreBuiltWhereThereIsOne(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cloud       bool
+		controllers []string
+		want        []string
+	}{
+		"without a cloud they are left out":                      {false, []string{"*"}, []string{"tokens", "pods"}},
+		"the cloud begins once, after what the others depend on": {true, []string{"*"}, []string{"tokens", "pods", "initialised", "given the informers", "routes", "nodes"}},
+		"without one that is wanted the cloud does not begin":    {true, []string{"pods"}, []string{"tokens", "pods"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var story []string
+			build := func(name string) ControllerConstructor {
+				return func(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
+					story = append(story, name)
+					return nil, nil
+				}
+			}
+			c := testContext(test.controllers...)
+			if test.cloud {
+				c.Cloud = toldCloud{told: func(what string) { story = append(story, what) }}
+			}
+			_, err := buildControllers(t.Context(), c, []*ControllerDescriptor{
+				{name: "pods", constructor: build("pods")},
+				{name: "routes", constructor: build("routes"), isCloudProvider: true},
+				{name: "nodes", constructor: build("nodes"), isCloudProvider: true},
+				{name: "tokens", constructor: build("tokens"), requiresSpecialHandling: true},
+			}, mux.NewPathRecorderMux("test"), cmhealthz.NewMutableHealthzHandler())
+			require.NoError(t, err)
+			assert.Equal(t, test.want, story)
+		})
+	}
 }
 
 func TestAControllerThatCannotBeBuiltStopsTheStart(t *testing.T) {

@@ -30,7 +30,7 @@ func TestEveryPathButHealthIsRefusedToThoseWhoMayNot(t *testing.T) {
 			c := servingConfigFor(t, test.api)
 			c.ComponentConfig.Generic.Debugging.EnableProfiling = true
 			c.Version = compatibility.DefaultBuildEffectiveVersion()
-			mux := newMux(c, newHealth(true))
+			mux := newMux(c, newHealth(&c.ComponentConfig.Generic))
 			stop, err := serve(t.Context(), c, mux)
 			require.NoError(t, err)
 			t.Cleanup(stop)
@@ -72,7 +72,7 @@ func TestNobodyIsAnsweredByTLS11(t *testing.T) {
 func TestSlowAndHugeRequestsDoNotHoldTheServer(t *testing.T) {
 	t.Parallel()
 	c := servingConfig(t)
-	stop, err := serve(t.Context(), c, newMux(c, newHealth(false)))
+	stop, err := serve(t.Context(), c, newMux(c, newHealth(&c.ComponentConfig.Generic)))
 	require.NoError(t, err)
 	address := c.SecureServing.Listener.Addr().String()
 	dial := func() *tls.Conn {

@@ -13,6 +13,8 @@ import (
 	apiserveroptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	cloudprovider "k8s.io/cloud-provider"
+	cpconfig "k8s.io/cloud-provider/config/v1alpha1"
 	basecompatibility "k8s.io/component-base/compatibility"
 	cmconfig "k8s.io/controller-manager/config"
 	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
@@ -22,6 +24,9 @@ import (
 // the original's name, so that rules and dashboards that look for it find kcm.
 const ManagerName = "kube-controller-manager"
 
+// CloudManagerName is what the manager of a cloud calls itself.
+const CloudManagerName = "cloud-controller-manager"
+
 // ComponentConfig is the part of the configuration that is plain data. The
 // types are those of kube-controller-manager's configuration API.
 type ComponentConfig struct {
@@ -30,6 +35,8 @@ type ComponentConfig struct {
 	// a token of its own instead of the manager's credentials.
 	UseServiceAccountCredentials bool
 
+	// Cloud is about the cloud that the cluster runs in.
+	Cloud            cpconfig.KubeCloudSharedConfiguration
 	Deployment       kcmconfig.DeploymentControllerConfiguration
 	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
 	Namespace        kcmconfig.NamespaceControllerConfiguration
@@ -42,6 +49,8 @@ type ComponentConfig struct {
 
 // Config is what the manager runs with.
 type Config struct {
+	// Name is what the manager calls itself towards the API server.
+	Name            string
 	ComponentConfig ComponentConfig
 	// Kubeconfig says how to reach the API server and as whom.
 	Kubeconfig *rest.Config
@@ -60,6 +69,11 @@ type Config struct {
 	Version basecompatibility.EffectiveVersion
 	// Identity is the name of this replica in the Lease. Complete makes one up.
 	Identity string
+	// InformerName tells the informers in the metrics from others of this
+	// process.
+	InformerName string
+	// Cloud is the one whose loops this program runs, or nil.
+	Cloud cloudprovider.Interface
 	// ControllerShutdownTimeout is how long controllers may take to stop.
 	// Zero waits as long as it takes.
 	ControllerShutdownTimeout time.Duration

@@ -24,6 +24,12 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 		return nil, fmt.Errorf("show the configuration as %s: %w", kcmconfig.SchemeGroupVersion, err)
 	}
 	out.KubeCloudShared.UseServiceAccountCredentials = c.UseServiceAccountCredentials
+	out.KubeCloudShared.CloudProvider = c.Cloud.CloudProvider
+	out.KubeCloudShared.ExternalCloudVolumePlugin = c.Cloud.ExternalCloudVolumePlugin
+	out.KubeCloudShared.AllowUntaggedCloud = c.Cloud.AllowUntaggedCloud
+	out.KubeCloudShared.CIDRAllocatorType = c.Cloud.CIDRAllocatorType
+	out.KubeCloudShared.ConfigureCloudRoutes = c.Cloud.ConfigureCloudRoutes
+	out.KubeCloudShared.NodeMonitorPeriod = c.Cloud.NodeMonitorPeriod
 	out.DeploymentController = c.Deployment
 	out.NamespaceController = c.Namespace
 	out.GarbageCollectorController = c.GarbageCollector

@@ -22,11 +22,12 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(rest.AddUserAgent(kubeconfig, config.ManagerName))
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(kubeconfig, o.Name))
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	c := &config.Config{
+		Name:                      o.Name,
 		ComponentConfig:           *o.ComponentConfig,
 		Kubeconfig:                kubeconfig,
 		Client:                    client,
@@ -35,8 +36,13 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 		Flags:                     flagz.NamedFlagSetsReader{FlagSets: o.groups},
 		Version:                   o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent),
 		ControllerShutdownTimeout: o.ControllerShutdownTimeout,
+		InformerName:              o.Name,
 	}
 	if err := o.Generic.ApplyTo(&c.ComponentConfig.Generic, known.Names, known.DisabledByDefault, known.Aliases); err != nil {
+		return nil, err
+	}
+	known.canonical(c.ComponentConfig.Generic.LeaderMigration.ControllerLeaders)
+	if c.Cloud, err = newCloud(&c.ComponentConfig.Cloud); err != nil {
 		return nil, err
 	}
 	if err := o.listen(c); err != nil {

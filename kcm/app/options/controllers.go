@@ -35,6 +35,7 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 		groups.FlagSet(ReadOriginal().groupOf(w.flag)).Int32Var(w.value, w.flag, w.standard,
 			fmt.Sprintf("How many %s may be synced at the same time. More react faster and cost more CPU and network.", w.objects))
 	}
+	addCloudFlags(c, groups.FlagSet("generic"))
 	addServiceAccountFlags(c, groups.FlagSet("serviceaccount-controller"))
 	addNamespaceFlags(c, groups.FlagSet("namespace-controller"))
 	addGarbageCollectorFlags(c, groups.FlagSet("garbage-collector-controller"))
@@ -44,6 +45,7 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 // validateControllers checks the options of the controllers.
 func validateControllers(c *config.ComponentConfig) []error {
 	errs := validateServiceAccount(c)
+	errs = append(errs, validateCloud(&c.Cloud)...)
 	for _, w := range controllerWorkers(c) {
 		if *w.value < 1 {
 			errs = append(errs, fmt.Errorf("--%s=%d: must be at least 1, or nothing would ever be synced", w.flag, *w.value))

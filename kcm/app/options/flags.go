@@ -4,6 +4,8 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
 
 // Flags returns all flags in the groups in which --help shows them. What is
@@ -11,9 +13,10 @@ import (
 func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFlagSets {
 	groups := cliflag.NamedFlagSets{}
 	o.Generic.AddFlags(&groups, known.Names, known.DisabledByDefault, known.Aliases)
-	delete(groups.FlagSets, "leader-migration") // there is no controller to migrate yet
+	delete(groups.FlagSets, "leader-migration") // what upstream says of it is of another time
 	o.addGenericFlags(groups.FlagSet("generic"))
 
+	o.addLeaderMigrationFlags(groups.FlagSet("leader-migration"))
 	o.SecureServing.AddFlags(groups.FlagSet("secure serving"))
 	o.Authentication.AddFlags(groups.FlagSet("authentication"))
 	o.Authorization.AddFlags(groups.FlagSet("authorization"))
@@ -22,6 +25,9 @@ func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFla
 	logsapi.AddFlags(o.Logs, groups.FlagSet("logs"))
 	o.addConnectionFlags(groups.FlagSet("misc"))
 	addFlagsWithoutEffect(&groups)
+	if o.Name == config.CloudManagerName {
+		keepFlagsOfCloud(&groups)
+	}
 	o.groups = groups
 	return groups
 }

@@ -24,6 +24,8 @@ const defaultPort = 10257
 // KubeControllerManagerOptions is what can be said on the command line. Names
 // and defaults of the flags are those of kube-controller-manager.
 type KubeControllerManagerOptions struct {
+	// Name is what the manager calls itself towards the API server.
+	Name string
 	// ComponentConfig is written by the flags directly.
 	ComponentConfig *config.ComponentConfig
 	Generic         *cmoptions.GenericControllerManagerConfigurationOptions
@@ -60,6 +62,7 @@ func NewKubeControllerManagerOptions() (*KubeControllerManagerOptions, error) {
 		}
 	}
 	o := &KubeControllerManagerOptions{
+		Name:                      config.ManagerName,
 		ComponentConfig:           componentConfig,
 		Generic:                   cmoptions.NewGenericControllerManagerConfigurationOptions(&componentConfig.Generic),
 		SecureServing:             apiserveroptions.NewSecureServingOptions(),

@@ -141,12 +141,18 @@ func TestTheManifestOfKubeadmIsAcceptedAndFlagsWithoutEffectAreLogged(t *testing
 	assert.NotContains(t, log, "--leader-elect", "this flag does have an effect")
 }
 
-func TestConfigReplacesAliases(t *testing.T) {
-	t.Parallel()
+// kubeconfigFile is for a configuration that nobody uses.
+func kubeconfigFile(t *testing.T) string {
+	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: c,
 		contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600))
-	c, err := mustParse(t, "--kubeconfig="+kubeconfig, "--secure-port=0", "--controllers=*,-deployment", "--kube-api-qps=7").Config(known)
+	return kubeconfig
+}
+
+func TestConfigReplacesAliases(t *testing.T) {
+	t.Parallel()
+	c, err := mustParse(t, "--kubeconfig="+kubeconfigFile(t), "--secure-port=0", "--controllers=*,-deployment", "--kube-api-qps=7").Config(known)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"*", "-deployment-controller"}, c.ComponentConfig.Generic.Controllers)
 	assert.Nil(t, c.SecureServing)

@@ -53,11 +53,8 @@ func TestAFlagWithoutEffectIsCheckedInItsValue(t *testing.T) {
 		"--concurrent-job-syncs=0":                       "--concurrent-job-syncs=0: must be at least 1",
 		"--concurrent-service-endpoint-syncs=51":         "--concurrent-service-endpoint-syncs=51: must be at most 50",
 		"--attach-detach-reconcile-sync-period=999ms":    "--attach-detach-reconcile-sync-period=999ms: must be at least 1s",
-		"--cloud-provider=aws":                           `--cloud-provider=aws: must be one of ["" "external"]`,
-		"--cidr-allocator-type=CloudAllocator":           "--cidr-allocator-type=CloudAllocator: must be one of",
 		"--attach-detach-reconcile-sync-period=1s":       "",
 		"--concurrent-service-endpoint-syncs=50":         "",
-		"--cloud-provider=external":                      "",
 	} {
 		o, _, err := parse(t, arg)
 		if err == nil {

@@ -1,0 +1,59 @@
+package cloudnodelifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// act does what was decided about a node as it was seen. That it is gone, or
+// has changed since, is no failure: the next round looks at it again.
+func (c *Controller) act(ctx context.Context, node *corev1.Node, what action) error {
+	var err error
+	switch what {
+	case remove:
+		err = c.delete(ctx, node)
+	case taint:
+		err = c.setTaints(ctx, node, append(slices.Clone(node.Spec.Taints), shutdownTaint))
+	case untaint:
+		err = c.setTaints(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), isShutdownTaint))
+	}
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// delete deletes a node, and no other that has its name by now.
+func (c *Controller) delete(ctx context.Context, node *corev1.Node) error {
+	klog.FromContext(ctx).V(2).Info("Deleting node, its machine is gone", "node", klog.KObj(node))
+	// An event about something without a namespace finds it by its UID.
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+	c.events.Eventf(about, corev1.EventTypeNormal, "DeletingNode", "Deleting node %s because it does not exist in the cloud provider", node.Name)
+	err := c.client.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(node.UID))})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		c.events.Eventf(about, corev1.EventTypeWarning, "DeletingNodeFailed", "Failed deleting node %s: %v", node.Name, err)
+	}
+	return err
+}
+
+// setTaints replaces the taints of a node, if nothing of it has changed since it was seen:
+// a list has no other way to keep what somebody else has added.
+func (c *Controller) setTaints(ctx context.Context, node *corev1.Node, taints []corev1.Taint) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion},
+		"spec":     map[string]any{"taints": taints},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}

@@ -1,0 +1,62 @@
+package cloudnodelifecycle
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+)
+
+// machine is what the cloud says of the machine behind a node.
+type machine string
+
+const (
+	unknown  machine = "unknown" // it was not asked, or has not answered
+	running  machine = "running"
+	shutDown machine = "shut down"
+	gone     machine = "gone"
+)
+
+// action is what becomes of a node.
+type action string
+
+const (
+	leave   action = "leave it alone"
+	remove  action = "delete it"
+	taint   action = "taint it"
+	untaint action = "take the taint off"
+)
+
+// shutdownTaint keeps new pods from a node whose machine is shut down. Those
+// that tolerate no such taint stay: it has no effect on what runs.
+var shutdownTaint = corev1.Taint{Key: cloudproviderapi.TaintNodeShutdown, Effect: corev1.TaintEffectNoSchedule}
+
+// decide returns what becomes of a node, of whose machine the cloud says that.
+// The node of a machine that is gone is deleted, and that of one that is shut
+// down gets the taint. It loses the taint when it is Ready, and not before: a
+// machine that was just switched on cannot take pods yet. A node that is Ready
+// is never deleted, and none of whose machine nothing is known.
+func decide(node *corev1.Node, machine machine) action {
+	tainted := slices.ContainsFunc(node.Spec.Taints, isShutdownTaint)
+	switch {
+	case isReady(node) && tainted:
+		return untaint
+	case isReady(node):
+		return leave
+	case machine == gone:
+		return remove
+	case machine == shutDown && !tainted:
+		return taint
+	}
+	return leave
+}
+
+// isReady tells whether the node's kubelet says that it can work. Where nobody
+// has said anything, it cannot.
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func isShutdownTaint(t corev1.Taint) bool { return t.MatchTaint(&shutdownTaint) }
