@@ -12,13 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // note writes down what the step of this round rests on: that a rollout is
 // paused or goes on, which revision it is. It returns what was seen with the
 // API server's answers in it. An admission webhook may undo what is written:
 // then nothing changes and nothing is notified, so the round goes on with the
-// answer, whatever it says.
+// answer, whatever it says. Only where the ReplicaSet has other minReadySeconds
+// now it begins again: the pods in its status are available by the old ones.
 func (c *Controller) note(ctx context.Context, seen observed) (observed, error) {
 	if selectsEverything(seen.deployment) {
 		return seen, nil
@@ -32,6 +35,9 @@ func (c *Controller) note(ctx context.Context, seen observed) (observed, error) 
 	if rs := updateNew(seen); rs != nil {
 		if seen.newRS, err = c.updateReplicaSet(ctx, seen.deployment, rs); err != nil {
 			return observed{}, err
+		}
+		if seen.newRS.Generation != rs.Generation {
+			return observed{}, fmt.Errorf("%w: ReplicaSet %s has other minReadySeconds now", controller.ErrStaleCache, klog.KObj(rs))
 		}
 	}
 	if d := noteRevision(seen); d != nil {
