@@ -150,6 +150,15 @@ func since[T latecache.Object[T]](i *latecache.Informer[T]) int {
 	return unshown
 }
 
+// resync tells the handlers of all that is in the cache, as informers do from time to time.
+func (i *informer[T]) resync() {
+	for _, obj := range sorted(i.GetStore().List()) {
+		for _, handler := range i.handlers {
+			handler.OnUpdate(obj, obj)
+		}
+	}
+}
+
 // showUpTo shows what has happened up to a version.
 func (i *informer[T]) showUpTo(version string) {
 	for isOlder(i.GetStore().LastStoreSyncResourceVersion(), version) && since(i.Informer) > 0 {

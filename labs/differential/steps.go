@@ -211,7 +211,10 @@ var surroundings = []verb{
 	{"relist-sets", 1, nil, func(w *world, _ []int) { w.manager.replicaSets.Relist(); w.manager.replicaSets.CatchUp() }},
 	{"relist-pods", 1, nil, func(w *world, _ []int) { w.manager.pods.Relist() }},
 	{"sync-deployment", 8, nil, func(w *world, _ []int) { w.syncDeployments() }},
-	{"sync-set", 8, nil, func(w *world, _ []int) { w.syncSet() }},
+	{"sync-set", 8, nil, func(w *world, _ []int) {
+		w.manager.replicaSets.resync()
+		w.syncSet()
+	}},
 	{settles, 40, nil, nil},
 }
 

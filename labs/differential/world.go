@@ -80,9 +80,10 @@ func (w *world) syncDeployment() bool {
 	return w.manager.deploymentQueue.sync()
 }
 
-// syncDeployments has the loop for Deployments sync until it has nothing more to do: one round of the original may be
-// several of kcm's.
+// syncDeployments has the loop for Deployments sync, whether there is news or not, until it has nothing more to do: one
+// round of the original may be several of kcm's.
 func (w *world) syncDeployments() {
+	w.manager.deployments.resync()
 	for w.syncDeployment() {
 		w.manager.deployments.CatchUp()
 		w.manager.replicaSets.CatchUp()
