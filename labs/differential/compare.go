@@ -45,6 +45,7 @@ func (d difference) String() string {
 func (w *world) look() settled {
 	s := settled{deployments: w.deployments.List(), replicaSets: w.replicaSets.List(), pods: w.pods.List(), restless: w.restless}
 	s.writes, s.events = w.doings()
+	s.events = told(s.events, w.ever)
 	sortByLooks(s.pods)
 	here := map[types.UID]bool{}
 	for _, d := range s.deployments {
@@ -134,7 +135,7 @@ func compare(kcm, original settled) []difference {
 	found = append(found, compareObjects("ReplicaSet", kcm.replicaSets, original.replicaSets)...)
 	found = append(found, compareObjects("Pod", kcm.pods, original.pods)...)
 	found = append(found, compareWrites(kcm.writes, original.writes)...)
-	return append(found, compareCounts("event", told(kcm.events), told(original.events))...)
+	return append(found, compareCounts("event", kcm.events, original.events)...)
 }
 
 // writesMore is how many updates of a kind kcm may make more than the original between two settled states. A round of the
@@ -160,8 +161,8 @@ func compareWrites(kcm, original map[string]int) []difference {
 var scaling = regexp.MustCompile(`Scaled \w+ replica set (\S+) from (\d+) to (\d+)`)
 
 // told sums up what events tell, so that other steps to the same end are the same: by how much each ReplicaSet was scaled
-// in the end, how many pods it has created more than deleted, and what else was told at least once.
-func told(events map[string]int) map[string]int {
+// in the end, how many pods it has created more than deleted, and what else was ever told.
+func told(events, ever map[string]int) map[string]int {
 	sum := map[string]int{}
 	for event, n := range events {
 		object, _, _ := strings.Cut(event, ": ")
@@ -178,9 +179,10 @@ func told(events map[string]int) map[string]int {
 		case strings.Contains(event, " FailedCreate: ") && strings.Contains(event, exceeded):
 			// Whether a ReplicaSet asks for pods before another has given up some depends on which of them is looked at first.
 		default:
-			sum[event] = 1
+			ever[event] = 1
 		}
 	}
+	maps.Copy(sum, ever)
 	maps.DeleteFunc(sum, func(_ string, n int) bool { return n == 0 })
 	return sum
 }
@@ -203,7 +205,7 @@ func compareObjects[T metav1.Object](kind string, kcm, original []T) []differenc
 	}
 	ours, theirs := fields(kind, kcm), fields(kind, original)
 	for _, of := range slices.Sorted(maps.Keys(union(ours, theirs))) {
-		if ours[of] != theirs[of] && !soonAfter(ours[of], theirs[of]) {
+		if ours[of] != theirs[of] && !(strings.Contains(of, ".status.conditions") && kind != "Pod" && soonAfter(ours[of], theirs[of])) {
 			found = append(found, difference{of, ours[of], theirs[of]})
 		}
 	}

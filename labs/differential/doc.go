@@ -11,17 +11,17 @@
 // differs between two runs of one program, too:
 //
 //   - which of several pods that look alike is which: pods are compared, and chosen by steps, by how they look;
-//   - times, by up to two seconds;
+//   - times in conditions, by up to two seconds;
 //   - which of the reasons a rollout that goes on has for that: it depends on what was seen on the way;
-//   - the order of events and how often they were recorded. What was told has to be the same, and sizes and numbers of
-//     pods have to come out the same when all is added up. What a quota refused on the way, and all after a write that
-//     was lost, is not compared;
+//   - the order of events and how often they were recorded. What was ever told has to be the same, and sizes and numbers
+//     of pods have to come out the same when all is added up. What a quota refused on the way, and all after a write
+//     that was lost, is not compared;
 //   - the number of writes, as long as kcm makes no more than the original, or two more of a kind of update.
 //
 // A Deployment's caches are late, but show what its loop has written itself: kcm waits for that, and the original does not
 // (https://kep.k8s.io/5647). A round of kcm is less than one of the original, and the loop for ReplicaSets goes first,
 // unless a step says otherwise.
 //
-// What differs on purpose is listed in intended.go. A run ends where it makes the two differ in what comes next, and where
-// a fault has hit a write of one side only.
+// What differs on purpose is listed in intended.go. A run ends where the two differ, and where a fault has hit a write of
+// one side only.
 package differential

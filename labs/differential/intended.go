@@ -133,6 +133,24 @@ var intendedDifferences = []intended{
 		of:      anything,
 	},
 	{
+		name:    "creation-ends-the-round",
+		entry:   "writes a status in the round that creates a ReplicaSet",
+		example: "create 7 4 0; settle; recreate; rollback 0; image 4; deadline 1; settle; delete-set 1; settle",
+		met: func(s sight) bool {
+			return s.works() && s.newSet == nil && slices.ContainsFunc(s.d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+				return c.Reason == deploymentutil.NewReplicaSetReason || c.Type == appsv1.DeploymentReplicaFailure
+			})
+		},
+		of: regexp.MustCompile(`^Deployment web .status.conditions\[(Progressing|ReplicaFailure)\]`),
+	},
+	{
+		name:    "pods-go-as-they-were-counted",
+		entry:   "deletes a pod that somebody took out of the set",
+		example: "create 2 5 0; settle; free-pod 1; settle; resize-set 3 0; restart 2; relist-sets; sync-set; settle",
+		met:     func(s sight) bool { return slices.ContainsFunc(s.all, s.countsOthers) },
+		of:      anything,
+	},
+	{
 		name:    "lost-write",
 		entry:   "writes no status when a step fails",
 		example: "create 3 2 1; settle; settle; fault 1 1; resize-set 1 2; settle",
@@ -318,6 +336,15 @@ func (s sight) claimed(rs *appsv1.ReplicaSet) []*corev1.Pod {
 func (s sight) shrinking() []*appsv1.ReplicaSet {
 	return slices.DeleteFunc(slices.Clone(s.all), func(rs *appsv1.ReplicaSet) bool {
 		return *rs.Spec.Replicas == 0 || len(s.claimed(rs)) <= int(*rs.Spec.Replicas)
+	})
+}
+
+// countsOthers tells whether a ReplicaSet seems to have too many pods, one of which has other labels by now.
+func (s sight) countsOthers(rs *appsv1.ReplicaSet) bool {
+	claimed := s.claimed(rs)
+	return len(claimed) > int(*rs.Spec.Replicas) && slices.ContainsFunc(claimed, func(pod *corev1.Pod) bool {
+		now, err := s.w.pods.Get(pod.Name)
+		return err == nil && !maps.Equal(now.Labels, pod.Labels)
 	})
 }
 

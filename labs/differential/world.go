@@ -18,12 +18,14 @@ type world struct {
 	settled []moment
 	// met are the names of the intended differences whose circumstances a loop has met since the last settled state.
 	met map[string]bool
+	// ever are the events that were recorded at some time.
+	ever map[string]int
 	// restless says that the manager did not come to rest.
 	restless bool
 }
 
 func newWorld(loops loops) *world {
-	w := &world{server: newServer(), loops: loops, met: map[string]bool{}}
+	w := &world{server: newServer(), loops: loops, met: map[string]bool{}, ever: map[string]int{}}
 	w.settled = []moment{w.now()}
 	w.manager = startManager(w.server, loops, w.client, w.now())
 	return w

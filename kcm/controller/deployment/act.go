@@ -137,8 +137,13 @@ func (c *Controller) createUnchanged(ctx context.Context, d *appsv1.Deployment, 
 func afterCreation(d *appsv1.Deployment, rs *appsv1.ReplicaSet, now time.Time) *appsv1.Deployment {
 	status := *d.Status.DeepCopy()
 	if hasProgressDeadline(d) {
-		setCondition(&status, newCondition(now, appsv1.DeploymentProgressing, corev1.ConditionTrue,
-			reasonNewReplicaSet, fmt.Sprintf("Created new replica set %q", rs.Name)))
+		// Replaced even if it says the same: this is another creation.
+		condition := newCondition(now, appsv1.DeploymentProgressing, corev1.ConditionTrue,
+			reasonNewReplicaSet, fmt.Sprintf("Created new replica set %q", rs.Name))
+		if before := findCondition(status, condition.Type); before != nil && before.Status == condition.Status {
+			condition.LastTransitionTime = before.LastTransitionTime
+		}
+		replaceCondition(&status, condition)
 	}
 	return rewritten(d, status, rs.Annotations[revisionAnnotation])
 }
