@@ -2,6 +2,7 @@ package differential
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,8 @@ func (s step) play(worlds []*world, result *outcome) (ends bool) {
 		// What was lost may have been told by another event, or tried again another time. What counts is how things are in
 		// the end.
 		found = slices.DeleteFunc(found, func(d difference) bool { return !d.lasts() })
+		maps.Copy(worlds[0].ever, worlds[1].ever)
+		maps.Copy(worlds[1].ever, worlds[0].ever)
 	}
 	uneven := worlds[0].hit != worlds[1].hit // from now on they try again at other times
 	reasons := map[string]bool{}
