@@ -34,6 +34,9 @@ type difference struct {
 	of string
 	// kcm and original are what the two have there, nothing if they do not have it.
 	kcm, original string
+	// slight says that these are times of conditions that are close to each other. It counts only if it is intended: a
+	// deadline that is measured from there passes at different times.
+	slight bool
 }
 
 func (d difference) String() string {
@@ -129,7 +132,7 @@ func normalise(obj metav1.Object, here map[types.UID]bool) {
 func compare(kcm, original settled) []difference {
 	var found []difference
 	if kcm.restless != original.restless {
-		found = append(found, difference{"rest", fmt.Sprint(!kcm.restless), fmt.Sprint(!original.restless)})
+		found = append(found, difference{of: "rest", kcm: fmt.Sprint(!kcm.restless), original: fmt.Sprint(!original.restless)})
 	}
 	found = append(found, compareObjects("Deployment", kcm.deployments, original.deployments)...)
 	found = append(found, compareObjects("ReplicaSet", kcm.replicaSets, original.replicaSets)...)
@@ -152,7 +155,7 @@ func compareWrites(kcm, original map[string]int) []difference {
 			bound += writesMore
 		}
 		if kcm[kind] > bound {
-			found = append(found, difference{"writes: " + kind, fmt.Sprint(kcm[kind]), fmt.Sprint(original[kind])})
+			found = append(found, difference{of: "writes: " + kind, kcm: fmt.Sprint(kcm[kind]), original: fmt.Sprint(original[kind])})
 		}
 	}
 	return found
@@ -205,8 +208,9 @@ func compareObjects[T metav1.Object](kind string, kcm, original []T) []differenc
 	}
 	ours, theirs := fields(kind, kcm), fields(kind, original)
 	for _, of := range slices.Sorted(maps.Keys(union(ours, theirs))) {
-		if ours[of] != theirs[of] && !(strings.Contains(of, ".status.conditions") && kind != "Pod" && soonAfter(ours[of], theirs[of])) {
-			found = append(found, difference{of, ours[of], theirs[of]})
+		if ours[of] != theirs[of] {
+			slight := strings.Contains(of, ".status.conditions") && kind != "Pod" && soonAfter(ours[of], theirs[of])
+			found = append(found, difference{of, ours[of], theirs[of], slight})
 		}
 	}
 	return found
@@ -255,7 +259,7 @@ func compareCounts(of string, kcm, original map[string]int) []difference {
 	var found []difference
 	for _, what := range slices.Sorted(maps.Keys(union(kcm, original))) {
 		if kcm[what] != original[what] {
-			found = append(found, difference{of + ": " + what, fmt.Sprint(kcm[what]), fmt.Sprint(original[what])})
+			found = append(found, difference{of: of + ": " + what, kcm: fmt.Sprint(kcm[what]), original: fmt.Sprint(original[what])})
 		}
 	}
 	return found

@@ -11,7 +11,7 @@
 // differs between two runs of one program, too:
 //
 //   - which of several pods that look alike is which: pods are compared, and chosen by steps, by how they look;
-//   - times in conditions, by up to two seconds;
+//   - times in conditions, by up to two seconds, where nothing is intended to differ;
 //   - which of the reasons a rollout that goes on has for that: it depends on what was seen on the way;
 //   - the order of events and how often they were recorded. What was ever told has to be the same, and sizes and numbers
 //     of pods have to come out the same when all is added up. What a quota refused on the way, and all after a write

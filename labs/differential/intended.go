@@ -81,8 +81,10 @@ var intendedDifferences = []intended{
 		entry:   "counts pods as available that a ReplicaSet is about to delete",
 		example: "webhook 2; create 8 5 0; image 3; settle; delete 2; create 3 1 2; settle; start-all 1; settle",
 		met: func(s sight) bool {
-			return s.rollsOut() && s.rolling() && total(s.active()) > total([]*appsv1.ReplicaSet{s.newSet}) &&
-				slices.ContainsFunc(s.sets, func(rs *appsv1.ReplicaSet) bool { return rs.Status.AvailableReplicas > *rs.Spec.Replicas })
+			return s.rollsOut() && s.rolling() && s.shrinksOld() &&
+				slices.ContainsFunc(append(s.active(), s.newSet), func(rs *appsv1.ReplicaSet) bool {
+					return rs.Status.AvailableReplicas > *rs.Spec.Replicas
+				})
 		},
 		of: anything,
 	},
@@ -101,6 +103,16 @@ var intendedDifferences = []intended{
 		example: "create 2 2 1; settle; rollback 0; image 4; settle",
 		met:     func(s sight) bool { return s.rollsBack() && s.newSet == nil },
 		of:      anything,
+	},
+	{
+		name:    "rollback-told-when-it-is-done",
+		entry:   "says that there is nothing to roll back to before",
+		example: "create 7 5 2; settle; rollback 0; show-deployment; delete 2; sync-deployment; settle",
+		met: func(s sight) bool {
+			now := s.w.web()
+			return s.rollsBack() && (now == nil || now.ResourceVersion != s.d.ResourceVersion)
+		},
+		of: regexp.MustCompile(`^event: .* DeploymentRollback`),
 	},
 	{
 		name:    "revision-undone-by-a-webhook",
@@ -154,7 +166,7 @@ var intendedDifferences = []intended{
 		name:    "lost-write",
 		entry:   "writes no status when a step fails",
 		example: "create 3 2 1; settle; settle; fault 1 1; resize-set 1 2; settle",
-		met:     func(s sight) bool { return s.w.hit },
+		met:     func(s sight) bool { return s.w.hit.failsStep() },
 		of:      regexp.MustCompile(`^Deployment web .status.conditions|^ReplicaSet \S+ .status`),
 	},
 	{
@@ -185,7 +197,7 @@ var intendedDifferences = []intended{
 	{
 		name:    "rejected-pods-wait",
 		entry:   "replaces a pod that a node rejects at once",
-		example: "reject 2; create 3 0 0; settle",
+		example: "reject 1; create 3 0 0; settle",
 		met: func(s sight) bool {
 			return slices.ContainsFunc(s.all, func(rs *appsv1.ReplicaSet) bool {
 				return len(s.claimed(rs)) < int(*rs.Spec.Replicas) && slices.ContainsFunc(s.pods, func(pod *corev1.Pod) bool {
@@ -267,6 +279,12 @@ func (s sight) scales() bool {
 // rollsOut tells whether this round takes the rollout further, and has a new ReplicaSet.
 func (s sight) rollsOut() bool {
 	return s.works() && !s.d.Spec.Paused && !s.rollsBack() && !s.wasScaled() && s.newSet != nil
+}
+
+// shrinksOld tells whether there are pods of old ReplicaSets, and enough of all that the original looks which may go.
+func (s sight) shrinksOld() bool {
+	old := total(s.active()) - *s.newSet.Spec.Replicas
+	return old > 0 && old+s.newSet.Status.AvailableReplicas > s.wanted()-deploymentutil.MaxUnavailable(*s.d)
 }
 
 // scalesInProportion tells whether it does so in the middle of a rollout.

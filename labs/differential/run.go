@@ -71,7 +71,7 @@ func (s step) play(worlds []*world, result *outcome) (ends bool) {
 	result.log = [2][]string{worlds[0].log, worlds[1].log}
 	ours, original := worlds[0].look(), worlds[1].look()
 	found := compare(ours, original)
-	if worlds[0].hit || worlds[1].hit {
+	if worlds[0].hit.how != "" || worlds[1].hit.how != "" {
 		// What was lost may have been told by another event, or tried again another time. What counts is how things are in
 		// the end.
 		found = slices.DeleteFunc(found, func(d difference) bool { return !d.lasts() })
@@ -81,9 +81,11 @@ func (s step) play(worlds []*world, result *outcome) (ends bool) {
 	uneven := worlds[0].hit != worlds[1].hit // from now on they try again at other times
 	reasons := map[string]bool{}
 	for _, d := range found {
-		if known := explain(d, worlds); known != nil {
+		known := explain(d, worlds)
+		switch {
+		case known != nil:
 			reasons[known.name] = true
-		} else {
+		case !d.slight:
 			result.differences = append(result.differences, d)
 		}
 	}
@@ -92,10 +94,10 @@ func (s step) play(worlds []*world, result *outcome) (ends bool) {
 	}
 	for i, w := range worlds {
 		result.writes[i] += len(w.log)
-		w.log, w.hit, w.met = nil, false, map[string]bool{}
+		w.log, w.hit, w.met = nil, fault{}, map[string]bool{}
 		w.settled = append([]moment{w.now()}, w.settled[:min(2, len(w.settled))]...)
 	}
-	return uneven || ours.restless || len(found) > 0
+	return uneven || ours.restless || len(reasons) > 0 || differ(*result)
 }
 
 // lasts tells whether it is there to be seen, and not only was on the way.

@@ -39,8 +39,8 @@ type server struct {
 	quota   int // how many pods there may be, no bound if negative
 	rejects int // how many of the next pods find no room on their node
 	fault   fault
-	hit     bool // a write was hit since the last settled state
-	crashed bool // the manager was killed, and no other has taken its place
+	hit     fault // the last one that has hit a write since the last settled state
+	crashed bool  // the manager was killed, and no other has taken its place
 
 	// The newest versions that the loop for Deployments has written.
 	wroteDeployment, wroteReplicaSet string
@@ -94,6 +94,11 @@ var hitKinds = []string{
 	"create pods", "patch pods", "update replicasets/status",
 }
 
+// failsStep tells whether a sync goes on after it that is yet to write a status.
+func (f fault) failsStep() bool {
+	return (f.how == refused || f.how == unsure) && !strings.HasSuffix(f.kind, "/status")
+}
+
 func newServer() *server {
 	s := &server{
 		deployments: latecache.NewStore[*appsv1.Deployment](appsv1.Resource("deployments")),
@@ -126,7 +131,7 @@ func (s *server) answer(action clienttesting.Action) (bool, runtime.Object, erro
 	}
 	if s.fault.how != "" && s.fault.kind == kind {
 		how := s.fault.how
-		s.fault, s.hit, s.crashed = fault{}, true, how == crash
+		s.fault, s.hit, s.crashed = fault{}, s.fault, how == crash
 		s.log = append(s.log, kind+" (lost)")
 		if how != unsure {
 			return true, nil, errLost
