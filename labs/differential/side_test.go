@@ -33,15 +33,28 @@ import (
 
 var (
 	duration = flag.Duration("for", 5*time.Second, "how long to compare random runs")
-	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "the number of the first random run")
+	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "the number of the first random run; by the clock if it is not said")
 	replay   = flag.String("steps", "", "the steps of one run, as a failure prints them: nothing else is done")
 )
 
 func TestMain(m *testing.M) {
+	flag.Usage = usage
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "%q is no flag\n", flag.Arg(0))
+		usage()
+		os.Exit(2)
+	}
 	utilruntime.ErrorHandlers = nil // syncs fail all the time here, and one of the handlers sleeps
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())
+}
+
+// usage tells of the flags that are not those of every test.
+func usage() {
+	for _, name := range []string{"for", "seed", "steps"} {
+		fmt.Fprintf(os.Stderr, "  -%-6s %s\n", name, flag.Lookup(name).Usage)
+	}
 }
 
 // length is how many steps a random run has.

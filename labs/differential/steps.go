@@ -269,7 +269,7 @@ func parse(text string) ([]step, error) {
 		}
 		i := slices.IndexFunc(vocabulary, func(v verb) bool { return v.name == words[0] })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no step %q", words[0])
+			return nil, fmt.Errorf("there is no step %q: labs/differential/steps.go lists them", words[0])
 		}
 		s := step{verb: words[0]}
 		for _, word := range words[1:] {
