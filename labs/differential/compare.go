@@ -180,7 +180,7 @@ func told(events, ever map[string]int) map[string]int {
 		case strings.Contains(event, " SuccessfulDelete: "):
 			sum[object+" pods created"] -= n
 		case strings.Contains(event, " FailedCreate: ") && strings.Contains(event, exceeded):
-			// Whether a ReplicaSet asks for pods before another has given up some depends on which of them is looked at first.
+			// Whether a ReplicaSet asks for pods before it is made smaller depends on which loop comes first.
 		default:
 			ever[event] = 1
 		}

@@ -36,7 +36,7 @@ type server struct {
 
 	named   map[string]int // pods that were ever created, by the beginnings of their names
 	webhook webhook
-	quota   int // how many pods there may be, no bound if negative
+	quota   int // how many pods of a ReplicaSet there may be, no bound if negative: who gets the last of all is a race
 	rejects int // how many of the next pods find no room on their node
 	fault   fault
 	hit     fault // the last one that has hit a write since the last settled state
@@ -273,7 +273,7 @@ func (s *server) create(obj runtime.Object) (runtime.Object, error) {
 			return nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("a webhook does not want it"))
 		case s.webhook == namespaceIsEnding:
 			return nil, namespaceEnds(apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("it is being terminated")))
-		case s.quota >= 0 && len(s.pods.List()) >= s.quota:
+		case s.quota >= 0 && s.alike(obj.GenerateName) >= s.quota:
 			return nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New(exceeded))
 		case s.webhook == marksPods:
 			metav1.SetMetaDataAnnotation(&obj.ObjectMeta, "marked", "yes")
@@ -288,6 +288,16 @@ func (s *server) create(obj runtime.Object) (runtime.Object, error) {
 		return pod, err
 	}
 	return nil, fmt.Errorf("this API server does not create a %T", obj)
+}
+
+// alike returns how many pods there are whose names begin in the same way.
+func (s *server) alike(generateName string) (n int) {
+	for _, pod := range s.pods.List() {
+		if pod.GenerateName == generateName {
+			n++
+		}
+	}
+	return n
 }
 
 func namespaceEnds(err *apierrors.StatusError) error {
