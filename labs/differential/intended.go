@@ -170,6 +170,13 @@ var intendedDifferences = []intended{
 		of:      regexp.MustCompile(`^Deployment web .status.conditions|^ReplicaSet \S+ .status`),
 	},
 	{
+		name:    "status-waits-for-the-next-sync",
+		entry:   "writes a ReplicaSet's status once more at once, whatever the error",
+		example: "quota 0; solo 8; settle; fault 0 6; quota 2; settle",
+		met:     func(s sight) bool { return s.w.hit.kind == "update replicasets/status" && s.w.hit.how != crash },
+		of:      anything,
+	},
+	{
 		name:    "availability-is-looked-for-in-time",
 		entry:   "looks when the next pod becomes available unless the sync failed",
 		example: "solo 4; solo-min-ready 4; settle; solo 2; start-all 1; wait 2; webhook 2; settle",
