@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/flagz"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -20,6 +21,7 @@ import (
 	zpages "k8s.io/component-base/zpages/features"
 	cmapp "k8s.io/controller-manager/app"
 	cmhealthz "k8s.io/controller-manager/pkg/healthz"
+	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 	"github.com/kcm-book/kcm-book/kcm/app/options"
@@ -125,6 +127,7 @@ func serve(ctx context.Context, c config.CompletedConfig, handler http.Handler) 
 	if err := c.Authorization.ApplyTo(&authorization); err != nil {
 		return nil, fmt.Errorf("set up authorization, see --authorization-kubeconfig: %w", err)
 	}
+	authorization.Authorizer = refuseUnasked(authorization.Authorizer)
 	ctx, cancel := context.WithCancel(ctx)
 	chain := cmapp.BuildHandlerChain(handler, &authorization, &authentication)
 	stopped, _, err := c.SecureServing.Serve(chain, closeTimeout, ctx.Done())
@@ -133,4 +136,18 @@ func serve(ctx context.Context, c config.CompletedConfig, handler http.Handler) 
 		return nil, fmt.Errorf("serve on %s: %w", c.SecureServing.Listener.Addr(), err)
 	}
 	return func() { cancel(); <-stopped }, nil
+}
+
+// refuseUnasked says no where the authorizer cannot ask: not to know is no yes.
+// The library would answer that as an error of the server, with 500.
+func refuseUnasked(asks authorizer.Authorizer) authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		decision, reason, err := asks.Authorize(ctx, a)
+		if err == nil || decision == authorizer.DecisionAllow {
+			return decision, reason, err
+		}
+		klog.FromContext(ctx).V(2).Info("Refusing a request, because nobody can be asked about it",
+			"user", a.GetUser().GetName(), "path", a.GetPath(), "err", err)
+		return authorizer.DecisionDeny, "the API server, which decides that, cannot be asked", nil
+	})
 }

@@ -159,6 +159,18 @@ func TestServe(t *testing.T) {
 		})
 	}
 
+	t.Run("where nobody can be asked nobody is let in but to health", func(t *testing.T) {
+		t.Parallel()
+		away := httptest.NewServer(nil)
+		away.Close()
+		c := servingConfigFor(t, away.URL)
+		stop, err := serve(t.Context(), c, page)
+		require.NoError(t, err)
+		assert.Equal(t, "403 Forbidden", askFor(c, "", "/metrics"), "GET /metrics without a token; the API server is away")
+		assert.Equal(t, "401 Unauthorized", askFor(c, "toms", "/metrics"), "GET /metrics with a token; the API server is away")
+		assert.Equal(t, "200 OK", askFor(c, "", "/healthz"), "GET /healthz without a token; the API server is away")
+		stopped(t, stop)
+	})
 	t.Run("after stop nobody listens", func(t *testing.T) {
 		t.Parallel()
 		c := servingConfig(t)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -160,20 +161,31 @@ func afterFailure(d *appsv1.Deployment, reason, message string, now time.Time) *
 	return rewritten(d, status, d.Annotations[revisionAnnotation])
 }
 
-// settleCollision deals with a name that is taken. Either this loop created
-// the ReplicaSet a moment ago and the cache did not show it yet; its arrival
-// there brings the next round. Or it is another's, or has another template
-// with the same hash: then the next try gets another name.
+// settleCollision deals with a name that is taken. Either this deployment has
+// that ReplicaSet, or adopts it, as soon as the cache shows it as it is, which
+// brings the next round. Or it is another's, or has another template with the
+// same hash: then the next try gets another name. The API server is asked,
+// because an older cache shows an owner that has let go of it since.
 func (c *Controller) settleCollision(ctx context.Context, d *appsv1.Deployment, name string) error {
-	rs, err := c.replicaSets.ReplicaSets(d.Namespace).Get(name)
+	rs, err := c.client.AppsV1().ReplicaSets(d.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("look up ReplicaSet %s, which %s finds to exist: %w", name, klog.KObj(d), err)
+		return fmt.Errorf("read ReplicaSet %s, which %s finds to exist: %w", name, klog.KObj(d), err)
 	}
-	if metav1.IsControlledBy(rs, d) && sameTemplate(d.Spec.Template, rs.Spec.Template) {
+	if isOrBecomesOurs(d, rs) && sameTemplate(d.Spec.Template, rs.Spec.Template) {
 		return nil
 	}
 	klog.FromContext(ctx).V(2).Info("Template hash collides", "deployment", klog.KObj(d), "replicaSet", klog.KObj(rs))
 	return c.updateStatus(ctx, afterCollision(d))
+}
+
+// isOrBecomesOurs tells whether the deployment controls the ReplicaSet, or
+// would adopt it.
+func isOrBecomesOurs(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
+	if metav1.GetControllerOfNoCopy(rs) != nil {
+		return metav1.IsControlledBy(rs, d)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(rs.Labels)) && rs.DeletionTimestamp == nil
 }
 
 // afterCollision returns the deployment with one more collision counted.

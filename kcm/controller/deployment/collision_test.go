@@ -5,20 +5,25 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clienttesting "k8s.io/client-go/testing"
 )
 
 // collide lets the name of the new ReplicaSet of d be taken, and tells what
-// comes of it. What it is taken by is not in the cache if it is nil.
+// comes of it. What it is taken by has gone again if it is nil. The cache still
+// shows a ReplicaSet that is another deployment's.
 func collide(t *testing.T, d *appsv1.Deployment, by *appsv1.ReplicaSet) string {
 	t.Helper()
-	objects := []runtime.Object{d}
+	cached := with(newReplicaSet(see(d)), func(rs *appsv1.ReplicaSet) { rs.OwnerReferences[0].UID = "former" })
+	c, client := fixture(t, d, cached)
+	replicaSets := appsv1.SchemeGroupVersion.WithResource("replicasets")
 	if by != nil {
-		objects = append(objects, by)
+		require.NoError(t, client.Tracker().Update(replicaSets, by, by.Namespace))
+	} else {
+		require.NoError(t, client.Tracker().Delete(replicaSets, cached.Namespace, cached.Name))
 	}
-	c, client := fixture(t, objects...)
 	err := c.settleCollision(t.Context(), d, newReplicaSet(see(d)).Name)
 	text := "no collision is counted"
 	for _, action := range client.Actions() {
@@ -52,11 +57,15 @@ func TestCollision(t *testing.T) {
 			taken(func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = new(int32(7)) }), "no collision is counted"},
 		{"what a former deployment of that name has left is a collision", "the ReplicaSet has the template; its owner has the same name and another UID",
 			taken(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences[0].UID = "former" }), "collision 1 is counted"},
-		{"one that nobody owns is a collision", "the ReplicaSet has the template and no owner",
-			taken(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences = nil }), "collision 1 is counted"},
+		{"one that will be adopted is no collision", "the ReplicaSet has the template, labels that are selected, and no owner any more; the cache shows a former one",
+			taken(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences = nil }), "no collision is counted"},
+		{"one that nobody selects is a collision", "the ReplicaSet has the template, no owner, and labels that are not selected",
+			taken(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences, rs.Labels = nil, nil }), "collision 1 is counted"},
+		{"one that nobody owns and that goes is a collision", "the ReplicaSet has the template, no owner, and is being deleted",
+			taken(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences, rs.DeletionTimestamp = nil, new(metav1.Now()) }), "collision 1 is counted"},
 		{"another template with the same hash is a collision", "the ReplicaSet is this deployment's and has the template of v1",
 			taken(func(rs *appsv1.ReplicaSet) { rs.Spec.Template = template("v1") }), "collision 1 is counted"},
-		{"what the cache does not know is looked at later", "the ReplicaSet is not in the cache",
+		{"what has gone again is tried again", "the ReplicaSet is in the cache alone",
 			nil, "no collision is counted, and it is tried again later"},
 	} {
 		t.Run(tt.behaviour, func(t *testing.T) {
@@ -68,7 +77,7 @@ func TestCollision(t *testing.T) {
 		t.Parallel()
 		second := d()
 		second.Status.CollisionCount = new(int32(1))
-		stranger := with(newReplicaSet(see(second)), func(rs *appsv1.ReplicaSet) { rs.OwnerReferences = nil })
+		stranger := with(newReplicaSet(see(second)), func(rs *appsv1.ReplicaSet) { rs.OwnerReferences[0].UID = "former" })
 		assert.Equal(t, "collision 2 is counted", collide(t, second, stranger), "one collision is counted before")
 	})
 	t.Run("after a collision the next try has another name", func(t *testing.T) {

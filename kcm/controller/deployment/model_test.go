@@ -45,9 +45,9 @@ type model struct {
 	replicaSetCache *latecache.Informer[*appsv1.ReplicaSet]
 	podCache        *latecache.Informer[*corev1.Pod]
 	loop            *Controller
-	// sinceSpec counts the changes of ReplicaSets since a loop was first shown
-	// the deployment's present spec.
-	sinceSpec *latecache.Informer[*appsv1.ReplicaSet]
+	// recent counts the changes of ReplicaSets since a loop was first shown the
+	// deployment's present spec, and since somebody resized one.
+	recent *latecache.Informer[*appsv1.ReplicaSet]
 
 	answers answers
 	writes  int  // of the present sync
@@ -99,7 +99,7 @@ func newModel(t *rapid.T, d *appsv1.Deployment) *model {
 	}
 	d.Status.Conditions = nil
 	stored(m.deployments.Create(d))
-	m.sinceSpec = latecache.NewInformer(m.replicaSets)
+	m.recent = latecache.NewInformer(m.replicaSets)
 	m.start(t, 0)
 	m.note("the deployment is created")
 	return m
@@ -115,12 +115,12 @@ func stored[T any](obj T, err error) T {
 }
 
 // start starts the loop: with caches that show what was there that many changes
-// ago. Of ReplicaSets these are changes under the present spec, see
-// showDeployment: a process that is shown a new spec, but not what the one before
-// it has written under the former, asks for more pods than may be.
+// ago. Of ReplicaSets these are recent ones: a process that is shown a new spec,
+// but not what the one before it has written under the former, asks for more pods
+// than may be, see showDeployment.
 func (m *model) start(t *rapid.T, behind int) {
 	m.specIsShown()
-	unshown, _ := m.sinceSpec.Behind()
+	unshown, _ := m.recent.Behind()
 	m.deploymentCache, m.podCache = latecache.NewInformer(m.deployments), latecache.NewLateInformer(m.pods, behind)
 	m.replicaSetCache = latecache.NewLateInformer(m.replicaSets, min(behind, unshown))
 	client := &fake.Clientset{}
@@ -163,6 +163,10 @@ func (m *model) sync(t *rapid.T, answers answers) error {
 
 // answer is the API server.
 func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error) {
+	if get, ok := action.(clienttesting.GetActionImpl); ok {
+		rs, err := m.replicaSets.Get(get.Name)
+		return true, rs, err
+	}
 	stops := m.answers.how == refused || m.answers.how == killed
 	if m.answers.how != well && m.writes > m.answers.after || stops && m.writes == m.answers.after {
 		return true, nil, errors.New("refused")
@@ -330,7 +334,7 @@ func (m *model) checkDone(t *rapid.T) {
 // specIsShown notes that a loop is now shown the deployment's spec.
 func (m *model) specIsShown() {
 	if m.deploymentCache == nil || m.deploymentCache.Cached()[0].Generation != m.deployment().Generation {
-		m.sinceSpec.CatchUp()
+		m.recent.CatchUp()
 	}
 }
 
@@ -368,11 +372,13 @@ func (m *model) pause(paused bool) {
 }
 
 // resize is what somebody does to a ReplicaSet behind the deployment's back.
-// The loop is shown it at once: for what it cannot know it cannot answer.
+// The loop is shown it at once, and so is one of another process: for what it
+// cannot know it cannot answer.
 func (m *model) resize(rs *appsv1.ReplicaSet, replicas int32) {
 	rs.Spec.Replicas = &replicas
 	stored(m.updateReplicaSet(rs))
 	m.replicaSetCache.CatchUp()
+	m.recent.CatchUp()
 	m.note("somebody resizes %s to %d", versionOf(rs), replicas)
 }
 

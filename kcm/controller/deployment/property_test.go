@@ -102,7 +102,7 @@ func (m *model) catchUpBeforeSpec() {
 	if m.deploymentCache.Cached()[0].Generation == m.deployment().Generation {
 		return
 	}
-	m.sinceSpec.CatchUp()
+	m.recent.CatchUp()
 	if m.unsure {
 		m.replicaSetCache.CatchUp()
 		m.unsure = false

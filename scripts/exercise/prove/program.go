@@ -257,7 +257,7 @@ func (p *program) withPackage(ctx context.Context, e *proof, right solutions.Rig
 
 // limit is how long a variant may run at most, on a machine however busy. One that
 // takes longer hangs.
-const limit = time.Minute
+const limit = 5 * time.Minute
 
 // run runs the tests that a pattern matches, with one variant, for at most so long.
 func (p *program) run(ctx context.Context, number int, pattern string, seed int, within time.Duration, arguments ...string) (*behaviours.Outcome, error) {
