@@ -34,8 +34,7 @@ type difference struct {
 	of string
 	// kcm and original are what the two have there, nothing if they do not have it.
 	kcm, original string
-	// slight says that these are times of conditions that are close to each other. It counts only if it is intended: a
-	// deadline that is measured from there passes at different times.
+	// slight says that these are times of conditions that are close to each other: that is no mistake.
 	slight bool
 }
 

@@ -33,6 +33,7 @@ type intended struct {
 var (
 	anything   = regexp.MustCompile(``)
 	conditions = regexp.MustCompile(`^Deployment web .status.conditions`)
+	status     = regexp.MustCompile(`^(Deployment web|ReplicaSet \S+) .status`)
 )
 
 // intendedDifferences are all of them. The first one that may be the cause is taken for it.
@@ -156,6 +157,13 @@ var intendedDifferences = []intended{
 		of: regexp.MustCompile(`^Deployment web .status.conditions\[(Progressing|ReplicaFailure)\]`),
 	},
 	{
+		name:    "old-sets-go-as-they-were-seen",
+		entry:   "deletes old ReplicaSets as they are",
+		example: "create 3 4 5; settle; pause 1; scale 0; settle; image 4; history 0; scale 7; settle",
+		met:     func(s sight) bool { return s.works() && s.deletesRevived() },
+		of:      anything,
+	},
+	{
 		name:    "pods-go-as-they-were-counted",
 		entry:   "deletes a pod that somebody took out of the set",
 		example: "create 2 5 0; settle; free-pod 1; settle; resize-set 3 0; restart 2; relist-sets; sync-set; settle",
@@ -167,14 +175,14 @@ var intendedDifferences = []intended{
 		entry:   "writes no status when a step fails",
 		example: "create 3 2 1; settle; settle; fault 1 1; resize-set 1 2; settle",
 		met:     func(s sight) bool { return s.w.hit.failsStep() },
-		of:      regexp.MustCompile(`^Deployment web .status.conditions|^ReplicaSet \S+ .status`),
+		of:      status,
 	},
 	{
 		name:    "status-waits-for-the-next-sync",
 		entry:   "writes a ReplicaSet's status once more at once, whatever the error",
 		example: "quota 0; solo 8; settle; fault 0 6; quota 2; settle",
 		met:     func(s sight) bool { return s.w.hit.kind == "update replicasets/status" && s.w.hit.how != crash },
-		of:      anything,
+		of:      status,
 	},
 	{
 		name:    "availability-is-looked-for-in-time",
@@ -331,6 +339,20 @@ func total(sets []*appsv1.ReplicaSet) int32 {
 func (s sight) letsGo(rs *appsv1.ReplicaSet) bool {
 	return s.d != nil && metav1.IsControlledBy(rs, s.d) && rs.Labels["app"] != "web" &&
 		deploymentutil.FindNewReplicaSet(s.d, []*appsv1.ReplicaSet{rs}) != nil
+}
+
+// deletesRevived tells whether there are more old ReplicaSets than are kept, and one of size 0 is no longer of that size or
+// is about to grow in this round, as the last one does where nothing is rolled out.
+func (s sight) deletesRevived() bool {
+	old := slices.DeleteFunc(slices.Clone(s.sets), func(rs *appsv1.ReplicaSet) bool { return rs == s.newSet })
+	if len(old) <= int(*s.d.Spec.RevisionHistoryLimit) {
+		return false
+	}
+	grows := s.d.Spec.Paused && s.newSet == nil && len(s.active()) == 0 && s.wanted() > 0
+	return grows || slices.ContainsFunc(old, func(rs *appsv1.ReplicaSet) bool {
+		now, err := s.w.replicaSets.Get(rs.Name)
+		return err == nil && *rs.Spec.Replicas == 0 && *now.Spec.Replicas > 0
+	})
 }
 
 // oldPodsRemain tells whether pods of an old ReplicaSet may still run.

@@ -151,7 +151,8 @@ var kubelets = []verb{
 			pod.Status.Reason = "Evicted"
 		})
 	}},
-	{"reject", 1, []int{2}, func(w *world, a []int) { w.rejects = a[0] }},
+	// Never by chance: nothing could be compared after it.
+	{"reject", 0, []int{2}, func(w *world, a []int) { w.rejects = a[0] }},
 	{"succeed", 1, []int{12}, func(w *world, a []int) {
 		w.editPod(a[0], func(pod *corev1.Pod) { fail(pod, corev1.PodSucceeded) })
 	}},
