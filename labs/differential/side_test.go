@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -34,6 +35,7 @@ import (
 var (
 	duration = flag.Duration("for", 5*time.Second, "how long to compare random runs")
 	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "the number of the first random run; by the clock if it is not said")
+	runs     = flag.Uint64("runs", math.MaxUint64, "how many random runs to compare in that time at most; all if it is not said")
 	replay   = flag.String("steps", "", "the steps of one run, as a failure prints them: nothing else is done")
 )
 
@@ -52,7 +54,7 @@ func TestMain(m *testing.M) {
 
 // usage tells of the flags that are not those of every test.
 func usage() {
-	for _, name := range []string{"for", "seed", "steps"} {
+	for _, name := range []string{"for", "seed", "runs", "steps"} {
 		fmt.Fprintf(os.Stderr, "  -%-6s %s\n", name, flag.Lookup(name).Usage)
 	}
 }
@@ -87,12 +89,12 @@ func TestKcmAndTheOriginalDoTheSame(t *testing.T) {
 	for i := range uint64(workers) {
 		t.Run(strconv.FormatUint(i, 10), func(t *testing.T) {
 			t.Parallel()
-			for n := *seed + i; time.Since(so.began) < *duration && interrupted.Err() == nil && !t.Failed(); n += workers {
-				steps := randomRun(n)
+			for n := i; n < *runs && time.Since(so.began) < *duration && interrupted.Err() == nil && !t.Failed(); n += workers {
+				steps := randomRun(*seed + n)
 				result := play(t, original, steps, false)
 				so.add(result)
 				if differ(result) {
-					t.Errorf("kcm and the original differ:\n%s", report(t, original, n, reduce(t, original, steps, differ)))
+					t.Errorf("kcm and the original differ:\n%s", report(t, original, *seed+n, reduce(t, original, steps, differ)))
 				}
 			}
 		})
