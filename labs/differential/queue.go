@@ -33,8 +33,8 @@ func newQueue[K comparable](eager int) *queue[K] {
 	return &queue[K]{eager: eager, keys: make(chan K), taken: make(chan struct{}), due: map[K]time.Time{}, failures: map[K]int{}}
 }
 
-// newsPeriod is how long kcm collects news of pods before it looks at their ReplicaSet. A wait as short as that is none
-// here, so that both managers look at the same moment.
+// newsPeriod is how long kcm collects news of pods before it looks at their ReplicaSet. That wait is none here, so that both
+// managers look at the same moment.
 const newsPeriod = 100 * time.Millisecond
 
 // Add puts a key at the end, unless it is there.
@@ -54,7 +54,7 @@ func (q *queue[K]) add(key K) {
 func (q *queue[K]) AddAfter(key K, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if delay <= newsPeriod {
+	if delay <= 0 || delay == newsPeriod {
 		q.add(key)
 		return
 	}
