@@ -148,7 +148,7 @@ var intendedDifferences = []intended{
 	{
 		name:    "creation-ends-the-round",
 		entry:   "writes a status in the round that creates a ReplicaSet",
-		example: "create 7 4 0; settle; recreate; rollback 0; image 4; deadline 1; settle; delete-set 1; settle",
+		example: "create 7 4 0; settle; recreate; rollback 0; image 4; deadline 8; settle; wait 12; delete-set 1; settle",
 		met: func(s sight) bool {
 			return s.works() && s.newSet == nil && slices.ContainsFunc(s.d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 				return c.Reason == deploymentutil.NewReplicaSetReason || c.Type == appsv1.DeploymentReplicaFailure

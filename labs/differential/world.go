@@ -118,7 +118,12 @@ func settle(worlds ...*world) {
 			w.rest()
 			next = earlier(next, w.next())
 		}
-		if next.After(end.Add(patience)) || next.After(last) || worlds[0].restless || worlds[1].restless {
+		restless := worlds[0].restless || worlds[1].restless
+		if next.After(end.Add(patience)) || next.After(last) || restless {
+			if until := deadlineOver(end, worlds); until.After(end) && !restless {
+				end, last = until, until.Add(2*patience)
+				continue
+			}
 			time.Sleep(time.Until(end.Truncate(time.Second).Add(3 * time.Second / 2)))
 			return
 		}
@@ -127,6 +132,25 @@ func settle(worlds ...*world) {
 			end = next
 		}
 	}
+}
+
+// deadlineOver returns when both know that a deadline has passed that does so about then, or the zero time if none does. In
+// twice the patience both will have looked.
+func deadlineOver(then time.Time, worlds []*world) (over time.Time) {
+	for _, w := range worlds {
+		d := w.web()
+		if d == nil {
+			continue
+		}
+		for _, c := range d.Status.Conditions {
+			passes := c.LastUpdateTime.Add(time.Duration(*d.Spec.ProgressDeadlineSeconds) * time.Second)
+			about := then.After(passes.Add(-patience)) && then.Before(passes.Add(2*patience))
+			if c.Type == appsv1.DeploymentProgressing && about && passes.Add(2*patience).After(over) {
+				over = passes.Add(2 * patience)
+			}
+		}
+	}
+	return over
 }
 
 // web returns the deployment, or nil.
