@@ -186,7 +186,7 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
 		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
 		"every broken manager is rejected by its scenario: $(MAKE) --no-print-directory judge" \
-		"kcm and the original side by side in memory, the same random runs each time: $(MAKE) --no-print-directory differential ARGS='-seed 1 -runs 4000'" \
+		"kcm and the original side by side in memory, the same random runs each time: $(MAKE) --no-print-directory differential ARGS='-seed 1 -runs 900'" \
 		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'"
 
 .PHONY: differential
