@@ -173,6 +173,7 @@ test: bin/labcluster ## test what you have changed: lint, all tests with the rac
 		"all tests with the race detector (the first time they compile for 8 minutes): go test -race ./... | counted $$(go list ./... | wc -l)" \
 		"the lab cluster's own tests: cd labs/controlplane && go test -race ./internal/..." \
 		"that upstream's suites are about kcm, without running them: cd labs/upstream && go test -short ./..." \
+		"the comparison with the original in memory finds what is wrong: cd labs/differential && go test ./..." \
 		"the book's code, links and diagrams: $(MAKE) --no-print-directory weave-check"
 
 .PHONY: verify
@@ -185,25 +186,30 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
 		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
 		"every broken manager is rejected by its scenario: $(MAKE) --no-print-directory judge" \
+		"kcm and the original side by side in memory, the same random runs each time: $(MAKE) --no-print-directory differential ARGS='-seed 1 -runs 900'" \
 		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'"
+
+.PHONY: differential
+differential: ## compare kcm's loops with the original's in memory, run after random run, for a minute (ARGS="-for 20m -seed 7", or the steps that a failure prints)
+	@cd labs/differential && GOGC=800 go test -count=1 -timeout 0 -run KcmAndTheOriginal -args -for 1m $(ARGS)
 
 .PHONY: lint
 lint: modules ## check formatting, go vet and staticcheck in all modules
 	@unformatted=$$(gofmt -l kcm labs scripts); if [ -n "$$unformatted" ]; then echo "gofmt -w is needed on:" $$unformatted; exit 1; fi
 	@echo "linting; about 5 minutes the first time, then half a minute"
-	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
+	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in . labs/controlplane labs/differential labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
 	@GOOS=darwin go vet ./...
 
 .PHONY: darwin
 darwin: ## build and vet all modules for macOS (about 10 minutes the first time)
-	@for module in . labs/controlplane labs/upstream; do (cd $$module && GOOS=darwin go build -o /dev/null ./... && GOOS=darwin go vet ./...) || exit 1; done
+	@for module in . labs/controlplane labs/differential labs/upstream; do (cd $$module && GOOS=darwin go build -o /dev/null ./... && GOOS=darwin go vet ./...) || exit 1; done
 
 # Path and version of each module that a package of this module is built from.
 built_from := go list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}{{end}}{{end}}' ./... | sort -u
 
 .PHONY: modules
 modules: ## check that all modules use the same versions of what they share
-	@set -o pipefail; ours=$$($(built_from)) || exit 1; for module in labs/controlplane labs/upstream; do \
+	@set -o pipefail; ours=$$($(built_from)) || exit 1; for module in labs/controlplane labs/differential labs/upstream; do \
 	theirs=$$(cd $$module && $(built_from)) || exit 1; \
 	differ=$$(join <(echo "$$ours") <(echo "$$theirs") | awk '$$2 != $$3') || exit 1; \
 	if [ -n "$$differ" ]; then echo "different versions in go.mod and $$module/go.mod, so these compile twice:"; echo "$$differ"; exit 1; fi; done

@@ -13,13 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // note writes down what the step of this round rests on: that a rollout is
 // paused or goes on, which revision it is. It returns what was seen with the
 // API server's answers in it. An admission webhook may undo what is written:
 // then nothing changes and nothing is notified, so the round goes on with the
-// answer, whatever it says.
+// answer, whatever it says. Only where the ReplicaSet has other minReadySeconds
+// now it begins again: the pods in its status are available by the old ones.
 func (c *Controller) note(ctx context.Context, seen observed) (observed, error) {
 	if selectsEverything(seen.deployment) {
 		return seen, nil
@@ -33,6 +36,9 @@ func (c *Controller) note(ctx context.Context, seen observed) (observed, error) 
 	if rs := updateNew(seen); rs != nil {
 		if seen.newRS, err = c.updateReplicaSet(ctx, seen.deployment, rs); err != nil {
 			return observed{}, err
+		}
+		if seen.newRS.Generation != rs.Generation {
+			return observed{}, fmt.Errorf("%w: ReplicaSet %s has other minReadySeconds now", controller.ErrStaleCache, klog.KObj(rs))
 		}
 	}
 	if d := noteRevision(seen); d != nil {
@@ -132,8 +138,13 @@ func (c *Controller) createUnchanged(ctx context.Context, d *appsv1.Deployment, 
 func afterCreation(d *appsv1.Deployment, rs *appsv1.ReplicaSet, now time.Time) *appsv1.Deployment {
 	status := *d.Status.DeepCopy()
 	if hasProgressDeadline(d) {
-		setCondition(&status, newCondition(now, appsv1.DeploymentProgressing, corev1.ConditionTrue,
-			reasonNewReplicaSet, fmt.Sprintf("Created new replica set %q", rs.Name)))
+		// Replaced even if it says the same: this is another creation.
+		condition := newCondition(now, appsv1.DeploymentProgressing, corev1.ConditionTrue,
+			reasonNewReplicaSet, fmt.Sprintf("Created new replica set %q", rs.Name))
+		if before := findCondition(status, condition.Type); before != nil && before.Status == condition.Status {
+			condition.LastTransitionTime = before.LastTransitionTime
+		}
+		replaceCondition(&status, condition)
 	}
 	return rewritten(d, status, rs.Annotations[revisionAnnotation])
 }

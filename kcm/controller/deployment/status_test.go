@@ -111,7 +111,10 @@ func TestTheOutcomeOfACreationIsWrittenDown(t *testing.T) {
 	after := afterCreation(d, rs, noon)
 	assert.Equal(t, "1", after.Annotations[revisionAnnotation])
 	condition := findCondition(after.Status, appsv1.DeploymentProgressing)
-	assert.Equal(t, "Created", condition.Message, "it said so before")
+	before := findCondition(d.Status, appsv1.DeploymentProgressing)
+	assert.Equal(t, reasonNewReplicaSet, before.Reason, "another was created before")
+	assert.Equal(t, noon, condition.LastUpdateTime.Time, "the deadline is measured from this creation")
+	assert.Equal(t, before.LastTransitionTime, condition.LastTransitionTime)
 
 	d.Status.Conditions = nil
 	condition = findCondition(afterCreation(d, rs, noon).Status, appsv1.DeploymentProgressing)

@@ -232,6 +232,23 @@ func TestARoundTakesItsStepThoughWhatItNotesIsUndone(t *testing.T) {
 	}
 }
 
+// The old pod may go when two new ones are available, and they are by the old minReadySeconds only.
+func TestARoundEndsWhereTheNewReplicaSetGetsOtherMinReadySeconds(t *testing.T) {
+	t.Parallel()
+	d := rolling(2, "1", "0")
+	oldRS, newRS := having(replicaSet(d, 1, 1), 1), having(replicaSet(d, 2, 2), 2)
+	see(d, oldRS, newRS)
+	d.Spec.MinReadySeconds = 60
+	c, client := fixture(t, d, oldRS, newRS)
+	client.PrependReactor("update", "replicasets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		rs := action.(clienttesting.UpdateAction).GetObject().(*appsv1.ReplicaSet).DeepCopy()
+		rs.Generation++
+		return true, rs, nil
+	})
+	assert.ErrorIs(t, c.sync(t.Context(), cache.MetaObjectToName(d)), controller.ErrStaleCache, "it is to be looked at again")
+	assert.Equal(t, []string{"update replicasets "}, writes(client))
+}
+
 func TestAReplicaSetWakesItsDeploymentAndAnOrphanThoseWhoWantIt(t *testing.T) {
 	t.Parallel()
 	d, other := rolling(1, "1", "0"), rolling(1, "1", "0")
