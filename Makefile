@@ -88,6 +88,10 @@ weave: bin/book ## bring what the chapters show up to date: code, files, steps o
 weave-check: bin/book ## check that chapters, code, links and diagrams agree (seconds)
 	@bin/book check
 
+.PHONY: site
+site: bin/book ## write the book as web pages to build/site
+	@bin/book site
+
 .PHONY: transcripts-check
 transcripts-check: bin/book bin/labcluster ## run what the chapters say to type and check what it prints (ARGS="03 06")
 	@bin/book transcripts check $(ARGS)

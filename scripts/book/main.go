@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kcm-book/kcm-book/scripts/book/sessions"
+	"github.com/kcm-book/kcm-book/scripts/book/site"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
@@ -54,6 +56,7 @@ func newCommand(root string) *cobra.Command {
 			},
 		},
 		transcripts(root),
+		siteCommand(root),
 	)
 	book.CompletionOptions.DisableDefaultCmd = true
 	return book
@@ -72,6 +75,20 @@ func transcripts(root string) *cobra.Command {
 		}})
 	}
 	return command
+}
+
+// siteCommand returns the verb that writes the book as web pages.
+func siteCommand(root string) *cobra.Command {
+	return &cobra.Command{
+		Use: "site", Args: arguments(0, 0), Short: "write the book as web pages to build/site",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			count, err := site.Write(root, filepath.Join(root, "build", "site"))
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%d pages; open build/site/index.html\n", count)
+			}
+			return err
+		},
+	}
 }
 
 // verb returns a command that reads the book first.

@@ -36,7 +36,7 @@ func TestTheHelpListsTheVerbs(t *testing.T) {
 
 func TestWhatIsTypedWrongIsAnsweredWithWhatThereIs(t *testing.T) {
 	for want, args := range map[string][]string{
-		`book has no verb "fil": say one of check, fill, help, rename, stage, stages, transcripts`: {"fil"},
+		`book has no verb "fil": say one of check, fill, help, rename, site, stage, stages, transcripts`: {"fil"},
 		`book transcripts has no verb "03": say one of check, fill`:                                {"transcripts", "03"},
 		"there is no chapter 99: the book has 00 to":                                               {"transcripts", "check", "99"},
 		"unknown flag: --no":              {"check", "--no"},
