@@ -155,21 +155,20 @@ func (v *View) addReferences(s *Stage) {
 				}
 				_, part := s.partAt(dir, file.name, handle.Line(ident.Pos()))
 				to := s.declares(p.uses[ident])
-				if part == nil || to == nil || to == part || part.showing.chapter() != s.number {
+				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number {
 					return true
 				}
 				from := v.byShowing[part.showing]
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
-				from.References = append(from.References, Reference{begin, begin + len(ident.Name), v.byShowing[to.showing]})
+				from.References = append(from.References, Reference{begin, begin + len(ident.Name), v.byShowing[to]})
 				return true
 			})
 		}
 	}
 }
 
-// declares returns what declares an object in this stage, or nil where that is not a
-// part of it.
-func (s *Stage) declares(object types.Object) *Part {
+// declares returns what shows an object as this stage has it, or nil where that is not a part of it.
+func (s *Stage) declares(object types.Object) *Showing {
 	if object == nil || object.Pkg() == nil || !object.Pos().IsValid() {
 		return nil
 	}
@@ -179,7 +178,13 @@ func (s *Stage) declares(object types.Object) *Part {
 	}
 	at := s.fset.Position(object.Pos())
 	_, part := s.partAt(p.dir, path.Base(at.Filename), at.Line)
-	return part
+	if part == nil {
+		return nil
+	}
+	if fields := s.weave.showings[key{p.dir, part.showing.name + "." + object.Name()}]; len(fields) > 0 && fields[0].field != nil {
+		return fields[0]
+	}
+	return part.showing
 }
 
 // history returns the texts that a declaration has from chapter to chapter.
