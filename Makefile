@@ -92,6 +92,10 @@ weave-check: bin/book ## check that chapters, code, links and diagrams agree (se
 site: bin/book ## write the book as web pages to build/site
 	@bin/book site
 
+.PHONY: serve
+serve: bin/book ## show the book as web pages, and reload them at each save (PORT=8000)
+	@bin/book site --serve --port $(or $(PORT),8000)
+
 .PHONY: transcripts-check
 transcripts-check: bin/book bin/labcluster ## run what the chapters say to type and check what it prints (ARGS="03 06")
 	@bin/book transcripts check $(ARGS)

@@ -79,16 +79,24 @@ func transcripts(root string) *cobra.Command {
 
 // siteCommand returns the verb that writes the book as web pages.
 func siteCommand(root string) *cobra.Command {
-	return &cobra.Command{
-		Use: "site", Args: arguments(0, 0), Short: "write the book as web pages to build/site",
+	serve, port := false, 0
+	dir := filepath.Join(root, "build", "site")
+	command := &cobra.Command{
+		Use: "site", Args: arguments(0, 0), Short: "write the book as web pages to build/site, and with --serve show them",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			count, err := site.Write(root, filepath.Join(root, "build", "site"))
+			if serve {
+				return site.Serve(cmd.Context(), root, dir, port, cmd.OutOrStdout())
+			}
+			count, err := site.Write(root, dir)
 			if err == nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%d pages; open build/site/index.html\n", count)
 			}
 			return err
 		},
 	}
+	command.Flags().BoolVar(&serve, "serve", false, "show the pages on this machine, and write and show them anew at each save")
+	command.Flags().IntVar(&port, "port", 8000, "the port to show them on; 0 takes a free one")
+	return command
 }
 
 // verb returns a command that reads the book first.

@@ -30,6 +30,7 @@ function load(name) {
 	});
 	return loading[name];
 }
+const loadIndex = () => load("search-index.js").then(() => { if (!book.index.ready) prepare(book.index); });
 
 // Light or dark: as the system has it, until somebody chooses.
 function addThemeButton(header) {
@@ -180,7 +181,6 @@ function matching(index, word) {
 }
 
 function search(index, query) {
-	if (!index.ready) prepare(index);
 	let found = null;
 	for (const word of split(query)) {
 		const scores = matching(index, word);
@@ -197,14 +197,14 @@ function addSearch(header) {
 	const list = make("ol"), status = make("p", { role: "status" });
 	const panel = make("div", { class: "found", hidden: "" }, status, list);
 	const input = make("input", { type: "search", placeholder: "Search", "aria-label": "Search the book", autocomplete: "off", async oninput() {
-		await load("search-index.js");
+		await loadIndex();
 		const found = book.search(input.value);
 		panel.hidden = input.value.trim() === "";
 		status.textContent = found.length === 0 ? "Nothing found" : found.length === 30 ? "The best 30" : found.length + " found";
 		list.replaceChildren(...found.map(({ title, address, kind, page }) =>
 			make("li", {}, make("a", { href: root() + address, onclick() { panel.hidden = true; } }, title, make("small", {}, (kind === "section" ? "" : kind + " · ") + page)))));
 	} });
-	input.addEventListener("focus", () => load("search-index.js"), { once: true });
+	input.addEventListener("focus", loadIndex, { once: true });
 	const box = make("search", { class: "search", onkeydown(event) {
 		const links = [...list.querySelectorAll("a")], at = links.indexOf(document.activeElement);
 		if (event.key === "Escape") { panel.hidden = true; input.focus(); }
