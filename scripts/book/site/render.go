@@ -39,6 +39,7 @@ func (r *pageRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 	to.Register(ast.KindHeading, r.heading)
 	to.Register(ast.KindParagraph, r.paragraph)
 	to.Register(ast.KindFencedCodeBlock, r.code)
+	to.Register(ast.KindCodeBlock, r.commands)
 	to.Register(ast.KindCodeSpan, r.span)
 	to.Register(ast.KindLink, r.link)
 	to.Register(ast.KindImage, r.image)
@@ -189,6 +190,14 @@ func (r *pageRenderer) code(w util.BufWriter, source []byte, node ast.Node, ente
 		}
 	}
 	fmt.Fprintf(w, "<pre><code>%s</code></pre>\n</figure>\n", highlight(string(block.Language(source)), text, marks))
+	return ast.WalkSkipChildren, nil
+}
+
+// commands are what is indented: what the reader may type.
+func (r *pageRenderer) commands(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if entering {
+		fmt.Fprintf(w, "<figure class=\"code\">\n<pre><code>%s</code></pre>\n</figure>\n", html.EscapeString(string(node.Lines().Value(source))))
+	}
 	return ast.WalkSkipChildren, nil
 }
 

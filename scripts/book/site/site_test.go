@@ -217,6 +217,19 @@ func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 	assert.Greater(t, references, 1000)
 }
 
+func TestThePageOfQuestionsHasAtLeastForty(t *testing.T) {
+	t.Parallel()
+	dir, err := theSite()
+	require.NoError(t, err)
+	questions := 0
+	for node := range pagesOf(t, dir)["questions.html"].root.Descendants() {
+		if node.Data == "h3" && strings.HasSuffix(textOf(node), "?") {
+			questions++
+		}
+	}
+	assert.GreaterOrEqual(t, questions, 40)
+}
+
 func TestMarksAndColoursLeaveTheCodeAsItIs(t *testing.T) {
 	t.Parallel()
 	code := "// sum adds <up>.\nfunc sum(a, b int) string {\n\treturn `one\ntwo` + \"&\"\n}\n"
