@@ -32,6 +32,10 @@ compare: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and with
 faults: bin/play bin/labcluster bin/kcm ## play workloads with one fault each and look for what kcm then does wrong (ARGS="-for 20m", "-replay rollout/stop/3", "-both", "-h"; REFERENCE=1)
 	@bin/play faults $(ARGS)
 
+.PHONY: chaos
+chaos: bin/play bin/labcluster bin/kcm ## play random operations with random faults and look for what kcm then does wrong (ARGS="-for 10m -seed 7", "-seed 7 -keep 3,9,12", "-h"; REFERENCE=1)
+	@bin/play chaos $(ARGS)
+
 .PHONY: rights
 rights: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and tell which of the rights of its role each loop has used (RUN=regexp)
 	@bin/play rights '$(RUN)'

@@ -123,10 +123,10 @@ func (p *probes) deleteLeases(ctx context.Context) error {
 	return nil
 }
 
-// createNodes registers the nodes as a kubelet would; kwok then makes them Ready.
-func (p *probes) createNodes(ctx context.Context, count int) error {
+// createNodes registers the nodes that are not there yet as a kubelet would; kwok then makes them Ready.
+func (p *probes) createNodes(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range count {
+	for i := range p.nodeCount {
 		group.Go(func() error {
 			_, err := p.client.CoreV1().Nodes().Create(ctx, newNode(i+1), metav1.CreateOptions{})
 			if err != nil && !apierrors.IsAlreadyExists(err) {

@@ -155,7 +155,7 @@ func (s *supervisor) startAll(ctx context.Context) error {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.probes.createNodes(groupCtx, s.cluster.Nodes) })
+	group.Go(func() error { return poll(groupCtx, "creation of nodes", s.probes.createNodes) })
 	group.Go(func() error { return s.waitReady(groupCtx, schedulerName) })
 	group.Go(func() error { return poll(groupCtx, "nodes", s.probes.nodesReady) })
 	if err := group.Wait(); err != nil {

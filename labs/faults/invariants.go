@@ -2,6 +2,8 @@ package faults
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,13 +39,29 @@ var Invariants = []Invariant{
 // moment is one change, and the world after it.
 type moment struct {
 	*World
+	users
+	at      time.Time
 	was, is metav1.Object // nil is none
-	// asked are the sizes that a ReplicaSet had: the largest, the one before the
-	// present one, and that.
-	asked map[types.UID]*sizes
+	// deployments and sets are the versions of each that its loop may still go by:
+	// from the one on that it has observed.
+	deployments map[types.UID][]*appsv1.Deployment
+	sets        map[types.UID][]*appsv1.ReplicaSet
+	disturbed   map[types.UID]time.Time // since when, see disturb
+	relabelled  map[string]bool         // by a Deployment's app, whether users have taken ReplicaSets out or in
 }
 
-type sizes struct{ largest, former, present int32 }
+// users are what users do that a history does not show.
+type users struct {
+	deleted map[types.UID]bool // pods that they have deleted
+	emptied []span             // when the namespace was deleted and made anew
+}
+
+// span are versions of objects from one to another.
+type span struct{ from, to uint64 }
+
+func (u users) empty(version uint64) bool {
+	return slices.ContainsFunc(u.emptied, func(s span) bool { return s.from <= version && version <= s.to })
+}
 
 // Violation is an invariant that a change has broken.
 type Violation struct {
@@ -54,17 +72,24 @@ type Violation struct {
 	Change int
 }
 
-// Check returns what is wrong in a history, for each invariant the first.
-func Check(changes []history.Change) ([]Violation, error) {
+// check returns what is wrong in a history, for each invariant the first.
+func check(changes []history.Change, users users) ([]Violation, error) {
 	var violations []Violation
-	m := &moment{World: newWorld(), asked: map[types.UID]*sizes{}}
+	m := &moment{
+		World: newWorld(), users: users, disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{},
+		deployments: map[types.UID][]*appsv1.Deployment{}, sets: map[types.UID][]*appsv1.ReplicaSet{},
+	}
 	broken := map[string]bool{}
 	for i, change := range changes {
 		var err error
 		if m.was, m.is, err = m.apply(change); err != nil {
 			return nil, err
 		}
+		m.at = change.Seen
 		m.remember()
+		if users.empty(change.Version) {
+			continue // all goes, in any order
+		}
 		for _, invariant := range Invariants {
 			if broken[invariant.Name] {
 				continue
@@ -79,26 +104,48 @@ func Check(changes []history.Change) ([]Violation, error) {
 }
 
 func (m *moment) remember() {
-	rs, is := m.is.(*appsv1.ReplicaSet)
-	if !is {
-		return
+	switch is := m.is.(type) {
+	case *appsv1.Deployment:
+		m.deployments[is.UID] = unobserved(m.deployments[is.UID], is, is.Status.ObservedGeneration)
+	case *appsv1.ReplicaSet:
+		m.sets[is.UID] = unobserved(m.sets[is.UID], is, is.Status.ObservedGeneration)
 	}
-	present := size(rs.Spec.Replicas)
-	s := m.asked[rs.UID]
-	if s == nil {
-		s = &sizes{former: present, present: present}
-		m.asked[rs.UID] = s
-	}
-	if s.present != present {
-		s.former, s.present = s.present, present
-	}
-	s.largest = max(s.largest, present)
+	m.notice()
+}
+
+// unobserved adds a version to others, and leaves out those that the loop has
+// left behind.
+func unobserved[O metav1.Object](versions []O, latest O, observed int64) []O {
+	versions = slices.DeleteFunc(versions, func(o O) bool {
+		return o.GetGeneration() < observed || o.GetGeneration() == latest.GetGeneration()
+	})
+	return append(versions, latest)
 }
 
 // stays tells whether an object is there and is not being deleted.
 func stays(o metav1.Object) bool { return o.GetDeletionTimestamp() == nil }
 
-// surge looks at a ReplicaSet that grows or joins. Who lowers a Deployment's size
+// boundsOf are the widest of those of the versions that the loop may go by.
+func (m *moment) boundsOf(d *appsv1.Deployment) (most, least int32) {
+	most, least = bounds(d)
+	for _, version := range m.deployments[d.UID] {
+		otherMost, otherLeast := bounds(version)
+		most, least = max(most, otherMost), min(least, otherLeast)
+	}
+	return most, least
+}
+
+// asked are the least and the most that a ReplicaSet was asked for by the versions
+// that the loop may go by.
+func (m *moment) asked(rs *appsv1.ReplicaSet) (least, most int32) {
+	least, most = size(rs.Spec.Replicas), size(rs.Spec.Replicas)
+	for _, version := range m.sets[rs.UID] {
+		least, most = min(least, size(version.Spec.Replicas)), max(most, size(version.Spec.Replicas))
+	}
+	return least, most
+}
+
+// surge looks at a ReplicaSet that grows or is made. Who lowers a Deployment's size
 // leaves more than its bound until the loop has seen it, so what shrinks is
 // never wrong.
 func surge(m *moment) string {
@@ -111,20 +158,22 @@ func surge(m *moment) string {
 		return ""
 	}
 	former := int32(0)
-	if was, before := m.was.(*appsv1.ReplicaSet); before && metav1.IsControlledBy(was, d) {
-		former = size(was.Spec.Replicas)
+	if was, before := m.was.(*appsv1.ReplicaSet); before {
+		former = size(was.Spec.Replicas) // also if it joins: users may have made it
 	}
 	sum := int32(0)
 	for _, each := range m.setsOf(d) {
 		sum += size(each.Spec.Replicas)
 	}
-	if most, _ := bounds(d); size(rs.Spec.Replicas) > former && sum > most {
+	if most, _ := m.boundsOf(d); size(rs.Spec.Replicas) > former && sum > most {
 		return fmt.Sprintf("%s now asks for %d, and all ReplicaSets of %s for %d; %d are allowed", rs.Name, size(rs.Spec.Replicas), d.Name, sum, most)
 	}
 	return ""
 }
 
-// available looks at a pod that was available and is being deleted now.
+// available looks at a pod that was available and is being deleted now. It counts
+// who goes below the bound: who has asked for more is below it, and what the loop
+// has set going before still goes on.
 func available(m *moment) string {
 	pod := m.deletedNow()
 	if pod == nil || !isAvailable(pod) {
@@ -138,7 +187,7 @@ func available(m *moment) string {
 	for _, each := range m.setsOf(d) {
 		left += count(m.podsOf(each), isAvailable)
 	}
-	if _, least := bounds(d); left < least {
+	if _, least := m.boundsOf(d); left == least-1 && !m.isDisturbed(d) {
 		return fmt.Sprintf("available pod %s was deleted, and %s has %d available pods left; %d are the least", pod.Name, d.Name, left, least)
 	}
 	return ""
@@ -155,8 +204,8 @@ func (m *moment) deletedNow() *corev1.Pod {
 }
 
 // tooMany looks at a pod that is new. A loop that is about to make pods may do so
-// a moment after somebody has asked for fewer, so the largest size counts that
-// the set has had.
+// a moment after somebody has asked for fewer, so what it has not observed yet
+// counts, too.
 func tooMany(m *moment) string {
 	pod, is := m.is.(*corev1.Pod)
 	if !is || m.was != nil || m.setOf(pod) == nil {
@@ -164,14 +213,14 @@ func tooMany(m *moment) string {
 	}
 	rs := m.setOf(pod)
 	active := count(m.podsOf(rs), isActive)
-	if most := m.asked[rs.UID].largest; active > most {
-		return fmt.Sprintf("%s was made, and %s has %d pods, more than it was ever asked for: %d", pod.Name, rs.Name, active, most)
+	if _, most := m.asked(rs); active > most {
+		return fmt.Sprintf("%s was made, and %s has %d pods; it is asked for %d", pod.Name, rs.Name, active, most)
 	}
 	return ""
 }
 
 // tooFew looks at a pod whose deletion begins. A loop may delete a moment after
-// somebody has asked for more, so the size before counts, too.
+// somebody has asked for more, so what it has not observed yet counts, too.
 func tooFew(m *moment) string {
 	pod := m.deletedNow()
 	if pod == nil || !isActive(pod) || m.setOf(pod) == nil || !stays(m.setOf(pod)) {
@@ -181,8 +230,8 @@ func tooFew(m *moment) string {
 	if d := m.deploymentOf(rs); d != nil && !stays(d) {
 		return "" // the collector deletes what it owns in any order
 	}
-	asked := m.asked[rs.UID]
-	if active, least := count(m.podsOf(rs), isActive), min(asked.former, asked.present); active < least {
+	least, _ := m.asked(rs)
+	if active := count(m.podsOf(rs), isActive); active < least && !m.isDisturbed(rs) {
 		return fmt.Sprintf("%s was deleted, and %s has %d pods left; it is asked for %d", pod.Name, rs.Name, active, least)
 	}
 	return ""
@@ -190,7 +239,7 @@ func tooFew(m *moment) string {
 
 func twins(m *moment) string {
 	rs, is := m.is.(*appsv1.ReplicaSet)
-	if !is || !stays(rs) || m.deploymentOf(rs) == nil {
+	if !is || !stays(rs) || m.deploymentOf(rs) == nil || m.relabelled[appOf(rs)] {
 		return ""
 	}
 	for _, other := range m.setsOf(m.deploymentOf(rs)) {
@@ -250,7 +299,7 @@ func recreate(m *moment) string {
 	}
 	rs := m.setOf(pod)
 	d := m.deploymentOf(rs)
-	if d == nil || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+	if d == nil || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || m.isDisturbed(d) {
 		return ""
 	}
 	for _, other := range m.setsOf(d) {

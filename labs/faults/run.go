@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -85,16 +86,18 @@ type Result struct {
 	Manager  *play.Manager
 	// Findings are what was wrong, or nothing.
 	Findings []Finding
-	// Struck tells that the fault happened: there was such a write or event, and,
-	// for an older list, a list that may be older.
-	Struck bool
+	// Struck are the faults that have happened: there was such a write or event,
+	// and, for an older list, a list that may be older.
+	Struck []Fault
 	// Ending describes the end, see [World.Ending].
 	Ending string
 	// Writes and Events are how many the manager made and got, the latter by
 	// resource.
 	Writes int
 	Events map[string]int
-	Took   time.Duration
+	// Objects is how many there were at one time or another, and Moments how many changes of objects the invariants were held against.
+	Objects, Moments int
+	Took             time.Duration
 	// Story is what has happened, for a person.
 	Story []string
 }
@@ -109,14 +112,20 @@ type Finding struct {
 	Says  string
 	// Story is the shortest history that shows it.
 	Story []string
+	// at is how many changes there were when it was seen, or 0 for all.
+	at int
 }
 
 // stage is a run while it is played.
 type stage struct {
 	*Player
-	workload   *Workload
-	fault      Fault
-	manager    *play.Manager
+	workload *Workload
+	fault    Fault
+	elects   bool // managers elect a leader
+	manager  *play.Manager
+	// wrong says what is not as it is to be in the end, or nothing. Seen describes
+	// the end.
+	wrong      func(seen string) (string, error)
 	namespace  string
 	traffic    *traffic
 	recording  *history.Recording
@@ -128,7 +137,13 @@ type stage struct {
 	managers []*process.Process
 	ended    map[*process.Process]bool // by us
 	deeds    []deed
-	err      error // of what the fault does
+	users    users
+	model    *Model        // of a run of chaos
+	pace     time.Duration // how often the end is looked at
+
+	striking sync.Mutex // one after the other
+	over     bool       // then nothing strikes any more
+	err      error      // of what a fault does
 }
 
 // deed is something that was done from outside.
@@ -147,18 +162,24 @@ func (s *stage) did(what string) {
 // if it is empty, any is right. An error is one of the lab, and says nothing
 // about the manager.
 func (p *Player) Play(ctx context.Context, m *play.Manager, w *Workload, fault Fault, ending string) (*Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*patience)
-	defer cancel()
-	s := &stage{Player: p, workload: w, fault: fault, manager: m, began: time.Now(), ended: map[*process.Process]bool{}}
-	result, err := s.perform(ctx, ending)
+	s := &stage{Player: p, workload: w, fault: fault, elects: fault.Name == "freeze", manager: m, pace: every}
+	s.wrong = func(seen string) (string, error) {
+		if ending == "" || seen == ending {
+			return "", nil
+		}
+		return "it ends otherwise than without the fault:\n" + difference(ending, seen), nil
+	}
+	result, err := s.perform(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s with %s: %w", w.Name, fault, m.Name, err)
 	}
-	result.Took = time.Since(s.began)
 	return result, nil
 }
 
-func (s *stage) perform(ctx context.Context, ending string) (*Result, error) {
+func (s *stage) perform(ctx context.Context) (*Result, error) {
+	s.began, s.ended = time.Now(), map[*process.Process]bool{}
+	ctx, cancel := context.WithTimeout(ctx, 5*patience)
+	defer cancel()
 	if err := s.setUp(ctx); err != nil {
 		return nil, err
 	}
@@ -177,7 +198,7 @@ func (s *stage) perform(ctx context.Context, ending string) (*Result, error) {
 	if s.workload.Bare {
 		s.traffic.count()
 	}
-	if err := s.startManagers(ctx); err != nil {
+	if err := s.startManager(ctx); err != nil {
 		return nil, err
 	}
 	s.traffic.count()
@@ -187,9 +208,10 @@ func (s *stage) perform(ctx context.Context, ending string) (*Result, error) {
 			return nil, err
 		}
 		result.Findings = append(result.Findings, Finding{About: "stuck", Says: err.Error()})
-	} else if err := s.end(ctx, result, ending); err != nil {
+	} else if err := s.end(ctx, result); err != nil {
 		return nil, err
 	}
+	result.Took = time.Since(s.began)
 	return result, s.judge(ctx, result)
 }
 
@@ -208,7 +230,7 @@ func (s *stage) setUp(ctx context.Context) error {
 	}
 	s.namespace = created.Name
 	s.kubeconfig = filepath.Join(s.dir, s.namespace+".kubeconfig")
-	s.traffic = &traffic{namespace: s.namespace, collections: s.collections, fault: s.fault, events: map[string]int{}, watched: map[string]bool{}}
+	s.traffic = newTraffic(s.namespace, s.collections, s.fault)
 	if s.workload.Bare {
 		return nil
 	}
@@ -220,11 +242,12 @@ func (s *stage) setUp(ctx context.Context) error {
 }
 
 var recordable = map[string]schema.GroupVersionResource{
-	"deployments":     {Group: "apps", Version: "v1", Resource: "deployments"},
-	"replicasets":     {Group: "apps", Version: "v1", Resource: "replicasets"},
-	"pods":            {Version: "v1", Resource: "pods"},
-	"serviceaccounts": {Version: "v1", Resource: "serviceaccounts"},
-	"configmaps":      {Version: "v1", Resource: "configmaps"},
+	"deployments":            {Group: "apps", Version: "v1", Resource: "deployments"},
+	"replicasets":            {Group: "apps", Version: "v1", Resource: "replicasets"},
+	"pods":                   {Version: "v1", Resource: "pods"},
+	"replicationcontrollers": {Version: "v1", Resource: "replicationcontrollers"},
+	"serviceaccounts":        {Version: "v1", Resource: "serviceaccounts"},
+	"configmaps":             {Version: "v1", Resource: "configmaps"},
 }
 
 func (s *stage) record(ctx context.Context) (err error) {
@@ -236,11 +259,15 @@ func (s *stage) record(ctx context.Context) (err error) {
 	return err
 }
 
-// startManagers starts one, and a second one where a fault needs it, and returns
-// when the first watches what the workload is about.
-func (s *stage) startManagers(ctx context.Context) error {
-	s.traffic.strike = func() {
-		if err := s.strike(ctx); err != nil {
+// startManager starts one and returns when it watches what the workload is about.
+func (s *stage) startManager(ctx context.Context) error {
+	s.traffic.strike = func(fault Fault) {
+		s.striking.Lock()
+		defer s.striking.Unlock()
+		if s.over {
+			return
+		}
+		if err := s.strike(ctx, fault); err != nil {
 			s.mu.Lock()
 			s.err = errors.Join(s.err, err)
 			s.mu.Unlock()
@@ -249,7 +276,7 @@ func (s *stage) startManagers(ctx context.Context) error {
 	if err := s.start(); err != nil {
 		return err
 	}
-	err := await.Until(ctx, every, 2*patience, "the manager watches what the workload is about", func(context.Context) error {
+	return await.Until(ctx, every, 2*patience, "the manager watches what the workload is about", func(context.Context) error {
 		if !s.managers[0].Running() {
 			return await.Fatal(fmt.Errorf("it has ended:\n%s", process.LastLines(s.managers[0].Log.String(), 5)))
 		}
@@ -258,19 +285,18 @@ func (s *stage) startManagers(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err == nil && s.fault.Name == "freeze" {
-		err = s.start()
-	}
-	return err
 }
 
 func (s *stage) start() error {
 	flags := []string{"--kubeconfig=" + s.kubeconfig, "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"}
-	if s.fault.Name == "freeze" {
-		flags = append(flags, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s",
-			"--leader-elect-retry-period=500ms", "--leader-elect-resource-namespace="+s.namespace)
-	} else {
+	switch {
+	case !s.elects:
 		flags = append(flags, "--leader-elect=false")
+	case s.model == nil: // chaos lasts longer, and a busy machine would cost it a shorter Lease
+		flags = append(flags, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms")
+	}
+	if s.elects {
+		flags = append(flags, "--leader-elect-resource-namespace="+s.namespace)
 	}
 	p, err := s.manager.Start(s.workload.Loops, flags...)
 	if err != nil {
@@ -283,6 +309,9 @@ func (s *stage) start() error {
 }
 
 func (s *stage) endManagers() {
+	s.striking.Lock()
+	defer s.striking.Unlock()
+	s.over = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.managers {
@@ -292,46 +321,45 @@ func (s *stage) endManagers() {
 	}
 }
 
-// strike does what the fault does outside of the proxy.
-func (s *stage) strike(ctx context.Context) error {
-	s.mu.Lock()
-	first := s.managers[0]
-	s.mu.Unlock()
-	switch s.fault.Name {
+// strike does what a fault does outside of the proxy.
+func (s *stage) strike(ctx context.Context, fault Fault) error {
+	switch fault.Name {
 	case "stop", "older":
 		s.did("the manager is killed, and started anew")
-		s.mu.Lock()
-		s.ended[first] = true
-		s.mu.Unlock()
-		first.Kill()
+		s.endLeader().Kill()
 		return s.start()
 	case "freeze":
-		s.did("the leader is frozen")
+		s.did("the leader is frozen, and another manager started")
+		leader := s.endLeader() // it is to end when it wakes up
 		s.traffic.mu.Lock()
-		s.traffic.onWrite = s.wake
+		s.traffic.onWrite = func() {
+			s.did("the frozen leader wakes up")
+			leader.Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
+		}
 		s.traffic.mu.Unlock()
-		s.mu.Lock()
-		s.ended[first] = true // it is to end when it wakes up
-		s.mu.Unlock()
-		return first.Cmd.Process.Signal(syscall.SIGSTOP)
+		return errors.Join(leader.Cmd.Process.Signal(syscall.SIGSTOP), s.start())
 	case "apiserver", "etcd":
-		return s.killControlPlane(ctx)
+		return s.killControlPlane(ctx, fault)
 	}
 	return nil
 }
 
-// wake lets the frozen leader go on.
-func (s *stage) wake() {
-	s.did("the frozen leader wakes up")
-	s.managers[0].Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
+// endLeader returns the manager that works, which may end from now on: the first
+// one of which that cannot be said yet.
+func (s *stage) endLeader() *process.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.managers, func(p *process.Process) bool { return !s.ended[p] })
+	s.ended[s.managers[i]] = true
+	return s.managers[i]
 }
 
-// killControlPlane kills and starts anew what the fault says. Scheduler and nodes
+// killControlPlane kills and starts anew what a fault says. Scheduler and nodes
 // are started anew, too: how they get over it is not the question.
-func (s *stage) killControlPlane(ctx context.Context) error {
-	s.did("the " + s.fault.Name + " is killed, and started anew")
+func (s *stage) killControlPlane(ctx context.Context, fault Fault) error {
+	s.did("the " + fault.Name + " is killed, and started anew")
 	killed := []cluster.Component{cluster.APIServer}
-	if s.fault.Name == "etcd" {
+	if fault.Name == "etcd" {
 		killed = []cluster.Component{cluster.Etcd, cluster.APIServer}
 	}
 	for _, component := range killed {
@@ -344,7 +372,30 @@ func (s *stage) killControlPlane(ctx context.Context) error {
 			return err
 		}
 	}
+	go s.confirmDeletions(ctx)
 	return nil
+}
+
+// overlooked is after how long a pod counts as overlooked that is being deleted.
+const overlooked = 10 * time.Second
+
+// confirmDeletions does what a kubelet does in the end, until ctx ends: simulated
+// nodes that are started while a pod is being deleted may overlook it.
+func (s *stage) confirmDeletions(ctx context.Context) {
+	pods := s.client.CoreV1().Pods(s.namespace)
+	for pause(ctx, overlooked) == nil {
+		list, err := pods.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue // the next time
+		}
+		for _, pod := range list.Items {
+			if stays(&pod) || time.Since(pod.DeletionTimestamp.Time) < overlooked-time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second {
+				continue
+			}
+			// What fails is tried again.
+			_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+		}
+	}
 }
 
 // vain is an error of what was awaited in vain.
@@ -391,42 +442,42 @@ func (s *stage) world() (*World, error) {
 }
 
 // end waits until all is as it is to be in the end, and nothing is written.
-func (s *stage) end(ctx context.Context, result *Result, ending string) error {
-	var seen string
-	err := await.Until(ctx, every, patience, "all is at its end", func(ctx context.Context) (err error) {
+func (s *stage) end(ctx context.Context, result *Result) error {
+	var wrong string
+	err := await.Until(ctx, s.pace, patience, "all is at its end", func(ctx context.Context) (err error) {
 		writes, _, struck := s.traffic.seen()
-		if seen, err = s.ending(ctx); err != nil {
+		if result.Ending, err = s.ending(ctx); err != nil {
 			return await.Fatal(err)
 		}
-		last := struck
+		if wrong, err = s.wrong(result.Ending); err != nil {
+			return await.Fatal(err)
+		}
+		var last time.Time
+		if len(struck) > 0 {
+			last = struck[len(struck)-1].at
+		}
 		if len(writes) > 0 && writes[len(writes)-1].At.After(last) {
 			last = writes[len(writes)-1].At
 		}
 		switch {
-		case ending != "" && seen != ending:
-			return different{seen}
+		case wrong != "":
+			return errors.New(wrong)
 		case time.Since(last) < quiet:
 			return fmt.Errorf("there are %d writes so far", len(writes))
 		}
 		return nil
 	})
-	result.Ending = seen
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		return err
-	case errors.As(err, new(different)):
-		result.Findings = append(result.Findings, Finding{About: "end", Says: "it ends otherwise than without the fault:\n" + difference(ending, seen)})
+	case wrong != "":
+		result.Findings = append(result.Findings, Finding{About: "end", Says: wrong})
 	default:
 		result.Findings = append(result.Findings, Finding{About: "quiet", Says: "it does not stop to write: " + err.Error()})
 	}
 	return nil
 }
-
-// different is an end that is not the right one.
-type different struct{ seen string }
-
-func (d different) Error() string { return "the end is another one:\n" + d.seen }
 
 func (s *stage) ending(ctx context.Context) (string, error) {
 	if !s.workload.Goes {
@@ -480,24 +531,36 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 		return s.err
 	}
 	writes, events, struck := s.traffic.seen()
-	result.Writes, result.Events, result.Struck = len(writes), events, !struck.IsZero()
+	result.Writes, result.Events = len(writes), events
+	for _, each := range struck {
+		result.Struck = append(result.Struck, each.fault)
+		if each.fault.Alone {
+			s.checkUntil(each.at) // after that some changes may have been missed
+		}
+	}
 	for _, p := range s.managers {
 		if !s.ended[p] && !p.Running() {
 			result.Findings = append(result.Findings, Finding{About: "exit", Says: "the manager has ended; its log ends:\n" + process.LastLines(p.Log.String(), 5)})
 		}
 	}
-	if s.fault.Alone && result.Struck {
-		s.checkUntil(struck) // after that some changes may have been missed
-	}
-	violations, err := Check(slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {
+	checked := slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {
 		return !s.checked.IsZero() && c.Seen.After(s.checked)
-	}))
+	})
+	violations, err := check(checked, s.users)
 	if err != nil {
 		return err
 	}
+	objects := map[types.UID]bool{}
+	for _, c := range changes {
+		objects[c.Object.GetUID()] = true
+	}
+	result.Objects, result.Moments = len(objects), len(checked)
 	result.Story = s.story(changes, writes)
 	for _, v := range violations {
-		result.Findings = append(result.Findings, Finding{v.Invariant, v.Says, s.story(changes[:v.Change+1], nil)})
+		result.Findings = append(result.Findings, Finding{v.Invariant, v.Says, s.story(changes[:v.Change+1], nil), v.Change + 1})
+	}
+	if s.model != nil {
+		s.tellChaos(result, changes)
 	}
 	return nil
 }
@@ -516,7 +579,7 @@ func (s *stage) cleanUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), PropagationPolicy: new(metav1.DeletePropagationBackground)}
-	for _, resource := range theThree {
+	for _, resource := range append(theThree[:3:3], s.workload.Recorded...) {
 		// What is left behind harms nobody.
 		_ = s.dynamic.Resource(recordable[resource]).Namespace(s.namespace).DeleteCollection(ctx, now, metav1.ListOptions{})
 	}

@@ -32,19 +32,16 @@ func (s *stage) story(changes []history.Change, writes []Write) []string {
 			lines = append(lines, line{d.at, "-- " + d.what})
 		}
 	}
-	number := 0
 	all, _, struck := s.traffic.seen()
-	for i, w := range all {
-		if w.At.Equal(struck) {
-			number = i + 1
+	for _, each := range struck {
+		if writes == nil && each.at.After(last) {
+			continue
 		}
-	}
-	if !struck.IsZero() && (writes != nil || !struck.After(last)) {
-		says := "-- FAULT " + s.fault.String() + ": " + s.fault.Does
-		if number > 0 {
-			says += " (" + all[number-1].What + ")"
+		says := "-- FAULT " + each.fault.String() + ": " + each.fault.Does
+		if each.write > 0 {
+			says += " (" + all[each.write-1].What + ")"
 		}
-		lines = append(lines, line{struck, says})
+		lines = append(lines, line{each.at, says})
 	}
 	for i, w := range writes {
 		lines = append(lines, line{w.At, fmt.Sprintf("   write %d: %s: %d", i+1, w.What, w.Code)})
@@ -63,7 +60,7 @@ func linesOf(changes []history.Change) (lines []line) {
 	for _, c := range changes {
 		was, is, err := world.apply(c)
 		if err != nil {
-			continue // Check has told
+			continue // check has told
 		}
 		if before, after := shown(was), shown(is); before != after {
 			kind := c.Object.GetKind()

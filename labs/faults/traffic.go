@@ -42,21 +42,58 @@ type traffic struct {
 	namespace string
 	// collections are the paths of all namespaced resources in all namespaces.
 	collections map[string]bool
-	fault       Fault
-	// strike is what happens outside of the proxy when the fault's number is
+	// strike is what happens outside of the proxy when a fault's number is
 	// reached.
-	strike func()
+	strike func(Fault)
 
 	mu       sync.Mutex
+	fault    Fault // the one that is to happen next
 	counting bool
 	writes   []Write
-	events   map[string]int  // by resource
+	since    int             // how many writes there were when the fault was armed
+	events   map[string]int  // by resource, since the fault was armed
 	watched  map[string]bool // resources of which a watch was begun
-	struck   time.Time       // when the fault has happened
-	older    string          // the version that the next list of the fault's resource is to show
-	behind   bool            // the next watch of the fault's resource is late
-	missing  time.Time       // until when nothing of the fault's resource is seen
-	onWrite  func()          // is called once, at the next write
+	struck   []strike
+	older    map[string]older     // by resource, what its next list is to show
+	behind   map[string]bool      // resources whose next watch is late
+	missing  map[string]time.Time // by resource, until when nothing of it is seen
+	onWrite  func()               // is called once, at the next write
+}
+
+// strike is a fault that has happened.
+type strike struct {
+	at    time.Time
+	fault Fault
+	// write is the number of the write at which it has happened, from 1, or 0.
+	write int
+}
+
+// older is what a list is to show.
+type older struct {
+	version string
+	fault   Fault // due to which
+}
+
+func newTraffic(namespace string, collections map[string]bool, fault Fault) *traffic {
+	return &traffic{
+		namespace: namespace, collections: collections, fault: fault,
+		events: map[string]int{}, watched: map[string]bool{},
+		older: map[string]older{}, behind: map[string]bool{}, missing: map[string]time.Time{},
+	}
+}
+
+// arm has a fault happen at its number, counted from now on. One that was armed
+// before and has not happened does not happen any more.
+func (t *traffic) arm(fault Fault) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fault, t.since = fault, len(t.writes)
+	clear(t.events)
+}
+
+// strikes keeps that a fault happens now. The caller holds the lock.
+func (t *traffic) strikes(fault Fault, write int) {
+	t.struck = append(t.struck, strike{time.Now(), fault, write})
 }
 
 func (t *traffic) wrap(next proxy.RoundTripper) proxy.RoundTripper {
@@ -123,55 +160,53 @@ func readable(request *http.Request) {
 }
 
 func (t *traffic) write(next proxy.RoundTripper, request *http.Request) (*http.Response, error) {
-	number, hit := t.beginWrite(request)
-	if hit && t.fault.code != 0 {
-		t.endWrite(number, t.fault.code)
-		return refuse(request, t.fault.code), nil
+	number, fault := t.beginWrite(request)
+	if fault.code != 0 {
+		t.endWrite(number, fault.code)
+		return refuse(request, fault.code), nil
 	}
 	response, err := next(request)
 	if err != nil {
 		return nil, err
 	}
 	t.endWrite(number, response.StatusCode)
-	if !hit {
-		return response, nil
-	}
-	switch t.fault.Name {
+	switch fault.Name {
 	case "older":
-		if err := t.showOlder(response); err != nil {
+		if err := t.showOlder(fault, response); err != nil {
 			return nil, err
 		}
-		t.strike()
+		t.strike(fault)
 	case "stop", "freeze", "apiserver", "etcd":
-		t.strike()
+		t.strike(fault)
 	}
-	if t.fault.Name == "lose" || t.fault.Name == "stop" || t.fault.Name == "older" {
+	if fault.Name == "lose" || fault.Name == "stop" || fault.Name == "older" {
 		response.Body.Close()
 		return nil, proxy.ErrBroken
 	}
 	return response, nil
 }
 
-// beginWrite counts a write. hit tells that it is the one at which the fault
-// happens.
-func (t *traffic) beginWrite(request *http.Request) (number int, hit bool) {
+// beginWrite counts a write. It returns the fault that happens at it, or none.
+func (t *traffic) beginWrite(request *http.Request) (number int, fault Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.counting {
-		return 0, false
+		return 0, Fault{}
 	}
 	_, object, _ := strings.Cut(request.URL.Path, "/namespaces/"+t.namespace)
 	t.writes = append(t.writes, Write{At: time.Now(), What: request.Method + " " + strings.TrimPrefix(object, "/")})
-	if t.onWrite != nil && time.Since(t.struck) > time.Second { // what the frozen leader had sent has come by then
+	if t.onWrite != nil && time.Since(t.struck[len(t.struck)-1].at) > time.Second { // what the frozen leader had sent has come by then
 		go t.onWrite()
 		t.onWrite = nil
 	}
 	number = len(t.writes)
-	hit = t.fault.Name != "" && !t.fault.Watch && number == t.fault.At
-	if hit && t.fault.Name != "older" { // which happens if there is a list that may be older
-		t.struck = time.Now()
+	if t.fault.Name == "" || t.fault.Watch || number-t.since != t.fault.At {
+		return number, Fault{}
 	}
-	return number, hit
+	if t.fault.Name != "older" { // which happens if there is a list that may be older
+		t.strikes(t.fault, number)
+	}
+	return number, t.fault
 }
 
 func (t *traffic) endWrite(number, code int) {
@@ -182,9 +217,9 @@ func (t *traffic) endWrite(number, code int) {
 	}
 }
 
-// showOlder has the next list of the fault's resource show what was there before
-// a write.
-func (t *traffic) showOlder(response *http.Response) error {
+// showOlder has the next list of a fault's resource show what was there before a
+// write.
+func (t *traffic) showOlder(fault Fault, response *http.Response) error {
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
@@ -201,7 +236,7 @@ func (t *traffic) showOlder(response *http.Response) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.older = strconv.FormatUint(version-1, 10)
+	t.older[fault.Of] = older{strconv.FormatUint(version-1, 10), fault}
 	return nil
 }
 
@@ -233,30 +268,30 @@ func refuse(request *http.Request, code int) *http.Response {
 
 func (t *traffic) list(next proxy.RoundTripper, request *http.Request, resource string) (*http.Response, error) {
 	query := request.URL.Query()
-	if version, asked := t.isOlder(resource), query.Get("resourceVersion"); version != "" && asked == "0" {
-		query.Set("resourceVersion", version)
+	if older := t.isOlder(resource); older.version != "" && query.Get("resourceVersion") == "0" {
+		query.Set("resourceVersion", older.version)
 		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 		request.URL.RawQuery = query.Encode()
 		t.mu.Lock()
-		t.older, t.behind, t.struck = "", true, time.Now()
+		delete(t.older, resource)
+		t.behind[resource] = true
+		t.strikes(older.fault, 0)
 		t.mu.Unlock()
 	}
 	return next(request)
 }
 
-// isOlder returns the version that the next list of a resource is to show, or "".
-func (t *traffic) isOlder(resource string) string {
+// isOlder returns what the next list of a resource is to show, if it is to show
+// something older.
+func (t *traffic) isOlder(resource string) older {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.fault.Name != "older" || t.fault.Of != resource {
-		return ""
-	}
-	return t.older
+	return t.older[resource]
 }
 
 func (t *traffic) watch(next proxy.RoundTripper, request *http.Request, resource string) (*http.Response, error) {
 	streamed := request.URL.Query().Get("sendInitialEvents") != ""
-	if streamed && t.isOlder(resource) != "" {
+	if streamed && t.isOlder(resource).version != "" {
 		return refuse(request, http.StatusUnprocessableEntity), nil // as an API server that knows no streamed lists
 	}
 	if missed, err := t.awaitGap(request.Context(), resource); err != nil {
@@ -271,8 +306,9 @@ func (t *traffic) watch(next proxy.RoundTripper, request *http.Request, resource
 	late := time.Duration(0)
 	t.mu.Lock()
 	t.watched[resource] = true
-	if t.behind && t.fault.Of == resource {
-		t.behind, late = false, lateness
+	if t.behind[resource] {
+		delete(t.behind, resource)
+		late = lateness
 	}
 	t.mu.Unlock()
 	response.Body = &stream{
@@ -293,13 +329,10 @@ func (t *traffic) watch(next proxy.RoundTripper, request *http.Request, resource
 // was missed.
 func (t *traffic) awaitGap(ctx context.Context, resource string) (missed bool, err error) {
 	t.mu.Lock()
-	until := t.missing
-	concerned := t.fault.Name == "miss" && t.fault.Of == resource && !until.IsZero()
-	if concerned {
-		t.missing = time.Time{}
-	}
+	until, missed := t.missing[resource]
+	delete(t.missing, resource)
 	t.mu.Unlock()
-	if !concerned {
+	if !missed {
 		return false, nil
 	}
 	return true, pause(ctx, time.Until(until))
@@ -329,11 +362,11 @@ func (t *traffic) event(resource string, line []byte) time.Duration {
 	if !t.fault.Watch || t.fault.Of != resource || t.events[resource] != t.fault.At {
 		return 0
 	}
-	t.struck = time.Now()
+	t.strikes(t.fault, 0)
 	if t.fault.Name == "late" {
 		return lateness
 	}
-	t.missing = time.Now().Add(gap)
+	t.missing[resource] = time.Now().Add(gap)
 	return -1
 }
 
@@ -344,11 +377,12 @@ func (t *traffic) count() {
 	t.counting = true
 }
 
-// seen returns the writes so far, and the number of events of each resource.
-func (t *traffic) seen() (writes []Write, events map[string]int, struck time.Time) {
+// seen returns the writes so far, the number of events of each resource, and the
+// faults that have happened.
+func (t *traffic) seen() (writes []Write, events map[string]int, struck []strike) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.writes), maps.Clone(t.events), t.struck
+	return slices.Clone(t.writes), maps.Clone(t.events), slices.Clone(t.struck)
 }
 
 // watches tells whether watches of all of some resources were begun.

@@ -31,10 +31,8 @@ func trafficWith(fault string, s *server) (*traffic, proxy.RoundTripper) {
 	if err != nil {
 		panic(err) // the test is wrong
 	}
-	t := &traffic{
-		namespace: "n", fault: f, events: map[string]int{}, watched: map[string]bool{}, counting: true, strike: func() {},
-		collections: map[string]bool{"/api/v1/pods": true, "/apis/apps/v1/replicasets": true},
-	}
+	t := newTraffic("n", map[string]bool{"/api/v1/pods": true, "/apis/apps/v1/replicasets": true}, f)
+	t.counting, t.strike = true, func(Fault) {}
 	return t, t.wrap(s.RoundTrip)
 }
 
@@ -90,7 +88,7 @@ func TestAtItsNumberAWriteIsRefusedLostOrDoneAndFollowedByAStrike(t *testing.T) 
 		s := &server{answer: `{"metadata": {"resourceVersion": "7"}}`}
 		traffic, do := trafficWith(test.fault, s)
 		strikes := 0
-		traffic.strike = func() { strikes++ }
+		traffic.strike = func(Fault) { strikes++ }
 		for number := 1; number <= 3; number++ {
 			response, err := do(request(http.MethodPost, "/api/v1/namespaces/n/pods"))
 			switch {
@@ -108,7 +106,7 @@ func TestAtItsNumberAWriteIsRefusedLostOrDoneAndFollowedByAStrike(t *testing.T) 
 		require.Len(t, s.asked, arrived, test.fault)
 		require.Equal(t, test.strikes, strikes, test.fault)
 		_, _, struck := traffic.seen()
-		require.Equal(t, test.fault == "older-pods/2", struck.IsZero(), "%s: a list has yet to be older", test.fault)
+		require.Equal(t, test.fault == "older-pods/2", len(struck) == 0, "%s: a list has yet to be older", test.fault)
 	}
 }
 

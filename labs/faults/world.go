@@ -21,6 +21,8 @@ import (
 // World is what there is in a namespace at one moment.
 type World struct {
 	Deployments map[types.UID]*appsv1.Deployment
+	// ReplicaSets are also the ReplicationControllers: they have the same fields,
+	// and the same rules hold for them.
 	ReplicaSets map[types.UID]*appsv1.ReplicaSet
 	Pods        map[types.UID]*corev1.Pod
 	// Others are the names of all else that is recorded, by resource.
@@ -37,9 +39,11 @@ func newWorld() *World {
 // worldAfter returns what there is after some changes.
 func worldAfter(changes []history.Change) (*World, error) {
 	w := newWorld()
-	for _, c := range changes {
-		if _, _, err := w.apply(c); err != nil {
-			return nil, err
+	for resource, objects := range history.Now(changes) {
+		for _, object := range objects {
+			if _, _, err := w.apply(history.Change{Type: watch.Added, Resource: resource, Object: object}); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return w, nil
@@ -53,6 +57,8 @@ func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
 		return put(w.Deployments, c.Object, gone)
 	case "replicasets":
 		return put(w.ReplicaSets, c.Object, gone)
+	case "replicationcontrollers":
+		return put(w.ReplicaSets, asReplicaSet(c.Object), gone)
 	case "pods":
 		return put(w.Pods, c.Object, gone)
 	}
@@ -65,6 +71,14 @@ func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
 		w.Others[c.Resource][c.Object.GetName()] = true
 	}
 	return nil, nil, nil
+}
+
+// asReplicaSet returns a ReplicationController with the selector of a ReplicaSet.
+func asReplicaSet(object *unstructured.Unstructured) *unstructured.Unstructured {
+	object = object.DeepCopy()
+	selector, _, _ := unstructured.NestedMap(object.Object, "spec", "selector") // the API server fills it in
+	_ = unstructured.SetNestedMap(object.Object, map[string]any{"matchLabels": selector}, "spec", "selector")
+	return object
 }
 
 // put stores an object, or takes it away. It returns the one before and after.

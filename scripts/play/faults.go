@@ -271,7 +271,7 @@ func (s *search) keep(r *faults.Result) {
 	defer s.mu.Unlock()
 	s.results = append(s.results, r)
 	mark, about := "✓", ""
-	if !r.Struck {
+	if len(r.Struck) == 0 {
 		mark = "–"
 	}
 	for _, f := range r.Findings {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcm-book/kcm-book/labs/faults"
+	"github.com/kcm-book/kcm-book/labs/play"
 )
 
 // report shows how many runs there were of each kind, and what was found with
@@ -35,7 +36,7 @@ func (s *search) table(reference bool) string {
 			}
 			runs++
 			took += r.Took
-			if r.Struck {
+			if len(r.Struck) > 0 {
 				happened++
 			}
 			if len(r.Findings) > 0 {
@@ -89,26 +90,32 @@ func (s *search) findings(reference bool) string {
 }
 
 func describeFinding(f *found) string {
-	var b strings.Builder
 	first := f.runs[0]
-	fmt.Fprintf(&b, "\n%s, %s: %s\n", first.Manager.Name, f.About, f.Says)
 	story := f.Story
 	if story == nil {
 		story = first.Story
 	}
-	fmt.Fprintln(&b, "  "+strings.Join(story, "\n  "))
 	var others []string
 	for _, r := range f.runs[1:] {
 		others = append(others, r.ID())
 	}
+	return describe(first.Manager, f.Finding, story, others, fmt.Sprintf("faults ARGS=\"-replay %s\"", first.ID()))
+}
+
+// describe tells a finding with its history, where else it was seen, and what
+// make has to be told to show it again.
+func describe(m *play.Manager, f faults.Finding, story, others []string, again string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s, %s: %s\n", m.Name, f.About, f.Says)
+	fmt.Fprintln(&b, "  "+strings.Join(story, "\n  "))
 	if len(others) > 0 {
 		fmt.Fprintf(&b, "  also in %s\n", strings.Join(others, ", "))
 	}
 	environment := ""
-	if first.Manager.Reference {
+	if m.Reference {
 		environment = "REFERENCE=1 "
 	}
-	fmt.Fprintf(&b, "  again: %smake faults ARGS=\"-replay %s\"\n", environment, first.ID())
+	fmt.Fprintf(&b, "  again: %smake %s\n", environment, again)
 	return b.String()
 }
 

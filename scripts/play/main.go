@@ -107,6 +107,12 @@ func command() *cobra.Command {
 			RunE:               func(cmd *cobra.Command, args []string) error { return playFaults(cmd.Context(), args) },
 		},
 		&cobra.Command{
+			Use:                "chaos [flags]",
+			Short:              "Play random operations with random faults, and look for what the manager then does wrong",
+			DisableFlagParsing: true,
+			RunE:               func(cmd *cobra.Command, args []string) error { return playChaos(cmd.Context(), args) },
+		},
+		&cobra.Command{
 			Use:   "rights [REGEXP]",
 			Short: "Play the scenarios that match with kcm, and tell from the audit log which of its rights each loop has used",
 			Args:  cobra.MaximumNArgs(1),

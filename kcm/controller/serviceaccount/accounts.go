@@ -96,10 +96,11 @@ func (c *ServiceAccountsController) sync(ctx context.Context, key cache.ObjectNa
 		return err
 	}
 	missing := decideAccounts(seen, c.wanted)
-	if len(missing) > 0 { // nobody tells us of one that goes before our cache has it
+	err = c.act(ctx, missing)
+	if err == nil && len(missing) > 0 { // nobody tells us of one that goes before our cache has it
 		c.loop.AddAfter(key, controller.LookAgain)
 	}
-	return c.act(ctx, missing)
+	return err
 }
 
 type observedNamespace struct {

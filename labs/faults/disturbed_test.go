@@ -1,0 +1,118 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// three adds a ReplicaSet with its three pods, all known to its loop.
+func (p *past) three() (*appsv1.ReplicaSet, []*corev1.Pod) {
+	rs := p.set(nil, "1", 3)
+	pods := []*corev1.Pod{p.pod(rs, "one"), p.pod(rs, "two"), p.pod(rs, "three")}
+	rs.Status.Replicas = 3
+	p.change(watch.Modified, "replicasets", rs)
+	return rs, pods
+}
+
+func (p *past) violations(u users) (names []string) {
+	p.t.Helper()
+	violations, err := check(p.changes, u)
+	require.NoError(p.t, err)
+	for _, v := range violations {
+		names = append(names, v.Invariant)
+	}
+	return names
+}
+
+func TestAPodThatAUserDeletesIsNotTheLoopsDeedNorIsWhatItDidNotKnowOf(t *testing.T) {
+	t.Parallel()
+	p := &past{t: t}
+	_, pods := p.three()
+	p.deletePod(pods[0])
+	require.Contains(t, p.violations(users{}), "too-few", "the loop may not")
+	byUser := users{deleted: map[types.UID]bool{"one": true}}
+	require.Empty(t, p.violations(byUser))
+	p.deletePod(pods[1])
+	require.Empty(t, p.violations(byUser), "a loop may have been about to delete another one")
+}
+
+func TestWhatWasDisturbedCountsAgainWhenItHasBeenWholeForATime(t *testing.T) {
+	t.Parallel()
+	p := &past{t: t}
+	rs, pods := p.three()
+	p.deletePod(pods[0])
+	fourth := p.pod(rs, "four")
+	p.change(watch.Modified, "replicasets", rs)
+	p.changes[len(p.changes)-1].Seen = time.Time{}.Add(aftermath + 1)
+	p.deletePod(fourth)
+	p.changes[len(p.changes)-1].Seen = time.Time{}.Add(aftermath + 2)
+	require.Equal(t, []string{"too-few"}, p.violations(users{deleted: map[types.UID]bool{"one": true}}))
+}
+
+func TestADeploymentThatIsChangedBeforeItIsRolledOutHasNoLowerBoundUntilItIs(t *testing.T) {
+	t.Parallel()
+	history := func(rolledOut bool) *past {
+		p := &past{t: t}
+		d := p.web(3)
+		rs := p.set(d, "1", 3)
+		one := p.pod(rs, "one")
+		p.pod(rs, "two")
+		p.pod(rs, "three")
+		rs.Status.Replicas = 3
+		p.change(watch.Modified, "replicasets", rs)
+		if rolledOut {
+			d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.AvailableReplicas = 3, 3, 3
+			p.change(watch.Modified, "deployments", d)
+		}
+		d.Generation++
+		p.change(watch.Modified, "deployments", d)
+		p.resize(rs, 2)
+		p.deletePod(one)
+		return p
+	}
+	require.Contains(t, history(true).violations(users{}), "available")
+	require.NotContains(t, history(false).violations(users{}), "available")
+}
+
+func TestAReplicaSetThatAUserReturnsMayBeATwin(t *testing.T) {
+	t.Parallel()
+	p := &past{t: t}
+	d := p.web(3)
+	taken := p.set(d, "1", 1)
+	taken.Labels = map[string]string{appLabel: app + outSuffix}
+	p.change(watch.Modified, "replicasets", taken)
+	twin := p.set(d, "2", 1)
+	twin.Spec.Template = podTemplate("1", true)
+	p.change(watch.Modified, "replicasets", twin)
+	require.NotContains(t, p.violations(users{}), "twins")
+}
+
+func TestWhileItsNamespaceIsDeletedAllGoes(t *testing.T) {
+	t.Parallel()
+	p := &past{t: t}
+	_, pods := p.three()
+	p.deletePod(pods[0])
+	last := uint64(len(p.changes))
+	require.Empty(t, p.violations(users{emptied: []span{{last, last + 1}}}))
+	require.NotEmpty(t, p.violations(users{emptied: []span{{last + 1, last + 2}}}))
+}
+
+func TestAReplicationControllerIsHeldToTheSameRules(t *testing.T) {
+	t.Parallel()
+	p := &past{t: t}
+	rc := &corev1.ReplicationController{
+		TypeMeta:   metav1.TypeMeta{Kind: "ReplicationController"},
+		ObjectMeta: metav1.ObjectMeta{Name: "rc", UID: "rc"},
+		Spec:       corev1.ReplicationControllerSpec{Replicas: new(int32), Selector: map[string]string{appLabel: app}, Template: new(podTemplate("web:1", true))},
+	}
+	p.change(watch.Added, "replicationcontrollers", rc)
+	p.pod(&appsv1.ReplicaSet{ObjectMeta: rc.ObjectMeta}, "one")
+	require.Equal(t, []string{"too-many"}, p.violations(users{}))
+}
