@@ -96,6 +96,10 @@ weave-check: bin/book ## check that chapters, code, links and diagrams agree (se
 site: bin/book ## write the book as web pages to build/site
 	@bin/book site
 
+.PHONY: site-check
+site-check: ## check the web pages: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
+	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 20m
+
 .PHONY: serve
 serve: bin/book ## show the book as web pages, and reload them at each save (PORT=8000)
 	@bin/book site --serve --port $(or $(PORT),8000)
@@ -184,7 +188,7 @@ test: bin/labcluster ## test what you have changed: lint, all tests with the rac
 		"the book's code, links and diagrams: $(MAKE) --no-print-directory weave-check"
 
 .PHONY: verify
-verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: the original, all labs and the demo, all sessions, stages and exercises
+verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: the original, all labs and the demo, all sessions, stages, exercises and web pages
 	@scripts/steps \
 		"the scenarios with kcm and with the original: $(MAKE) --no-print-directory compare" \
 		"all labs and the demo: $(MAKE) --no-print-directory labs" \
@@ -193,6 +197,7 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
 		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
 		"every broken manager is rejected by its scenario: $(MAKE) --no-print-directory judge" \
+		"the book as web pages: $(MAKE) --no-print-directory site-check" \
 		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'"
 
 .PHONY: lint

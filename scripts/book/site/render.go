@@ -133,7 +133,7 @@ func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
 		}
 		file := path.Join(path.Dir(r.page.Path), string(link.Destination))
 		if i := slices.IndexFunc(final, func(one *weave.Shown) bool { return one.File == file }); i >= 0 {
-			link.Destination = fmt.Appendf(link.Destination, "#L%d", final[i].Line)
+			link.Destination = fmt.Appendf(nil, "%s#L%d", link.Destination, final[i].Line) // appended to, it would write into the source
 			link.AppendChild(link, ast.NewString(fmt.Appendf(nil, ":%d", final[i].Line)))
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
@@ -173,17 +174,23 @@ func (s *Site) addressOf(shown *weave.Shown) string {
 
 // render returns the files of the site by their paths in it.
 func (s *Site) render() (map[string][]byte, error) {
-	out := map[string][]byte{}
+	out, bodies := map[string][]byte{}, map[*Page][]byte{}
 	for _, page := range s.pages {
-		body, err := s.body(page)
-		if err != nil {
+		var err error
+		if bodies[page], err = s.body(page); err != nil {
 			return nil, err
 		}
-		if out[page.Out], err = s.layOut(page, body); err != nil {
+		if out[page.Out], err = s.layOut(page, bodies[page]); err != nil {
 			return nil, err
 		}
 	}
 	var err error
+	if out["book.html"], err = s.whole(bodies); err != nil {
+		return nil, err
+	}
+	if out["book.epub"], err = s.epub(bodies, time.Now()); err != nil {
+		return nil, err
+	}
 	list := &Page{Out: "scenarios.html", Title: "Scenarios"}
 	if out[list.Out], err = s.layOut(list, s.scenarioList(list)); err != nil {
 		return nil, err
@@ -237,7 +244,10 @@ func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 			data.Beside = append(data.Beside, line)
 		}
 	}
-	data.Beside = append(data.Beside, navigation{Title: "Scenarios", Address: data.Root + "scenarios.html", Current: page.Out == "scenarios.html"})
+	for _, other := range []navigation{{Title: "Scenarios", Address: "scenarios.html"}, {Title: "The whole book on one page", Address: "book.html"}, {Title: "The book as EPUB", Address: "book.epub"}} {
+		other.Current, other.Address = other.Address == page.Out, data.Root+other.Address
+		data.Beside = append(data.Beside, other)
+	}
 	if i := slices.IndexFunc(order, func(line navigation) bool { return line.Current }); i >= 0 {
 		if i > 0 {
 			data.Previous = &order[i-1]

@@ -1,20 +1,26 @@
 package site
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/xml"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+	"sigs.k8s.io/yaml"
 )
 
 // theSite writes the site of the book, once for all tests.
@@ -60,6 +66,7 @@ func pagesOf(t *testing.T, dir string) map[string]*document {
 		if err != nil {
 			return err
 		}
+		assert.True(t, utf8.Valid(text), "%s is not in UTF-8", name)
 		root, err := html.Parse(bytes.NewReader(text))
 		if err != nil {
 			return err
@@ -135,7 +142,9 @@ func TestNoPageIsHeavy(t *testing.T) {
 	require.NoError(t, err)
 	common := sizeOf(t, dir, "site.css") + sizeOf(t, dir, "site.js")
 	for _, page := range pagesOf(t, dir) {
-		assert.LessOrEqual(t, page.size+common, 100_000, page.name)
+		if page.name != "book.html" { // that is all of them
+			assert.LessOrEqual(t, page.size+common, 100_000, page.name)
+		}
 	}
 	assert.LessOrEqual(t, sizeOf(t, dir, "search-index.js"), 300_000)
 	assert.LessOrEqual(t, sizeOf(t, dir, "history.js"), 100_000)
@@ -256,4 +265,76 @@ func TestAHistoryShowsWhatIsNewAndWhatIsGone(t *testing.T) {
 	assert.Equal(t, []string{"+a", "+b"}, changesOf("", "a\nb\n"))
 	assert.Equal(t, []string{" a", "-b", "+c", " d"}, changesOf("a\nb\nd\n", "a\nc\nd\n"))
 	assert.Equal(t, []string{"-a"}, changesOf("a\n", ""))
+}
+
+func TestTheEBookIsWellFormedAndWhole(t *testing.T) {
+	t.Parallel()
+	dir, err := theSite()
+	require.NoError(t, err)
+	archive, err := zip.OpenReader(filepath.Join(dir, "book.epub"))
+	require.NoError(t, err)
+	defer archive.Close()
+	assert.Equal(t, "mimetype", archive.File[0].Name)
+	assert.Equal(t, zip.Store, archive.File[0].Method)
+	links, ids := map[string]string{}, map[string]bool{}
+	for _, file := range archive.File[1:] {
+		ids[file.Name] = true
+		if path.Ext(file.Name) == ".svg" || path.Ext(file.Name) == ".css" {
+			continue
+		}
+		content, err := file.Open()
+		require.NoError(t, err)
+		decoder := xml.NewDecoder(content)
+		for {
+			token, err := decoder.Token()
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err, file.Name)
+			element, _ := token.(xml.StartElement)
+			for _, attribute := range element.Attr {
+				switch attribute.Name.Local {
+				case "id":
+					ids[file.Name+"#"+attribute.Value] = true
+				case "href", "src":
+					links[inArchive(file.Name, attribute.Value)] = file.Name
+				}
+			}
+		}
+	}
+	for link, from := range links {
+		assert.True(t, ids[link] || strings.Contains(link, "://"), "%s of the e-book leads to %s, and there is no such place", from, link)
+	}
+	assert.Greater(t, len(links), 1000)
+	assert.True(t, ids["book/07-deployment.xhtml#how-small-the-old-ones-may-be"])
+}
+
+// inArchive returns where a link in a file of an archive leads.
+func inArchive(from, link string) string {
+	switch {
+	case strings.Contains(link, "://"):
+		return link
+	case strings.HasPrefix(link, "#"):
+		return from + link
+	}
+	return path.Join(path.Dir(from), link)
+}
+
+func TestWhatHostsBuildTheSiteWithIsACommandOfTheMakefile(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("../../../Makefile")
+	require.NoError(t, err)
+	commands := regexp.MustCompile(`make ([a-z- ]+)`)
+	for _, name := range []string{".github/workflows/site.yml", ".gitlab-ci.yml"} {
+		text, err := os.ReadFile("../../../" + name)
+		require.NoError(t, err)
+		require.NoError(t, yaml.UnmarshalStrict(text, &map[string]any{}), name)
+		found := commands.FindAllStringSubmatch(string(text), -1)
+		assert.NotEmpty(t, found, name)
+		for _, match := range found {
+			for target := range strings.FieldsSeq(match[1]) {
+				assert.Contains(t, string(makefile), "\n"+target+":", name)
+			}
+		}
+	}
 }

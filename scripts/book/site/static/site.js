@@ -92,7 +92,7 @@ function addTools(figure) {
 function slider(figure, name, several) {
 	const versions = book.histories[name];
 	const original = figure.querySelector("pre");
-	const chapter = document.body.dataset.page.slice(0, 2);
+	const chapter = figure.closest("[data-page]").dataset.page.slice(0, 2);
 	let here = versions.findLastIndex((version) => version.chapter <= chapter);
 	const output = make("output");
 	const input = make("input", { type: "range", min: 0, max: versions.length - 1, step: 1, value: here, oninput: show });
