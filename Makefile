@@ -100,6 +100,10 @@ site: bin/book ## write the book as web pages to build/site
 site-check: ## check the web pages: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
 	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 20m
 
+.PHONY: screenshot
+screenshot: site ## take the picture of a chapter that README.md shows
+	@scripts/screenshot
+
 .PHONY: serve
 serve: bin/book ## show the book as web pages, and reload them at each save (PORT=8000)
 	@bin/book site --serve --port $(or $(PORT),8000)
