@@ -92,6 +92,22 @@ weave: bin/book ## bring what the chapters show up to date: code, files, steps o
 weave-check: bin/book ## check that chapters, code, links and diagrams agree (seconds)
 	@bin/book check
 
+.PHONY: site
+site: bin/book ## write the book as web pages to build/site
+	@bin/book site
+
+.PHONY: site-check
+site-check: ## check the web pages: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
+	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 20m
+
+.PHONY: screenshot
+screenshot: site ## take the picture of a chapter that README.md shows
+	@scripts/screenshot
+
+.PHONY: serve
+serve: bin/book ## show the book as web pages, and reload them at each save (PORT=8000)
+	@bin/book site --serve --port $(or $(PORT),8000)
+
 .PHONY: transcripts-check
 transcripts-check: bin/book bin/labcluster ## run what the chapters say to type and check what it prints (ARGS="03 06")
 	@bin/book transcripts check $(ARGS)
@@ -177,7 +193,7 @@ test: bin/labcluster ## test what you have changed: lint, all tests with the rac
 		"the book's code, links and diagrams: $(MAKE) --no-print-directory weave-check"
 
 .PHONY: verify
-verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: the original, all labs and the demo, all sessions, stages and exercises
+verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: the original, all labs and the demo, all sessions, stages, exercises and web pages
 	@scripts/steps \
 		"the scenarios with kcm and with the original: $(MAKE) --no-print-directory compare" \
 		"all labs and the demo: $(MAKE) --no-print-directory labs" \
@@ -187,6 +203,7 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
 		"every broken manager is rejected by its scenario: $(MAKE) --no-print-directory judge" \
 		"kcm and the original side by side in memory, the same random runs each time: $(MAKE) --no-print-directory differential ARGS='-seed 1 -runs 900'" \
+		"the book as web pages: $(MAKE) --no-print-directory site-check" \
 		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'"
 
 .PHONY: differential

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kcm-book/kcm-book/scripts/book/sessions"
+	"github.com/kcm-book/kcm-book/scripts/book/site"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
@@ -54,6 +56,7 @@ func newCommand(root string) *cobra.Command {
 			},
 		},
 		transcripts(root),
+		siteCommand(root),
 	)
 	book.CompletionOptions.DisableDefaultCmd = true
 	return book
@@ -71,6 +74,28 @@ func transcripts(root string) *cobra.Command {
 			return sessions.Run(cmd.Context(), root, args, cmd.Name() == "fill", *atOnce, cmd.OutOrStdout())
 		}})
 	}
+	return command
+}
+
+// siteCommand returns the verb that writes the book as web pages.
+func siteCommand(root string) *cobra.Command {
+	serve, port := false, 0
+	dir := filepath.Join(root, "build", "site")
+	command := &cobra.Command{
+		Use: "site", Args: arguments(0, 0), Short: "write the book as web pages to build/site, and with --serve show them",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if serve {
+				return site.Serve(cmd.Context(), root, dir, port, cmd.OutOrStdout())
+			}
+			count, err := site.Write(root, dir)
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%d pages; open build/site/index.html\n", count)
+			}
+			return err
+		},
+	}
+	command.Flags().BoolVar(&serve, "serve", false, "show the pages on this machine, and write and show them anew at each save")
+	command.Flags().IntVar(&port, "port", 8000, "the port to show them on; 0 takes a free one")
 	return command
 }
 

@@ -28,8 +28,9 @@ type Book struct {
 	shown map[*chapters.Block][]*Showing
 	// retired are the first chapters without a declaration.
 	retired map[key]chapters.Retirement
-	// joinings are what joined has found.
+	// joinings are what joined has found, hiddenIn what hidden has.
 	joinings map[*chapters.Chapter][]joining
+	hiddenIn map[int]map[types.Object]bool
 }
 
 // key names a declaration, or a field of one.
@@ -59,7 +60,7 @@ func (s *Showing) chapter() int { return s.block.Chapter.Number }
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Showing{},
 		shown: map[*chapters.Block][]*Showing{}, retired: map[key]chapters.Retirement{},
-		joinings: map[*chapters.Chapter][]joining{}}
+		joinings: map[*chapters.Chapter][]joining{}, hiddenIn: map[int]map[types.Object]bool{}}
 	var mistakes []error
 	for _, chapter := range all {
 		for _, retirement := range chapter.Retired {
@@ -296,7 +297,11 @@ func (w *Book) textOf(s *Showing, stage int) (string, error) {
 
 // hidden returns the objects that no chapter up to this one shows.
 func (w *Book) hidden(stage int) map[types.Object]bool {
+	if known := w.hiddenIn[stage]; known != nil {
+		return known
+	}
 	hidden := map[types.Object]bool{}
+	w.hiddenIn[stage] = hidden
 	for _, dir := range w.source.dirs() {
 		for _, d := range w.source.packages[dir].declarations {
 			if w.first(key{dir, d.names[0]}) > stage {

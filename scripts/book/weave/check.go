@@ -26,6 +26,7 @@ func (w *Book) mistakes() []error {
 	mistakes = append(mistakes, w.checkNames()...)
 	mistakes = append(mistakes, checkLinks(w.source.root)...)
 	mistakes = append(mistakes, checkDiagrams(w.source.root)...)
+	mistakes = append(mistakes, checkQuestions(w.source.root)...)
 	return append(mistakes, checkDifferences(w.source.root)...)
 }
 

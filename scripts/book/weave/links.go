@@ -10,11 +10,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/text"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
 // pages are the Markdown files whose links are checked.
@@ -104,7 +105,7 @@ func readPage(path string) (*page, error) {
 		}
 		switch node := node.(type) {
 		case *ast.Heading:
-			p.addHeading(plain(node, source))
+			p.addHeading(chapters.Plain(node, source))
 		case *ast.Text:
 			offset = node.Segment.Start
 		case *ast.Link:
@@ -127,32 +128,9 @@ func (p *page) addLink(node ast.Node, destination, source []byte, offset int) {
 	p.links = append(p.links, link{1 + bytes.Count(source[:offset], []byte("\n")), string(destination)})
 }
 
-// plain returns the words of a node without their markup.
-func plain(node ast.Node, source []byte) string {
-	var words strings.Builder
-	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
-		if leaf, ok := child.(*ast.Text); ok {
-			words.Write(leaf.Segment.Value(source))
-		} else {
-			words.WriteString(plain(child, source))
-		}
-	}
-	return words.String()
-}
-
-// addHeading adds the anchor that code hosts give a heading: in lower case, with
-// hyphens for spaces, without punctuation, and with a number when it comes again.
+// addHeading adds the anchor of a heading, with a number when it comes again.
 func (p *page) addHeading(heading string) {
-	anchor := strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
-			return unicode.ToLower(r)
-		default:
-			return -1
-		}
-	}, strings.TrimSpace(heading))
+	anchor := chapters.Anchor(heading)
 	numbered := anchor
 	for i := 1; p.anchors[numbered]; i++ {
 		numbered = fmt.Sprintf("%s-%d", anchor, i)

@@ -32,8 +32,10 @@ type StagePackage struct {
 	dir    string
 	files  []*StageFile
 	// names are those that it declares.
-	names    map[string]bool
-	types    *types.Package
+	names map[string]bool
+	types *types.Package
+	// uses are what its names stand for, when it has been checked.
+	uses     map[*ast.Ident]types.Object
 	checking bool
 	// finished tells whether everything in it has its final form.
 	finished bool
@@ -331,7 +333,8 @@ func (s *Stage) checkPackage(p *StagePackage) []error {
 		}),
 		Error: func(err error) { mistakes = append(mistakes, s.explain(err.(types.Error))) },
 	}
-	p.types, _ = config.Check(p.source.path, s.fset, files, nil) // its error is the first of those above
+	p.uses = map[*ast.Ident]types.Object{}
+	p.types, _ = config.Check(p.source.path, s.fset, files, &types.Info{Uses: p.uses}) // its error is the first of those above
 	return mistakes
 }
 

@@ -1,0 +1,370 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// sayMissing says once what the machine does not have, for that go test is silent about what it skips.
+var sayMissing = sync.OnceFunc(func() {
+	fmt.Println("the pages are not tested in a browser: that needs Chromium and npm (on Debian: apt-get install chromium npm)")
+})
+
+// needsBrowser skips a test that takes longer than others, but for `make site-check`, and where the machine has no browser.
+func needsBrowser(t *testing.T) {
+	t.Helper()
+	if os.Getenv("BROWSER") == "" {
+		t.Skip("make site-check runs this")
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return
+		}
+	}
+	sayMissing()
+	t.Skip("needs Chromium")
+}
+
+// browser is a Chromium without a window, one for all tests.
+var browser = sync.OnceValues(func() (context.Context, error) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.NoSandbox, // Chromium refuses to run as root otherwise; it shows our own pages
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, _ := chromedp.NewContext(allocator)
+	return ctx, chromedp.Do(ctx)
+})
+
+// tab is a page in the browser, and what it has complained of.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+	dir string
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+// open opens a tab. What its pages write to the console, what goes wrong in them and what they ask of a host fails the
+// test at its end.
+func open(t *testing.T) *tab {
+	t.Helper()
+	needsBrowser(t)
+	dir, err := theSite()
+	require.NoError(t, err)
+	parent, err := browser()
+	require.NoError(t, err, "start Chromium")
+	opened := &tab{t: t, dir: dir}
+	ctx, cancel := chromedp.NewContext(parent, chromedp.WithListener(opened.listen))
+	t.Cleanup(cancel)
+	opened.ctx = ctx
+	_, err = chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	require.NoError(t, err)
+	_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		opened.mu.Lock()
+		defer opened.mu.Unlock()
+		assert.Empty(t, opened.complaints)
+	})
+	return opened
+}
+
+func (p *tab) listen(event any) {
+	complaint := ""
+	switch event := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		complaint = fmt.Sprintf("console.%s %s", event.Type, event.Args[0].Value)
+	case *runtime.EventExceptionThrown:
+		complaint = fmt.Sprint(event.ExceptionDetails.Text, event.ExceptionDetails.Exception)
+	case *log.EventEntryAdded:
+		complaint = event.Entry.Text
+	case *network.EventRequestWillBeSent:
+		if url := event.Request.URL; !strings.HasPrefix(url, "file://"+p.dir) && !strings.HasPrefix(url, "data:") {
+			complaint = "asked for " + url
+		}
+	}
+	if complaint != "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.complaints = append(p.complaints, complaint)
+	}
+}
+
+func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	require.NoError(p.t, chromedp.Do(p.ctx, actions...))
+}
+
+// visit opens a page of the site from its file.
+func (p *tab) visit(name string) {
+	p.t.Helper()
+	p.do(chromedp.Navigate("file://" + filepath.Join(p.dir, name)))
+}
+
+// emulate shows the page as on a screen or in print, in light or dark.
+func (p *tab) emulate(media, scheme string) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media, Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+	require.NoError(p.t, err)
+}
+
+// evaluate returns what an expression in the page says, when it is no promise any more.
+func evaluate[T any](p *tab, expression string) T {
+	p.t.Helper()
+	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(p.t, err, expression)
+	return value
+}
+
+// thin empties all blocks of code but the first few of each language. The others have the same colours, and axe-core takes
+// minutes for them.
+func (p *tab) thin() {
+	p.t.Helper()
+	evaluate[any](p, `(() => { const seen = {};
+		for (const figure of document.querySelectorAll("figure.code")) {
+			seen[figure.className] = (seen[figure.className] || 0) + 1;
+			if (seen[figure.className] > 4) figure.querySelector("pre").replaceChildren();
+		} })()`)
+}
+
+// unfold opens all that is folded, and waits until the page has seen that.
+func (p *tab) unfold() {
+	p.t.Helper()
+	evaluate[any](p, `document.querySelectorAll("details").forEach((folded) => { folded.open = true; });
+		new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))`)
+}
+
+// until waits until an expression in the page is true.
+func (p *tab) until(expression string) {
+	p.t.Helper()
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(time.Minute)))
+	require.NoError(p.t, err, expression)
+}
+
+// written are the pages that the book consists of, but for the one that has them all, and some that show a file or a list.
+func written(t *testing.T) []string {
+	t.Helper()
+	dir, err := theSite()
+	require.NoError(t, err)
+	pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
+	require.NoError(t, err)
+	var names []string
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "book.html" { // that has what the others have
+			names = append(names, name)
+		}
+	}
+	return append(names, "source/kcm/app/run.go.html", "source/kcm/app/index.html", "source/labs/06-replication/lab.txtar.html", "source/labs/controlplane/README.md.html")
+}
+
+func axe(t *testing.T) string {
+	t.Helper()
+	needsBrowser(t)
+	script := filepath.Join("axe", "node_modules", "axe-core", "axe.min.js")
+	if _, err := os.Stat(script); err != nil {
+		if _, err := exec.LookPath("npm"); err != nil {
+			sayMissing()
+			t.Skip("needs npm to install axe-core")
+		}
+		install := exec.Command("npm", "ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error")
+		install.Dir = "axe"
+		out, err := install.CombinedOutput()
+		require.NoError(t, err, "install axe-core: %s", out)
+	}
+	text, err := os.ReadFile(script)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// runAxe says what axe-core finds against WCAG 2.2 AA, a line for each element.
+const runAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"], selectors: false, preload: false}).then((result) =>
+	result.violations.flatMap((rule) => rule.nodes.map((node) => rule.id + ": " + node.html.slice(0, 200) + " " + node.failureSummary)).slice(0, 10))`
+
+func TestAxeFindsNothingOnAnyPageInLightDarkAndPrint(t *testing.T) {
+	script := axe(t)
+	for _, name := range written(t) {
+		t.Run(name, func(t *testing.T) {
+			p := open(t)
+			p.visit(name)
+			evaluate[any](p, script+"; 0")
+			p.thin()
+			p.unfold()
+			for _, mode := range []struct{ media, scheme string }{{"screen", "light"}, {"screen", "dark"}, {"print", "light"}} {
+				p.emulate(mode.media, mode.scheme)
+				assert.Empty(t, evaluate[[]string](p, runAxe), "%s, %s", mode.media, mode.scheme)
+			}
+		})
+	}
+}
+
+func TestNoPageScrollsSidewaysOnANarrowScreen(t *testing.T) {
+	p := open(t)
+	p.do(chromedp.EmulateViewport(360, 740))
+	for _, name := range written(t) {
+		p.visit(name)
+		p.unfold()
+		wide := evaluate[[]string](p, `document.scrollingElement.scrollWidth <= 360 ? [] : [...document.querySelectorAll("main *, header *, nav *")].
+			filter((e) => e.getBoundingClientRect().right > 360 && !e.closest("pre")).slice(0, 5).map((e) => e.outerHTML.slice(0, 150))`)
+		assert.Empty(t, wide, "%s is wider than the screen", name)
+		assert.LessOrEqual(t, evaluate[int](p, `document.scrollingElement.scrollWidth`), 360, name)
+	}
+}
+
+func TestWhatIsFoldedIsOpenInPrint(t *testing.T) {
+	p := open(t)
+	p.visit("02-run.html")
+	folded := `[...document.querySelectorAll("details > p")].filter((p) => !p.checkVisibility()).length`
+	assert.Positive(t, evaluate[int](p, folded))
+	p.emulate("print", "light")
+	assert.Zero(t, evaluate[int](p, folded))
+	p.emulate("screen", "light")
+	evaluate[any](p, `dispatchEvent(new Event("beforeprint"))`)
+	assert.Zero(t, evaluate[int](p, folded))
+	evaluate[any](p, `dispatchEvent(new Event("afterprint"))`)
+	assert.Positive(t, evaluate[int](p, folded))
+}
+
+func TestTheKeyboardReachesEverything(t *testing.T) {
+	p := open(t)
+	p.visit("02-run.html")
+	p.do(chromedp.KeyEvent(kb.Tab))
+	assert.Equal(t, "Skip to the text", evaluate[string](p, `document.activeElement.textContent`))
+	assert.True(t, evaluate[bool](p, `document.activeElement.getBoundingClientRect().left >= 0`), "who tabs sees the link")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	assert.Equal(t, "#text", evaluate[string](p, `location.hash`))
+	p.do(chromedp.KeyEvent(kb.Tab))
+	assert.True(t, evaluate[bool](p, `document.querySelector("main").contains(document.activeElement)`), "after it comes the text")
+
+	evaluate[any](p, `document.querySelector("input[type=search]").focus()`)
+	p.do(chromedp.KeyEvent("lease"))
+	p.until(`document.querySelectorAll(".found a").length > 0`)
+	p.do(chromedp.KeyEvent(kb.ArrowDown))
+	assert.True(t, evaluate[bool](p, `document.activeElement === document.querySelector(".found a")`))
+	p.do(chromedp.KeyEvent(kb.Escape))
+	assert.True(t, evaluate[bool](p, `document.querySelector(".found").hidden`))
+	assert.Equal(t, "search", evaluate[string](p, `document.activeElement.type`), "the focus is where it was before")
+}
+
+func TestNoKeyIsTakenFromTheReader(t *testing.T) {
+	p := open(t)
+	p.visit("02-run.html")
+	for _, key := range strings.Split("abcdefghijklmnopqrstuvwxyz/?", "") {
+		p.do(chromedp.KeyEvent(key))
+	}
+	assert.True(t, strings.HasSuffix(evaluate[string](p, `location.href`), "02-run.html"))
+	assert.Equal(t, "BODY", evaluate[string](p, `document.activeElement.tagName`))
+}
+
+// found is what the search says.
+type found struct{ Title, Address, Kind string }
+
+func TestTheSearchFindsWhatIsAskedForWithinFiftyMilliseconds(t *testing.T) {
+	p := open(t)
+	p.visit("index.html")
+	evaluate[any](p, `loadIndex()`)
+	for query, want := range map[string]found{
+		"shrinkOld":                {"shrinkOld", "07-deployment.html#deployment.shrinkOld", "code"},
+		"shrinkodl":                {"shrinkOld", "07-deployment.html#deployment.shrinkOld", "code"},
+		"--leader-elect":           {"--leader-elect", "", "flag"},
+		"MinimumReplicasAvailable": {"MinimumReplicasAvailable", "07-deployment.html#deployment.reasonAvailable", "reason"},
+		"expectation":              {"expectation", "glossary.html#term-expectation", "term"},
+		"expetcation":              {"expectation", "glossary.html#term-expectation", "term"},
+		"evicted pod replaced":     {"An evicted pod is replaced", "scenarios.html#replicaset/an-evicted-pod-is-replaced", "scenario"},
+		"how small the old ones":   {"How small the old ones may be", "07-deployment.html#how-small-the-old-ones-may-be", "section"},
+	} {
+		result := evaluate[struct {
+			Found []found
+			Took  float64
+		}](p, fmt.Sprintf(`(() => { const begin = performance.now(), found = book.search(%q); return {found: found.slice(0, 5), took: performance.now() - begin}; })()`, query))
+		assert.True(t, slices.ContainsFunc(result.Found, func(f found) bool {
+			return f.Title == want.Title && f.Kind == want.Kind && strings.HasPrefix(f.Address, want.Address)
+		}), "%q finds %v", query, result.Found)
+		t.Logf("%q took %.1f ms", query, result.Took)
+		assert.Less(t, result.Took, 50.0, "%q", query)
+	}
+	assert.Empty(t, evaluate[[]found](p, `book.search("qwertzuiop")`))
+}
+
+func TestCopyingTakesCodeAsItIsAndOfASessionTheCommands(t *testing.T) {
+	p := open(t)
+	p.visit("02-run.html")
+	code := evaluate[string](p, `copied(document.getElementById("app.closeTimeout"))`)
+	file, err := os.ReadFile("../../../kcm/app/serve.go")
+	require.NoError(t, err)
+	assert.Contains(t, string(file), code)
+	session := evaluate[string](p, `copied(document.querySelector("figure.console"))`)
+	assert.True(t, strings.HasPrefix(session, "KCM=$LAB/kubeconfig/kcm.kubeconfig\nkcm --kubeconfig"), session)
+	assert.NotContains(t, session, "401 /healthz")
+}
+
+func TestASliderShowsADeclarationAsOfEachChapter(t *testing.T) {
+	p := open(t)
+	p.visit("03-leader-election.html")
+	figure := `document.getElementById("app.Run")`
+	original := evaluate[string](p, figure+`.querySelector("pre").textContent`)
+	evaluate[any](p, figure+`.querySelector("button[aria-expanded]").focus()`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(figure + `.querySelector("input[type=range]") === document.activeElement`)
+	p.do(chromedp.KeyEvent(kb.Home))
+	p.until(figure + `.querySelector("pre.then") !== null`)
+	assert.Equal(t, "chapter 01", evaluate[string](p, figure+`.querySelector("input").getAttribute("aria-valuetext")`))
+	p.do(chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	assert.Equal(t, "chapter 03", evaluate[string](p, figure+`.querySelector("input").getAttribute("aria-valuetext")`))
+	then := evaluate[string](p, figure+`.querySelector("pre.then").textContent`)
+	var now []string
+	for line := range strings.Lines(then) {
+		if !strings.HasPrefix(line, "-") {
+			now = append(now, line[2:])
+		}
+	}
+	assert.Equal(t, original, strings.Join(now, ""), "without what is gone it is what the chapter shows")
+	assert.Positive(t, evaluate[int](p, figure+`.querySelectorAll("ins").length`))
+}
+
+func TestTheStartPageKnowsWhereTheReaderWas(t *testing.T) {
+	p := open(t)
+	p.visit("07-deployment.html#status")
+	p.until(`JSON.parse(localStorage.getItem("kcm.place"))?.section === "Status"`)
+	p.visit("index.html")
+	assert.Equal(t, "07-deployment.html#status", evaluate[string](p, `document.querySelector(".resume a").getAttribute("href")`))
+}
+
+func TestWithoutJavaScriptEverythingIsThere(t *testing.T) {
+	p := open(t)
+	p.visit("07-deployment.html")
+	with := evaluate[string](p, `[...document.querySelectorAll("main p, main pre, main li, main td")].map((e) => e.textContent).join("\n")`)
+	for _, page := range pagesOf(t, p.dir) {
+		if page.name == "07-deployment.html" {
+			text, err := json.Marshal(textOf(page.root))
+			require.NoError(t, err)
+			assert.Empty(t, evaluate[[]string](p, fmt.Sprintf(`(() => { const text = %s; return %s.split("\n").filter((line) => !text.includes(line)); })()`, text, mustQuote(t, with))))
+		}
+	}
+}
+
+func mustQuote(t *testing.T, text string) string {
+	quoted, err := json.Marshal(text)
+	require.NoError(t, err)
+	return string(quoted)
+}

@@ -1,0 +1,67 @@
+package site
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+)
+
+// version is a declaration as of a chapter.
+type version struct {
+	// Chapter is its number, Address where it is shown there, or "" where it is not.
+	Chapter string `json:"chapter"`
+	Address string `json:"address,omitempty"`
+	// Lines are those of its text, each behind a sign that says whether it is new, gone or as before: +, - or a blank.
+	Lines []string `json:"lines"`
+}
+
+// histories returns, as a script that a page loads when it is asked for, how each declaration that changes does so.
+func (s *Site) histories() ([]byte, error) {
+	all := map[string][]version{}
+	for _, shown := range s.view.All {
+		if len(shown.History) < 2 || all[anchorOf(shown)] != nil {
+			continue
+		}
+		before := ""
+		for _, then := range shown.History {
+			v := version{Chapter: fmt.Sprintf("%02d", then.Chapter.Number), Lines: changesOf(before, then.Text)}
+			if then.Shown != nil {
+				v.Address = s.addressOf(then.Shown)
+			}
+			all[anchorOf(shown)] = append(all[anchorOf(shown)], v)
+			before = then.Text
+		}
+	}
+	text, err := json.Marshal(all)
+	return slices.Concat([]byte("book.histories = "), text, []byte(";\n")), err
+}
+
+// changesOf returns all lines of two texts, with their signs.
+func changesOf(before, after string) []string {
+	a, b := linesOf(before), linesOf(after)
+	var lines []string
+	add := func(sign string, some []string) {
+		for _, line := range some {
+			lines = append(lines, sign+line)
+		}
+	}
+	for _, code := range difflib.NewMatcher(a, b).GetOpCodes() {
+		if code.Tag == 'e' {
+			add(" ", a[code.I1:code.I2])
+			continue
+		}
+		add("-", a[code.I1:code.I2])
+		add("+", b[code.J1:code.J2])
+	}
+	return lines
+}
+
+func linesOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}

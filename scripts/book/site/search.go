@@ -1,0 +1,178 @@
+package site
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
+)
+
+// index is what site.js searches. It is made here, so that a page from a file needs nothing but to load it.
+type index struct {
+	// Pages are the titles of pages by their paths in the site.
+	Pages map[string]string `json:"pages"`
+	Kinds []string          `json:"kinds"`
+	// Entries are what can be found: [title, address, kind]. Sections come first.
+	Entries [][3]any `json:"entries"`
+	// Words has the words of sections, each with the numbers of the sections that have it, as differences to base 36:
+	// "adopt 3 1 c".
+	Words string `json:"words"`
+
+	words map[string][]int
+}
+
+// The kinds of what can be found.
+const (
+	section = iota
+	term
+	declaration
+	flag
+	reason
+	named // a scenario
+)
+
+// searchIndex returns the index as a script: a page from a file may not fetch it.
+func (s *Site) searchIndex(scenarios *Page) ([]byte, error) {
+	x := &index{Pages: map[string]string{}, Kinds: []string{"section", "term", "code", "flag", "reason", "scenario"}, words: map[string][]int{}}
+	for _, page := range s.pages {
+		x.Pages[page.Out] = page.Title
+		if page != s.glossary {
+			x.addSections(page)
+		}
+	}
+	x.Pages[scenarios.Out] = scenarios.Title
+	x.addTerms(s.glossary)
+	for _, page := range s.pages {
+		x.addFlags(page)
+	}
+	s.addDeclarations(x)
+	for _, one := range s.scenarios {
+		x.add(one.sentence, scenarios.Out+"#"+one.folder+"/"+one.name, named)
+	}
+	var words strings.Builder
+	for _, word := range slices.Sorted(maps.Keys(x.words)) {
+		words.WriteString(word)
+		before := -1
+		for _, number := range x.words[word] {
+			words.WriteString(" " + strconv.FormatInt(int64(number-before), 36))
+			before = number
+		}
+		words.WriteByte('\n')
+	}
+	x.Words = words.String()
+	text, err := json.Marshal(x)
+	return slices.Concat([]byte("book.index = "), text, []byte(";\n")), err
+}
+
+func (x *index) add(title, address string, kind int) {
+	x.Entries = append(x.Entries, [3]any{title, address, kind})
+}
+
+// addSections adds the sections of a page with their words, code included.
+func (x *index) addSections(page *Page) {
+	numbers := map[string]int{}
+	for _, h := range page.headings {
+		numbers[h.Anchor] = len(x.Entries)
+		x.add(h.Title, page.Out+"#"+h.Anchor, section)
+	}
+	walk(page.document, func(node ast.Node) {
+		number, ok := numbers[page.within[node]]
+		if !ok {
+			return
+		}
+		switch node := node.(type) {
+		case *ast.Text:
+			x.addWords(number, string(node.Segment.Value(page.source)))
+		case *ast.FencedCodeBlock:
+			x.addWords(number, string(node.Lines().Value(page.source)))
+		}
+	})
+}
+
+var wordPattern = regexp.MustCompile(`[\pL\pN]+(?:[-'][\pL\pN]+)*`)
+
+// addWords notes that a section has some words. Numbers and what has one letter is not searched for.
+func (x *index) addWords(number int, text string) {
+	for _, word := range wordPattern.FindAllString(strings.ToLower(text), -1) {
+		if len(word) < 2 || len(word) > 40 || strings.Trim(word, "0123456789-") == "" {
+			continue
+		}
+		if found := x.words[word]; len(found) == 0 || found[len(found)-1] != number {
+			x.words[word] = append(found, number)
+		}
+	}
+}
+
+var termAnchor = regexp.MustCompile(`<a id="(term-[^"]+)"></a>`)
+
+// addTerms adds the terms of the glossary: what stands in bold behind an anchor.
+func (x *index) addTerms(glossary *Page) {
+	walk(glossary.document, func(node ast.Node) {
+		raw, ok := node.(*ast.RawHTML)
+		if !ok {
+			return
+		}
+		match := termAnchor.FindSubmatch(glossary.source[raw.Segments.At(0).Start:])
+		bold := raw.Parent().FirstChild()
+		for bold != nil && bold.Kind() != ast.KindEmphasis {
+			bold = bold.NextSibling()
+		}
+		if match != nil && bold != nil && raw.PreviousSibling() == nil {
+			x.add(chapters.Plain(bold, glossary.source), glossary.Out+"#"+string(match[1]), term)
+		}
+	})
+}
+
+var flagPattern = regexp.MustCompile(`^--[a-z][a-z0-9-]{2,}`)
+
+// addFlags adds the flags that a page is the first to name in a code span.
+func (x *index) addFlags(page *Page) {
+	walk(page.document, func(node ast.Node) {
+		span, ok := node.(*ast.CodeSpan)
+		if !ok {
+			return
+		}
+		name := flagPattern.FindString(chapters.Plain(span, page.source))
+		if name != "" && !slices.ContainsFunc(x.Entries, func(entry [3]any) bool { return entry[0] == name }) {
+			x.add(name, page.Out+"#"+page.within[span], flag)
+		}
+	})
+}
+
+var (
+	// reasonConstant and reasonOfEvent match reasons of conditions and of events.
+	reasonConstant = regexp.MustCompile(`(?m)^\s*(?:const )?(?:reason|Successful|Failed)\w+ += "([A-Z]\w+)"`)
+	reasonOfEvent  = regexp.MustCompile(`[eE]vent\w*\((?s:[^"]{0,120})"([A-Z][a-z]+[A-Z]\w+|[A-Z][a-z]+)"`)
+)
+
+// addDeclarations adds what the blocks show, each once and where it has its final form, and the reasons in it.
+func (s *Site) addDeclarations(x *index) {
+	last := map[string]*weave.Shown{}
+	for _, shown := range s.view.All {
+		last[shown.Dir+" "+shown.Name] = shown
+	}
+	for _, shown := range s.view.All {
+		if last[shown.Dir+" "+shown.Name] != shown || len(shown.Names) == 0 {
+			continue
+		}
+		address := s.addressOf(shown)
+		for _, name := range shown.Names {
+			x.add(strings.NewReplacer("(", "", "*", "", ")", "").Replace(name), address, declaration)
+		}
+		text := shown.Block.Body[shown.Begin:shown.End]
+		for _, pattern := range []*regexp.Regexp{reasonConstant, reasonOfEvent} {
+			for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+				if !slices.ContainsFunc(x.Entries, func(entry [3]any) bool { return entry[0] == match[1] && entry[2] == reason }) {
+					x.add(match[1], address, reason)
+				}
+			}
+		}
+	}
+}

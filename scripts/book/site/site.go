@@ -1,0 +1,262 @@
+// Package site writes the book as web pages: the chapters, and what they link to. There is no second source: the words
+// come from the Markdown, the code and its history from package weave, scenarios from labs/scenarios.
+//
+// The pages open from files as well as from any server, under any path, and ask no other host for anything. Without
+// JavaScript they can be read whole. With it they have a search, a slider through the history of a declaration, buttons
+// that copy, and a memory of where the reader was.
+package site
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
+)
+
+//go:embed static
+var static embed.FS
+
+var pageTemplate = template.Must(template.ParseFS(static, "static/page.html"))
+
+// Site is the book as pages.
+type Site struct {
+	root string
+	view *weave.View
+	// pages are in the order of the book, byPath has them by their files in the repository.
+	pages  []*Page
+	byPath map[string]*Page
+	// glossary has what stands in chapter 00 below a heading of that name.
+	glossary *Page
+	// scripts are the scenarios and labs that show what a section says, by its address.
+	scripts map[string][]script
+	// tests are where Go tests stand, by package and name.
+	tests map[string]place
+	// files are what pages link to and show in the repository.
+	files     *files
+	scenarios []*scenario
+}
+
+// script is a scenario or a lab that shows something.
+type script struct{ Words, Path string }
+
+// Write writes the site of the book into a directory, which it empties before, and returns how many pages it has.
+func Write(root, dir string) (int, error) {
+	s, err := read(root)
+	if err != nil {
+		return 0, err
+	}
+	out, err := s.render()
+	if err != nil {
+		return 0, err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return 0, err
+	}
+	count := 0
+	for name, content := range out {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return 0, err
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return 0, err
+		}
+		if strings.HasSuffix(name, ".html") {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// read reads the book and everything that its pages need to know of each other.
+func read(root string) (*Site, error) {
+	book, err := weave.Open(root)
+	if err != nil {
+		return nil, err
+	}
+	view, err := book.View()
+	if err != nil {
+		return nil, err
+	}
+	s := &Site{root: root, view: view, byPath: map[string]*Page{}, scripts: map[string][]script{}}
+	s.files = newFiles(s)
+	if s.scenarios, err = readScenarios(root); err != nil {
+		return nil, err
+	}
+	if s.tests, err = readTests(root); err != nil {
+		return nil, err
+	}
+	if err := s.addPages(book.Chapters()); err != nil {
+		return nil, err
+	}
+	if err := s.checkAnchors(); err != nil {
+		return nil, err
+	}
+	for _, page := range s.pages {
+		s.collectScripts(page)
+	}
+	return s, nil
+}
+
+// addPages reads the start page, the chapters, and the pages beside them.
+func (s *Site) addPages(all []*chapters.Chapter) error {
+	start, err := os.ReadFile(filepath.Join(s.root, "README.md"))
+	if err != nil {
+		return err
+	}
+	s.addPage("README.md", "index.html", start, nil)
+	for _, chapter := range all {
+		source, glossary, has := bytes.Cut(chapter.Source, []byte("\n## Glossary\n"))
+		if has {
+			source = append(slices.Clone(source), "\n## Glossary\n\n[All terms, from A to Z](#glossary)\n"...)
+			s.glossary = newPage(chapter.Path, "glossary.html", append([]byte("# Glossary\n"), glossary...), nil)
+		}
+		s.addPage(chapter.Path, chapter.Slug+".html", source, chapter)
+	}
+	if s.glossary == nil {
+		return errors.New("no chapter has a section Glossary")
+	}
+	beside, err := filepath.Glob(filepath.Join(s.root, "chapters", "*.md"))
+	if err != nil {
+		return err
+	}
+	for _, path := range beside {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name := filepath.Base(path)
+		s.addPage("chapters/"+name, strings.TrimSuffix(name, ".md")+".html", source, nil)
+	}
+	s.pages = append(s.pages, s.glossary)
+	return nil
+}
+
+func (s *Site) addPage(path, out string, source []byte, chapter *chapters.Chapter) {
+	page := newPage(path, out, source, chapter)
+	s.pages = append(s.pages, page)
+	s.byPath[path] = page
+}
+
+// checkAnchors tells that no two declarations of a page have the same anchor.
+func (s *Site) checkAnchors() error {
+	seen := map[string]*weave.Shown{}
+	for _, shown := range s.view.All {
+		address := s.addressOf(shown)
+		if other := seen[address]; other != nil {
+			return fmt.Errorf("%s and %s of %s would have the same address, %s", shown.Dir, other.Dir, shown.Name, address)
+		}
+		seen[address] = shown
+	}
+	return nil
+}
+
+// anchorOf returns the anchor of a declaration on its page: package.Type.method.
+func anchorOf(shown *weave.Shown) string {
+	return path.Base(shown.Dir) + "." + strings.NewReplacer("(", "", "*", "", ")", "").Replace(shown.Name)
+}
+
+// addressOf returns the address of what shows a declaration, from the root of the site.
+func (s *Site) addressOf(shown *weave.Shown) string {
+	return s.byPath[shown.Block.Chapter.Path].Out + "#" + anchorOf(shown)
+}
+
+// render returns the files of the site by their paths in it.
+func (s *Site) render() (map[string][]byte, error) {
+	out, bodies := map[string][]byte{}, map[*Page][]byte{}
+	for _, page := range s.pages {
+		var err error
+		if bodies[page], err = s.body(page); err != nil {
+			return nil, err
+		}
+		if out[page.Out], err = s.layOut(page, bodies[page]); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if out["book.html"], err = s.whole(bodies); err != nil {
+		return nil, err
+	}
+	if out["book.epub"], err = s.epub(bodies, time.Now()); err != nil {
+		return nil, err
+	}
+	list := &Page{Out: "scenarios.html", Title: "Scenarios"}
+	if out[list.Out], err = s.layOut(list, s.scenarioList(list)); err != nil {
+		return nil, err
+	}
+	if out["search-index.js"], err = s.searchIndex(list); err != nil {
+		return nil, err
+	}
+	if out["history.js"], err = s.histories(); err != nil {
+		return nil, err
+	}
+	if err := s.files.render(out); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"site.css", "site.js"} {
+		if out[name], err = fs.ReadFile(static, "static/"+name); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// navigation is a line of the contents.
+type navigation struct {
+	Title, Address string
+	Current        bool
+	Sections       []*Heading
+}
+
+// layOut puts the body of a page into the frame that all pages have.
+func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
+	data := struct {
+		Title, Out, Root   string
+		Body               template.HTML
+		Chapters, Beside   []navigation
+		Previous, Next     *navigation
+		IsChapter, IsStart bool
+	}{Title: page.Title, Out: page.Out, Root: strings.Repeat("../", strings.Count(page.Out, "/")), Body: template.HTML(body), IsChapter: page.Chapter != nil, IsStart: page.Out == "index.html"}
+	var order []navigation
+	for _, other := range s.pages {
+		line := navigation{Title: other.Title, Address: data.Root + other.Out, Current: other == page}
+		switch {
+		case other.Out == "index.html":
+			line.Title = "Start"
+		case line.Current:
+			line.Sections = page.sections()
+		}
+		if other.Chapter != nil || other.Out == "index.html" {
+			data.Chapters = append(data.Chapters, line)
+			order = append(order, line)
+		} else {
+			data.Beside = append(data.Beside, line)
+		}
+	}
+	for _, other := range []navigation{{Title: "Scenarios", Address: "scenarios.html"}, {Title: "The whole book on one page", Address: "book.html"}, {Title: "The book as EPUB", Address: "book.epub"}} {
+		other.Current, other.Address = other.Address == page.Out, data.Root+other.Address
+		data.Beside = append(data.Beside, other)
+	}
+	if i := slices.IndexFunc(order, func(line navigation) bool { return line.Current }); i >= 0 {
+		if i > 0 {
+			data.Previous = &order[i-1]
+		}
+		if i+1 < len(order) {
+			data.Next = &order[i+1]
+		}
+	}
+	var out bytes.Buffer
+	err := pageTemplate.Execute(&out, data)
+	return out.Bytes(), err
+}

@@ -1,0 +1,340 @@
+package site
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+	"sigs.k8s.io/yaml"
+)
+
+// theSite writes the site of the book, once for all tests.
+var theSite = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "site-")
+	if err != nil {
+		return "", err
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		return "", err
+	}
+	_, err = Write(root, dir)
+	return dir, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := theSite(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// document is a page as a browser would have it.
+type document struct {
+	name  string
+	size  int // in bytes, compressed
+	root  *html.Node
+	links []string
+	ids   map[string]bool
+}
+
+// pagesOf parses all pages of the site.
+func pagesOf(t *testing.T, dir string) map[string]*document {
+	t.Helper()
+	all := map[string]*document{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || path.Ext(name) != ".html" {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		assert.True(t, utf8.Valid(text), "%s is not in UTF-8", name)
+		root, err := html.Parse(bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		page := &document{name: name, size: compressed(t, text), root: root, ids: map[string]bool{}}
+		for node := range root.Descendants() {
+			for _, attribute := range node.Attr {
+				switch attribute.Key {
+				case "id":
+					assert.False(t, page.ids[attribute.Val], "%s has the id %s twice", name, attribute.Val)
+					page.ids[attribute.Val] = true
+				case "href", "src":
+					page.links = append(page.links, attribute.Val)
+				}
+			}
+		}
+		all[name] = page
+		return nil
+	})
+	require.NoError(t, err)
+	return all
+}
+
+func compressed(t *testing.T, text []byte) int {
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	_, err := writer.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	return out.Len()
+}
+
+func sizeOf(t *testing.T, dir, name string) int {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	return compressed(t, text)
+}
+
+func TestEachLinkOfAPageLeadsSomewhereInTheSiteOrIsForTheReaderToFollow(t *testing.T) {
+	t.Parallel()
+	dir, err := theSite()
+	require.NoError(t, err)
+	all := pagesOf(t, dir)
+	for _, page := range all {
+		for node := range page.root.Descendants() {
+			for _, attribute := range node.Attr {
+				if attribute.Key == "src" || attribute.Key == "href" && node.Data == "link" {
+					assert.NotContains(t, attribute.Val, "//", "%s loads something from another host", page.name)
+				}
+			}
+		}
+		for _, link := range page.links {
+			if strings.Contains(link, "://") || strings.HasPrefix(link, "data:") {
+				continue
+			}
+			file, fragment, _ := strings.Cut(link, "#")
+			to := page.name
+			if file != "" {
+				to = path.Join(path.Dir(page.name), file)
+			}
+			_, err := os.Stat(filepath.Join(dir, to))
+			assert.NoError(t, err, "%s links to %s", page.name, link)
+			if other := all[to]; other != nil && fragment != "" {
+				assert.True(t, other.ids[fragment], "%s links to %s, and there is no such place", page.name, link)
+			}
+		}
+	}
+}
+
+func TestNoPageIsHeavy(t *testing.T) {
+	t.Parallel()
+	dir, err := theSite()
+	require.NoError(t, err)
+	common := sizeOf(t, dir, "site.css") + sizeOf(t, dir, "site.js")
+	for _, page := range pagesOf(t, dir) {
+		if page.name != "book.html" { // that is all of them
+			assert.LessOrEqual(t, page.size+common, 100_000, page.name)
+		}
+	}
+	assert.LessOrEqual(t, sizeOf(t, dir, "search-index.js"), 300_000)
+	assert.LessOrEqual(t, sizeOf(t, dir, "history.js"), 100_000)
+}
+
+// textOf returns the text in a node, without what it is marked up with.
+func textOf(node *html.Node) string {
+	var out strings.Builder
+	for inside := range node.Descendants() {
+		if inside.Type == html.TextNode {
+			out.WriteString(inside.Data)
+		}
+	}
+	return out.String()
+}
+
+func attributeOf(node *html.Node, key string) string {
+	for _, attribute := range node.Attr {
+		if attribute.Key == key {
+			return attribute.Val
+		}
+	}
+	return ""
+}
+
+func TestABlockHasTheBytesOfTheFileThatItNames(t *testing.T) {
+	t.Parallel()
+	dir, err := theSite()
+	require.NoError(t, err)
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	site, err := read(root)
+	require.NoError(t, err)
+	pages := pagesOf(t, dir)
+	blocks := 0
+	for block, shown := range site.view.Blocks {
+		var pre *html.Node
+		for node := range pages[block.Chapter.Slug+".html"].root.Descendants() {
+			if node.Data == "figure" && attributeOf(node, "id") == anchorOf(shown[0]) {
+				for inside := range node.Descendants() {
+					if inside.Data == "pre" && pre == nil {
+						pre = inside
+					}
+				}
+			}
+		}
+		require.NotNil(t, pre, "%s: no figure has it", block.Position(0))
+		require.Equal(t, block.Body, textOf(pre), block.Position(0))
+		for _, one := range shown {
+			if one.Form != "final" {
+				continue
+			}
+			file, err := os.ReadFile(filepath.Join(root, one.File))
+			require.NoError(t, err)
+			lines := strings.SplitAfter(string(file), "\n")
+			require.True(t, strings.HasPrefix(strings.Join(lines[one.Line-1:], ""), block.Body[one.Begin:one.End]), "%s is not in line %d of %s", one.Name, one.Line, one.File)
+			blocks++
+		}
+	}
+	assert.Greater(t, blocks, 400)
+}
+
+func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	site, err := read(root)
+	require.NoError(t, err)
+	references := 0
+	for _, shown := range site.view.All {
+		for _, reference := range shown.References {
+			name := shown.Block.Body[reference.Begin:reference.End]
+			to := reference.To
+			assert.LessOrEqual(t, to.Block.Chapter.Number, shown.Block.Chapter.Number, "%s in %s leads to a later chapter", name, shown.Name)
+			assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
+			references++
+		}
+	}
+	assert.Greater(t, references, 1000)
+}
+
+func TestThePageOfQuestionsHasAtLeastForty(t *testing.T) {
+	t.Parallel()
+	dir, err := theSite()
+	require.NoError(t, err)
+	questions := 0
+	for node := range pagesOf(t, dir)["questions.html"].root.Descendants() {
+		if node.Data == "h3" && strings.HasSuffix(textOf(node), "?") {
+			questions++
+		}
+	}
+	assert.GreaterOrEqual(t, questions, 40)
+}
+
+func TestMarksAndColoursLeaveTheCodeAsItIs(t *testing.T) {
+	t.Parallel()
+	code := "// sum adds <up>.\nfunc sum(a, b int) string {\n\treturn `one\ntwo` + \"&\"\n}\n"
+	begin := strings.Index(code, "sum(")
+	out := highlight("go", code, []mark{{0, 0, `<a id="x"></a>`, ""}, {begin, begin + 3, `<a href="#y">`, "</a>"}})
+	node, err := html.Parse(strings.NewReader("<pre>" + out + "</pre>"))
+	require.NoError(t, err)
+	assert.Equal(t, code, textOf(node))
+	assert.Contains(t, out, `<a id="x"></a>`)
+	assert.Contains(t, out, `<a href="#y"><span class="f">sum</span></a>`)
+	for line := range strings.Lines(out) {
+		assert.Equal(t, strings.Count(line, "<span"), strings.Count(line, "</span>"), "a span goes on over the end of %q", line)
+	}
+}
+
+func TestOfASessionWhatIsTypedIsMarked(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "<span class=\"p\">$ </span><b>echo \\</b>\n<b>  1</b>\n1\n<span class=\"p\">$ </span><b>true</b>\n",
+		highlight("console", "$ echo \\\n  1\n1\n$ true\n", nil))
+}
+
+func TestAHistoryShowsWhatIsNewAndWhatIsGone(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, []string{"+a", "+b"}, changesOf("", "a\nb\n"))
+	assert.Equal(t, []string{" a", "-b", "+c", " d"}, changesOf("a\nb\nd\n", "a\nc\nd\n"))
+	assert.Equal(t, []string{"-a"}, changesOf("a\n", ""))
+}
+
+func TestTheEBookIsWellFormedAndWhole(t *testing.T) {
+	t.Parallel()
+	dir, err := theSite()
+	require.NoError(t, err)
+	archive, err := zip.OpenReader(filepath.Join(dir, "book.epub"))
+	require.NoError(t, err)
+	defer archive.Close()
+	assert.Equal(t, "mimetype", archive.File[0].Name)
+	assert.Equal(t, zip.Store, archive.File[0].Method)
+	links, ids := map[string]string{}, map[string]bool{}
+	for _, file := range archive.File[1:] {
+		ids[file.Name] = true
+		if path.Ext(file.Name) == ".svg" || path.Ext(file.Name) == ".css" {
+			continue
+		}
+		content, err := file.Open()
+		require.NoError(t, err)
+		decoder := xml.NewDecoder(content)
+		for {
+			token, err := decoder.Token()
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err, file.Name)
+			element, _ := token.(xml.StartElement)
+			for _, attribute := range element.Attr {
+				switch attribute.Name.Local {
+				case "id":
+					ids[file.Name+"#"+attribute.Value] = true
+				case "href", "src":
+					links[inArchive(file.Name, attribute.Value)] = file.Name
+				}
+			}
+		}
+	}
+	for link, from := range links {
+		assert.True(t, ids[link] || strings.Contains(link, "://"), "%s of the e-book leads to %s, and there is no such place", from, link)
+	}
+	assert.Greater(t, len(links), 1000)
+	assert.True(t, ids["book/07-deployment.xhtml#how-small-the-old-ones-may-be"])
+}
+
+// inArchive returns where a link in a file of an archive leads.
+func inArchive(from, link string) string {
+	switch {
+	case strings.Contains(link, "://"):
+		return link
+	case strings.HasPrefix(link, "#"):
+		return from + link
+	}
+	return path.Join(path.Dir(from), link)
+}
+
+func TestWhatHostsBuildTheSiteWithIsACommandOfTheMakefile(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("../../../Makefile")
+	require.NoError(t, err)
+	commands := regexp.MustCompile(`make ([a-z- ]+)`)
+	for _, name := range []string{".github/workflows/site.yml", ".gitlab-ci.yml"} {
+		text, err := os.ReadFile("../../../" + name)
+		require.NoError(t, err)
+		require.NoError(t, yaml.UnmarshalStrict(text, &map[string]any{}), name)
+		found := commands.FindAllStringSubmatch(string(text), -1)
+		assert.NotEmpty(t, found, name)
+		for _, match := range found {
+			for target := range strings.FieldsSeq(match[1]) {
+				assert.Contains(t, string(makefile), "\n"+target+":", name)
+			}
+		}
+	}
+}
