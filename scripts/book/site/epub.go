@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -34,7 +35,7 @@ func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error)
 	}
 	book.Pictures = slices.Sorted(maps.Keys(pictures))
 	for _, name := range book.Pictures {
-		files["book/"+name] = s.files.copied[name]
+		files["book/"+name] = epubPicture(s.files.copied[name])
 	}
 	for name, to := range map[string]string{"container.xml": "META-INF/container.xml", "package.opf": "book/package.opf", "contents.xhtml": "book/contents.xhtml"} {
 		var out bytes.Buffer
@@ -49,6 +50,26 @@ func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error)
 	}
 	files["book/book.css"] = style
 	return pack(files)
+}
+
+// What Mermaid writes and readers of e-books refuse, by what is put in its place: a role that they do not know, rectangles
+// without a size, and attributes that SVG does not have.
+var inPictures = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(` role="graphics-document document"`), ` role="img"`},
+	{regexp.MustCompile(`<rect(?: class="background" style="[^"]*")?/>`), `<rect width="0" height="0"/>`},
+	{regexp.MustCompile(`(<(?:rect|line) [^>]*?) name="[^"]*"`), `$1`},
+	{regexp.MustCompile(`(<circle [^>]*?) width="[^"]*" height="[^"]*"`), `$1`},
+}
+
+// epubPicture returns a picture as EPUB allows it.
+func epubPicture(svg []byte) []byte {
+	for _, one := range inPictures {
+		svg = one.pattern.ReplaceAll(svg, []byte(one.instead))
+	}
+	return svg
 }
 
 type epubPage struct {

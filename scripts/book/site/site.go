@@ -56,6 +56,11 @@ func Write(root, dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	return s.write(dir)
+}
+
+// write writes what has been read, once: rendering changes it.
+func (s *Site) write(dir string) (int, error) {
 	out, err := s.render()
 	if err != nil {
 		return 0, err

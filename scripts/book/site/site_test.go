@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,40 +24,64 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// theSite writes the site of the book, once for all tests.
-var theSite = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "site-")
-	if err != nil {
-		return "", err
-	}
+// written is the book's site as files, and what it was written from.
+type written struct {
+	site  *Site
+	dir   string
+	pages map[string]*document
+}
+
+var temporary string
+
+// theSite writes the site of the book and reads its pages, once for all tests.
+var theSite = sync.OnceValues(func() (*written, error) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	_, err = Write(root, dir)
-	return dir, err
+	site, err := read(root)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := site.write(temporary); err != nil {
+		return nil, err
+	}
+	pages, err := readPages(temporary)
+	return &written{site, temporary, pages}, err
 })
 
+func siteOf(t *testing.T) *written {
+	t.Helper()
+	site, err := theSite()
+	require.NoError(t, err)
+	return site
+}
+
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := theSite(); err == nil {
-		os.RemoveAll(dir)
+	var err error
+	if temporary, err = os.MkdirTemp("", "site-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	code := m.Run()
+	closeBrowser()
+	os.RemoveAll(temporary)
 	os.Exit(code)
 }
 
 // document is a page as a browser would have it.
 type document struct {
 	name  string
-	size  int // in bytes, compressed
+	text  []byte
 	root  *html.Node
 	links []string
-	ids   map[string]bool
+	ids   map[string]*html.Node
+	// twice are the ids that it has more than once.
+	twice []string
 }
 
-// pagesOf parses all pages of the site.
-func pagesOf(t *testing.T, dir string) map[string]*document {
-	t.Helper()
+// readPages parses all pages of a site.
+func readPages(dir string) (map[string]*document, error) {
 	all := map[string]*document{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || path.Ext(name) != ".html" {
@@ -66,51 +91,46 @@ func pagesOf(t *testing.T, dir string) map[string]*document {
 		if err != nil {
 			return err
 		}
-		assert.True(t, utf8.Valid(text), "%s is not in UTF-8", name)
-		root, err := html.Parse(bytes.NewReader(text))
-		if err != nil {
-			return err
-		}
-		page := &document{name: name, size: compressed(t, text), root: root, ids: map[string]bool{}}
-		for node := range root.Descendants() {
-			for _, attribute := range node.Attr {
-				switch attribute.Key {
-				case "id":
-					assert.False(t, page.ids[attribute.Val], "%s has the id %s twice", name, attribute.Val)
-					page.ids[attribute.Val] = true
-				case "href", "src":
-					page.links = append(page.links, attribute.Val)
+		all[name], err = parse(name, text)
+		return err
+	})
+	return all, err
+}
+
+func parse(name string, text []byte) (*document, error) {
+	root, err := html.Parse(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	page := &document{name: name, text: text, root: root, ids: map[string]*html.Node{}}
+	for node := range root.Descendants() {
+		for _, attribute := range node.Attr {
+			switch attribute.Key {
+			case "id":
+				if page.ids[attribute.Val] != nil {
+					page.twice = append(page.twice, attribute.Val)
 				}
+				page.ids[attribute.Val] = node
+			case "href", "src":
+				page.links = append(page.links, attribute.Val)
 			}
 		}
-		all[name] = page
-		return nil
-	})
-	require.NoError(t, err)
-	return all
+	}
+	return page, nil
 }
 
-func compressed(t *testing.T, text []byte) int {
-	var out bytes.Buffer
-	writer := gzip.NewWriter(&out)
-	_, err := writer.Write(text)
-	require.NoError(t, err)
-	require.NoError(t, writer.Close())
-	return out.Len()
-}
-
-func sizeOf(t *testing.T, dir, name string) int {
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	require.NoError(t, err)
-	return compressed(t, text)
+func TestEachPageIsInUTF8AndHasNoIDTwice(t *testing.T) {
+	t.Parallel()
+	for _, page := range siteOf(t).pages {
+		assert.True(t, utf8.Valid(page.text), page.name)
+		assert.Empty(t, page.twice, page.name)
+	}
 }
 
 func TestEachLinkOfAPageLeadsSomewhereInTheSiteOrIsForTheReaderToFollow(t *testing.T) {
 	t.Parallel()
-	dir, err := theSite()
-	require.NoError(t, err)
-	all := pagesOf(t, dir)
-	for _, page := range all {
+	site := siteOf(t)
+	for _, page := range site.pages {
 		for node := range page.root.Descendants() {
 			for _, attribute := range node.Attr {
 				if attribute.Key == "src" || attribute.Key == "href" && node.Data == "link" {
@@ -127,27 +147,41 @@ func TestEachLinkOfAPageLeadsSomewhereInTheSiteOrIsForTheReaderToFollow(t *testi
 			if file != "" {
 				to = path.Join(path.Dir(page.name), file)
 			}
-			_, err := os.Stat(filepath.Join(dir, to))
+			_, err := os.Stat(filepath.Join(site.dir, to))
 			assert.NoError(t, err, "%s links to %s", page.name, link)
-			if other := all[to]; other != nil && fragment != "" {
-				assert.True(t, other.ids[fragment], "%s links to %s, and there is no such place", page.name, link)
+			if other := site.pages[to]; other != nil && fragment != "" {
+				assert.NotNil(t, other.ids[fragment], "%s links to %s, and there is no such place", page.name, link)
 			}
 		}
 	}
 }
 
+func compressed(t *testing.T, text []byte) int {
+	t.Helper()
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	_, err := writer.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	return out.Len()
+}
+
 func TestNoPageIsHeavy(t *testing.T) {
 	t.Parallel()
-	dir, err := theSite()
-	require.NoError(t, err)
-	common := sizeOf(t, dir, "site.css") + sizeOf(t, dir, "site.js")
-	for _, page := range pagesOf(t, dir) {
+	site := siteOf(t)
+	sizeOf := func(name string) int {
+		text, err := os.ReadFile(filepath.Join(site.dir, name))
+		require.NoError(t, err)
+		return compressed(t, text)
+	}
+	common := sizeOf("site.css") + sizeOf("site.js")
+	for _, page := range site.pages {
 		if page.name != "book.html" { // that is all of them
-			assert.LessOrEqual(t, page.size+common, 100_000, page.name)
+			assert.LessOrEqual(t, compressed(t, page.text)+common, 100_000, page.name)
 		}
 	}
-	assert.LessOrEqual(t, sizeOf(t, dir, "search-index.js"), 300_000)
-	assert.LessOrEqual(t, sizeOf(t, dir, "history.js"), 100_000)
+	assert.LessOrEqual(t, sizeOf("search-index.js"), 300_000)
+	assert.LessOrEqual(t, sizeOf("history.js"), 100_000)
 }
 
 // textOf returns the text in a node, without what it is marked up with.
@@ -161,43 +195,29 @@ func textOf(node *html.Node) string {
 	return out.String()
 }
 
-func attributeOf(node *html.Node, key string) string {
-	for _, attribute := range node.Attr {
-		if attribute.Key == key {
-			return attribute.Val
+// first returns the first element of a name in a node.
+func first(node *html.Node, name string) *html.Node {
+	for inside := range node.Descendants() {
+		if inside.Data == name {
+			return inside
 		}
 	}
-	return ""
+	return nil
 }
 
 func TestABlockHasTheBytesOfTheFileThatItNames(t *testing.T) {
 	t.Parallel()
-	dir, err := theSite()
-	require.NoError(t, err)
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
-	site, err := read(root)
-	require.NoError(t, err)
-	pages := pagesOf(t, dir)
+	site := siteOf(t)
 	blocks := 0
-	for block, shown := range site.view.Blocks {
-		var pre *html.Node
-		for node := range pages[block.Chapter.Slug+".html"].root.Descendants() {
-			if node.Data == "figure" && attributeOf(node, "id") == anchorOf(shown[0]) {
-				for inside := range node.Descendants() {
-					if inside.Data == "pre" && pre == nil {
-						pre = inside
-					}
-				}
-			}
-		}
-		require.NotNil(t, pre, "%s: no figure has it", block.Position(0))
-		require.Equal(t, block.Body, textOf(pre), block.Position(0))
+	for block, shown := range site.site.view.Blocks {
+		figure := site.pages[block.Chapter.Slug+".html"].ids[anchorOf(shown[0])]
+		require.NotNil(t, figure, "%s: no figure has it", block.Position(0))
+		require.Equal(t, block.Body, textOf(first(figure, "pre")), block.Position(0))
 		for _, one := range shown {
 			if one.Form != "final" {
 				continue
 			}
-			file, err := os.ReadFile(filepath.Join(root, one.File))
+			file, err := os.ReadFile(filepath.Join(site.site.root, one.File))
 			require.NoError(t, err)
 			lines := strings.SplitAfter(string(file), "\n")
 			require.True(t, strings.HasPrefix(strings.Join(lines[one.Line-1:], ""), block.Body[one.Begin:one.End]), "%s is not in line %d of %s", one.Name, one.Line, one.File)
@@ -209,12 +229,8 @@ func TestABlockHasTheBytesOfTheFileThatItNames(t *testing.T) {
 
 func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
-	site, err := read(root)
-	require.NoError(t, err)
 	references := 0
-	for _, shown := range site.view.All {
+	for _, shown := range siteOf(t).site.view.All {
 		for _, reference := range shown.References {
 			name := shown.Block.Body[reference.Begin:reference.End]
 			to := reference.To
@@ -228,10 +244,8 @@ func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 
 func TestThePageOfQuestionsHasAtLeastForty(t *testing.T) {
 	t.Parallel()
-	dir, err := theSite()
-	require.NoError(t, err)
 	questions := 0
-	for node := range pagesOf(t, dir)["questions.html"].root.Descendants() {
+	for node := range siteOf(t).pages["questions.html"].root.Descendants() {
 		if node.Data == "h3" && strings.HasSuffix(textOf(node), "?") {
 			questions++
 		}
@@ -269,9 +283,7 @@ func TestAHistoryShowsWhatIsNewAndWhatIsGone(t *testing.T) {
 
 func TestTheEBookIsWellFormedAndWhole(t *testing.T) {
 	t.Parallel()
-	dir, err := theSite()
-	require.NoError(t, err)
-	archive, err := zip.OpenReader(filepath.Join(dir, "book.epub"))
+	archive, err := zip.OpenReader(filepath.Join(siteOf(t).dir, "book.epub"))
 	require.NoError(t, err)
 	defer archive.Close()
 	assert.Equal(t, "mimetype", archive.File[0].Name)
@@ -279,7 +291,7 @@ func TestTheEBookIsWellFormedAndWhole(t *testing.T) {
 	links, ids := map[string]string{}, map[string]bool{}
 	for _, file := range archive.File[1:] {
 		ids[file.Name] = true
-		if path.Ext(file.Name) == ".svg" || path.Ext(file.Name) == ".css" {
+		if path.Ext(file.Name) == ".css" {
 			continue
 		}
 		content, err := file.Open()
@@ -292,6 +304,9 @@ func TestTheEBookIsWellFormedAndWhole(t *testing.T) {
 			}
 			require.NoError(t, err, file.Name)
 			element, _ := token.(xml.StartElement)
+			if element.Name.Local == "rect" {
+				assert.True(t, slices.ContainsFunc(element.Attr, func(a xml.Attr) bool { return a.Name.Local == "width" }), "%s: EPUB wants a width of each rect", file.Name)
+			}
 			for _, attribute := range element.Attr {
 				switch attribute.Name.Local {
 				case "id":
