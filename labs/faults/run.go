@@ -142,8 +142,9 @@ type stage struct {
 	pace     time.Duration // how often the end is looked at
 
 	striking sync.Mutex // one after the other
-	over     bool       // then nothing strikes any more
-	err      error      // of what a fault does
+	helping  sync.Once
+	over     bool  // then nothing strikes any more
+	err      error // of what a fault does
 }
 
 // deed is something that was done from outside.
@@ -367,33 +368,58 @@ func (s *stage) killControlPlane(ctx context.Context, fault Fault) error {
 			return err
 		}
 	}
-	for _, component := range append(killed, cluster.Scheduler, cluster.Kwok) {
+	if err := s.restart(ctx, append(killed, nodes...)...); err != nil {
+		return err
+	}
+	s.helping.Do(func() { go s.helpNodes(ctx) })
+	return nil
+}
+
+func (s *stage) restart(ctx context.Context, components ...cluster.Component) error {
+	for _, component := range components {
 		if err := s.cluster.Restart(ctx, component); err != nil {
 			return err
 		}
 	}
-	go s.confirmDeletions(ctx)
 	return nil
 }
 
-// overlooked is after how long a pod counts as overlooked that is being deleted.
+// nodes are the components that have pods run.
+var nodes = []cluster.Component{cluster.Scheduler, cluster.Kwok}
+
+// overlooked is after how long a pod counts as overlooked that is to start or to
+// end.
 const overlooked = 10 * time.Second
 
-// confirmDeletions does what a kubelet does in the end, until ctx ends: simulated
-// nodes that are started while a pod is being deleted may overlook it.
-func (s *stage) confirmDeletions(ctx context.Context) {
+// helpNodes has pods start and end that were overlooked, until ctx ends:
+// simulated nodes that are started at the moment at which a pod is made or
+// deleted may do that. It does what a kubelet does after a deletion. A pod that
+// waits to be run is touched, so that they look at it; if that does not help,
+// they are started anew.
+func (s *stage) helpNodes(ctx context.Context) {
 	pods := s.client.CoreV1().Pods(s.namespace)
 	for pause(ctx, overlooked) == nil {
 		list, err := pods.List(ctx, metav1.ListOptions{})
 		if err != nil {
 			continue // the next time
 		}
+		var longest time.Duration
 		for _, pod := range list.Items {
-			if stays(&pod) || time.Since(pod.DeletionTimestamp.Time) < overlooked-time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second {
-				continue
-			}
 			// What fails is tried again.
-			_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+			switch {
+			case stays(&pod) && pod.Status.Phase == corev1.PodPending:
+				longest = max(longest, time.Since(pod.CreationTimestamp.Time))
+				touch := fmt.Sprintf(`{"metadata":{"annotations":{"lab.kcm-book.io/touched":%q}}}`, time.Now())
+				_, _ = pods.Patch(ctx, pod.Name, types.MergePatchType, []byte(touch), metav1.PatchOptions{})
+			case !stays(&pod) && time.Since(pod.DeletionTimestamp.Time) > overlooked-time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second:
+				_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+			}
+		}
+		if longest > 2*overlooked {
+			s.striking.Lock()
+			s.did("the nodes are started anew, because a pod waits for them")
+			_ = s.restart(ctx, nodes...)
+			s.striking.Unlock()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -29,11 +30,17 @@ func recreate(seen observed) plan {
 }
 
 // oldPodsRemain tells whether anything of an old version may still run. A
-// ReplicaSet no longer counts a pod that is being deleted, but its containers
-// run until they have ended, so the pods themselves are looked at.
+// ReplicaSet that does not tell of its present size yet may have created pods
+// that nobody has seen. One that does leaves those that are being deleted out
+// of its replicas, but their containers run until they have ended. They are in
+// terminatingReplicas where the API has that. Elsewhere the pods themselves
+// tell, which may reach the cache late.
 func oldPodsRemain(seen observed) bool {
-	counted := sum(seen.oldRSs, func(rs *appsv1.ReplicaSet) int32 { return rs.Status.Replicas })
-	return counted > 0 || slices.ContainsFunc(seen.oldPods, func(pod *corev1.Pod) bool {
+	mayHavePods := func(rs *appsv1.ReplicaSet) bool {
+		status := rs.Status
+		return status.ObservedGeneration < rs.Generation || status.Replicas > 0 || ptr.Deref(status.TerminatingReplicas, 0) > 0
+	}
+	return slices.ContainsFunc(seen.oldRSs, mayHavePods) || slices.ContainsFunc(seen.oldPods, func(pod *corev1.Pod) bool {
 		return controller.IsPodActive(pod) || controller.IsPodTerminating(pod)
 	})
 }

@@ -30,6 +30,19 @@ func besides(seen observed, phase corev1.PodPhase, deleted bool) observed {
 	return seen
 }
 
+// resizedSince has the first ReplicaSet tell of the generation before.
+func resizedSince(seen observed) observed {
+	seen.oldRSs[0].Generation = seen.oldRSs[0].Status.ObservedGeneration + 1
+	return seen
+}
+
+// counting has the first ReplicaSet tell of that many pods that are being
+// deleted.
+func counting(seen observed, terminating int32) observed {
+	seen.oldRSs[0].Status.TerminatingReplicas = &terminating
+	return seen
+}
+
 func TestRecreate(t *testing.T) {
 	t.Parallel()
 	const created, waits = "create v2 with size 3", "no change"
@@ -45,6 +58,8 @@ func TestRecreate(t *testing.T) {
 		{"a first rollout waits for nothing", recreated(), created},
 		{"when no old pod is left the new ReplicaSet comes with all its pods", recreated(set{1, 0, 0}), created},
 		{"what an old ReplicaSet still counts is waited for", ending(recreated(set{1, 0, 0}), 0, 1), waits},
+		{"what an old ReplicaSet tells of its former size does not count", resizedSince(recreated(set{1, 0, 0})), waits},
+		{"what an old ReplicaSet counts as terminating is waited for", counting(recreated(set{1, 0, 0}), 1), waits},
 		{"a pod that is being deleted is waited for", besides(recreated(set{1, 0, 0}), corev1.PodRunning, true), waits},
 		{"a pod that has not started yet is waited for", besides(recreated(set{1, 0, 0}), corev1.PodPending, false), waits},
 		{"a pod on a node that does not answer is waited for", besides(recreated(set{1, 0, 0}), corev1.PodUnknown, false), waits},
