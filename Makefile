@@ -98,7 +98,7 @@ site: bin/book ## write the book as web pages to build/site
 
 .PHONY: site-check
 site-check: ## check the web pages: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
-	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 20m
+	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 60m
 
 .PHONY: screenshot
 screenshot: site ## take the picture of a chapter that README.md shows

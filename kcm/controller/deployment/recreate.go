@@ -38,7 +38,7 @@ func recreate(seen observed) plan {
 func oldPodsRemain(seen observed) bool {
 	mayHavePods := func(rs *appsv1.ReplicaSet) bool {
 		status := rs.Status
-		return status.ObservedGeneration < rs.Generation || status.Replicas > 0 || ptr.Deref(status.TerminatingReplicas, 0) > 0
+		return status.ObservedGeneration < rs.Generation || status.Replicas+ptr.Deref(status.TerminatingReplicas, 0) > 0
 	}
 	return slices.ContainsFunc(seen.oldRSs, mayHavePods) || slices.ContainsFunc(seen.oldPods, func(pod *corev1.Pod) bool {
 		return controller.IsPodActive(pod) || controller.IsPodTerminating(pod)

@@ -43,6 +43,13 @@ func counting(seen observed, terminating int32) observed {
 	return seen
 }
 
+// notCounting has the first ReplicaSet not tell of them, as older API servers do.
+func notCounting(seen observed, replicas int32) observed {
+	seen.oldRSs[0].Status.TerminatingReplicas = nil
+	seen.oldRSs[0].Status.Replicas = replicas
+	return seen
+}
+
 func TestRecreate(t *testing.T) {
 	t.Parallel()
 	const created, waits = "create v2 with size 3", "no change"
@@ -60,6 +67,8 @@ func TestRecreate(t *testing.T) {
 		{"what an old ReplicaSet still counts is waited for", ending(recreated(set{1, 0, 0}), 0, 1), waits},
 		{"what an old ReplicaSet tells of its former size does not count", resizedSince(recreated(set{1, 0, 0})), waits},
 		{"what an old ReplicaSet counts as terminating is waited for", counting(recreated(set{1, 0, 0}), 1), waits},
+		{"one that does not count what terminates is waited for by its replicas", notCounting(recreated(set{1, 0, 0}), 1), waits},
+		{"one that does not count what terminates and has no replicas is not waited for", notCounting(recreated(set{1, 0, 0}), 0), created},
 		{"a pod that is being deleted is waited for", besides(recreated(set{1, 0, 0}), corev1.PodRunning, true), waits},
 		{"a pod that has not started yet is waited for", besides(recreated(set{1, 0, 0}), corev1.PodPending, false), waits},
 		{"a pod on a node that does not answer is waited for", besides(recreated(set{1, 0, 0}), corev1.PodUnknown, false), waits},
