@@ -96,6 +96,10 @@ weave-check: bin/book ## check that chapters, code, links and diagrams agree (se
 site: bin/book ## write the book as web pages to build/site
 	@bin/book site
 
+.PHONY: pdf
+pdf: bin/book ## the same, and the book as build/site/book.pdf, with numbers of pages in its references (needs Chromium; half a minute)
+	@bin/book site --pdf
+
 .PHONY: site-check
 site-check: ## check the web pages: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
 	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 60m

@@ -79,7 +79,7 @@ func transcripts(root string) *cobra.Command {
 
 // siteCommand returns the verb that writes the book as web pages.
 func siteCommand(root string) *cobra.Command {
-	serve, port := false, 0
+	serve, pdf, port := false, false, 0
 	dir := filepath.Join(root, "build", "site")
 	command := &cobra.Command{
 		Use: "site", Args: arguments(0, 0), Short: "write the book as web pages to build/site, and with --serve show them",
@@ -87,7 +87,10 @@ func siteCommand(root string) *cobra.Command {
 			if serve {
 				return site.Serve(cmd.Context(), root, dir, port, cmd.OutOrStdout())
 			}
-			count, err := site.Write(root, dir)
+			count, err := site.Write(root, dir, pdf)
+			if err == nil && pdf {
+				err = site.PDF(cmd.Context(), dir, cmd.OutOrStdout())
+			}
 			if err == nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%d pages; open build/site/index.html\n", count)
 			}
@@ -95,6 +98,7 @@ func siteCommand(root string) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&serve, "serve", false, "show the pages on this machine, and write and show them anew at each save")
+	command.Flags().BoolVar(&pdf, "pdf", false, "print the book to build/site/book.pdf as well; this needs Chromium")
 	command.Flags().IntVar(&port, "port", 8000, "the port to show them on; 0 takes a free one")
 	return command
 }

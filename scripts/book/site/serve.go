@@ -64,7 +64,7 @@ func Serve(ctx context.Context, root, dir string, port int, out io.Writer) error
 
 func rewrite(root, dir string, out io.Writer) error {
 	begin := time.Now()
-	count, err := Write(root, dir)
+	count, err := Write(root, dir, false)
 	if err == nil {
 		fmt.Fprintf(out, "%s: %d pages written in %.1f s\n", begin.Format(time.TimeOnly), count, time.Since(begin).Seconds())
 	}

@@ -45,16 +45,22 @@ type Site struct {
 	// files are what pages link to and show in the repository.
 	files     *files
 	scenarios []*scenario
+	// behind is what the contents of each page lead to after the pages of the book.
+	behind []navigation
 }
 
 // script is a scenario or a lab that shows something.
 type script struct{ Words, Path string }
 
-// Write writes the site of the book into a directory, which it empties before, and returns how many pages it has.
-func Write(root, dir string) (int, error) {
+// Write writes the site of the book into a directory, which it empties before, and returns how many pages it has. They
+// lead to a PDF, too, if there is to be one: see [PDF].
+func Write(root, dir string, pdf bool) (int, error) {
 	s, err := read(root)
 	if err != nil {
 		return 0, err
+	}
+	if pdf {
+		s.behind = append(s.behind, navigation{Title: "The book as PDF", Address: "book.pdf"})
 	}
 	return s.write(dir)
 }
@@ -94,7 +100,11 @@ func read(root string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{root: root, view: view, byPath: map[string]*Page{}, scripts: map[string][]script{}}
+	s := &Site{root: root, view: view, byPath: map[string]*Page{}, scripts: map[string][]script{}, behind: []navigation{
+		{Title: "Scenarios", Address: "scenarios.html"},
+		{Title: "The whole book on one page", Address: "book.html"},
+		{Title: "The book as EPUB", Address: "book.epub"},
+	}}
 	s.files = newFiles(s)
 	if s.scenarios, err = readScenarios(root); err != nil {
 		return nil, err
@@ -249,7 +259,7 @@ func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 			data.Beside = append(data.Beside, line)
 		}
 	}
-	for _, other := range []navigation{{Title: "Scenarios", Address: "scenarios.html"}, {Title: "The whole book on one page", Address: "book.html"}, {Title: "The book as EPUB", Address: "book.epub"}} {
+	for _, other := range s.behind {
 		other.Current, other.Address = other.Address == page.Out, data.Root+other.Address
 		data.Beside = append(data.Beside, other)
 	}
