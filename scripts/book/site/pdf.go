@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,12 +19,9 @@ import (
 	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/types"
 )
 
-// browsers are what Chromium is called on one system or another.
-var browsers = []string{"chromium", "chromium-browser", "google-chrome"}
-
-// hasBrowser tells whether the machine has a Chromium.
+// hasBrowser tells whether the machine has a Chromium, under one name or another.
 func hasBrowser() bool {
-	for _, name := range browsers {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if _, err := exec.LookPath(name); err == nil {
 			return true
 		}
@@ -52,9 +48,6 @@ func startBrowser(ctx context.Context) (context.Context, func(), error) {
 // say it in what it has printed. So the book is printed, its references get the numbers from that, and it is printed
 // again, until they are right.
 func PDF(ctx context.Context, dir string, progress io.Writer) error {
-	if !hasBrowser() {
-		return errors.New("a PDF needs Chromium (on Debian: apt-get install chromium)")
-	}
 	ctx, end, err := startBrowser(ctx)
 	defer end()
 	if err != nil {
