@@ -71,10 +71,11 @@ upstream: ## run upstream's integration suites with kcm's loops and with the ori
 	@build/upstream/bin/suites $(upstream_flags)
 
 .PHONY: conformance
-conformance: bin/labcluster bin/kcm ## run upstream's conformance specs about controllers with kcm and with the original, about 25 minutes (RUN=regexp, REFERENCE=1, ARGS="-with kcm")
+conformance: bin/labcluster bin/kcm ## run upstream's conformance specs about controllers with kcm and with the original, about 25 minutes (RUN=regexp, REFERENCE=1, CLUSTER=kind, ARGS="-with kcm")
 	@echo "building upstream's end-to-end suite; about 5 minutes the first time, then half a minute"
 	@$(upstream_tool) ./conformance github.com/onsi/ginkgo/v2/ginkgo
 	@cd labs/upstream && go test -c -vet=off -ldflags='-s -w' -o ../../build/upstream/bin/e2e.test k8s.io/kubernetes/test/e2e
+	@$(if $(on_kind),cd labs/upstream && CGO_ENABLED=0 go build -ldflags='-s -w' -o ../../build/upstream/bin/agnhost k8s.io/kubernetes/test/images/agnhost)
 	@build/upstream/bin/conformance $(upstream_flags)
 
 .PHONY: bin/book bin/play

@@ -120,3 +120,19 @@ func RunStaticPod(ctx context.Context, c *Cluster, dir string) (*StaticPod, erro
 	}
 	return platform.RunStaticPod(ctx, dir)
 }
+
+// Image is a container image FROM scratch, and File what is in it.
+type (
+	Image = kind.Image
+	File  = kind.File
+)
+
+// LoadImages loads images into the node of a kind cluster, so that pods find them there. Their programs are for the machine that
+// this runs on.
+func LoadImages(ctx context.Context, c *Cluster, what string, images ...Image) error {
+	platform, ok := c.Platform.(*kind.Cluster)
+	if !ok {
+		return errors.New("images need containers: set CLUSTER=kind")
+	}
+	return platform.LoadImages(ctx, what, images...)
+}

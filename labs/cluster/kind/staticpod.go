@@ -23,11 +23,11 @@ type StaticPod struct {
 // RunStaticPod runs kcm, built from the module in dir, by kubeadm's own manifest, in which nothing but the image and the
 // command is replaced. It returns when the pod is Ready.
 func (c *Cluster) RunStaticPod(ctx context.Context, dir string) (*StaticPod, error) {
-	archive, err := managerArchive(ctx, dir, c.arch)
+	image, err := managerImage(ctx, dir, c.arch)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.loadImages(ctx, "kcm", archive); err != nil {
+	if err := c.LoadImages(ctx, "kcm", image); err != nil {
 		return nil, err
 	}
 	const saved = aside + builtInManager + ".yaml"

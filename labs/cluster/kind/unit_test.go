@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"archive/tar"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -70,28 +73,47 @@ func TestOnlyTheAPIServerTrustsASecondKey(t *testing.T) {
 	}}, operations)
 }
 
-func TestAnArchiveOfWebHasAnImageForEachVersion(t *testing.T) {
+func TestAnArchiveHasEachImageWithItsFiles(t *testing.T) {
 	t.Parallel()
-	archive, err := webArchive([]byte("program"), "arm64")
+	shell := Image{Name: "shell:1", Files: []File{{Path: "bin/"}, {Path: "bin/box", Content: []byte("box")}, {Path: "bin/sh", Target: "box"}}, Command: []string{"sh"}}
+	content, err := archive("arm64", []Image{programImage("web:1", "web", []byte("program"), "VERSION=1"), shell})
 	require.NoError(t, err)
-	content, err := io.ReadAll(archive)
-	require.NoError(t, err)
-	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
-	for _, version := range []string{"1", "2", "3"} {
-		tag, err := name.NewTag("web:" + version)
+	find := func(image string) (v1.Image, error) {
+		tag, err := name.NewTag(image)
 		require.NoError(t, err)
-		image, err := tarball.Image(open, &tag)
-		require.NoError(t, err)
-		config, err := image.ConfigFile()
-		require.NoError(t, err)
-		require.Equal(t, "arm64", config.Architecture)
-		require.Equal(t, []string{"/web"}, config.Config.Entrypoint)
-		require.Equal(t, []string{"VERSION=" + version}, config.Config.Env)
+		return tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }, &tag)
 	}
-	broken, err := name.NewTag("web:broken")
+	web, err := find("web:1")
 	require.NoError(t, err)
-	_, err = tarball.Image(open, &broken)
+	config, err := web.ConfigFile()
+	require.NoError(t, err)
+	require.Equal(t, "arm64", config.Architecture)
+	require.Equal(t, []string{"/web"}, config.Config.Entrypoint)
+	require.Equal(t, []string{"VERSION=1"}, config.Config.Env)
+	require.Equal(t, []string{"-rwxr-xr-x web program"}, filesOf(t, web))
+	found, err := find("shell:1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"drwxrwxrwx bin ", "-rwxr-xr-x bin/box box", "Lrwxrwxrwx bin/sh "}, filesOf(t, found))
+	_, err = find("web:broken")
 	require.Error(t, err)
+}
+
+// filesOf lists what an image has: mode, path and content.
+func filesOf(t *testing.T, image v1.Image) []string {
+	t.Helper()
+	from := mutate.Extract(image)
+	defer from.Close()
+	var files []string
+	for reader := tar.NewReader(from); ; {
+		header, err := reader.Next()
+		if err == io.EOF {
+			return files
+		}
+		require.NoError(t, err)
+		content, err := io.ReadAll(reader)
+		require.NoError(t, err)
+		files = append(files, fmt.Sprintf("%s %s %s", header.FileInfo().Mode(), header.Name, content))
+	}
 }
 
 // pretend puts programs into PATH, and nothing else, that are these shell scripts.

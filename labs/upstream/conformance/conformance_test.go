@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,25 +11,33 @@ import (
 
 func TestEachSpecThatIsLeftOutIsOneOfUpstreamsAboutControllers(t *testing.T) {
 	t.Parallel()
-	chosen, err := choose("", false)
-	require.NoError(t, err)
-	left := 0
-	for _, s := range chosen {
-		if s.why != "" {
-			left++
+	listed := 0
+	for _, onKind := range []bool{false, true} {
+		chosen, err := choose("", false, onKind)
+		require.NoError(t, err)
+		for _, s := range chosen {
+			if s.why != "" {
+				listed++
+			}
 		}
+		all, err := choose("", true, onKind)
+		require.NoError(t, err)
+		require.Len(t, all, len(chosen))
+		require.Regexp(t, regexp.MustCompile(focus(all)), "[sig-apps] Job should delete a job [Conformance]")
 	}
-	require.Equal(t, strings.Count(string(specsYAML), " - '[sig"), left)
-	all, err := choose("", true)
-	require.NoError(t, err)
-	require.Len(t, all, len(chosen))
-	require.Regexp(t, regexp.MustCompile(focus(all)), "[sig-apps] Job should delete a job [Conformance]")
+	require.Equal(t, strings.Count(string(specsYAML), "- '[sig"), listed)
 }
 
 func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := choose("no such spec", false)
+	_, err := choose("no such spec", false, false)
 	require.ErrorContains(t, err, `"no such spec"`)
+}
+
+func TestABusyboxWithSharedLibrariesIsRefused(t *testing.T) {
+	dynamic, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	require.ErrorContains(t, linksNothing(dynamic), "libc")
 }
 
 // verdictOn is about one spec with these outcomes.

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -34,17 +33,14 @@ func main() {
 func run(ctx context.Context) error {
 	pattern := flag.String("run", "", "run the specs whose names a regular expression matches")
 	with := flag.String("with", "both", "who runs the loops: kcm (the original runs those that kcm lacks), original or both, one after the other")
-	all := flag.Bool("all", false, "also run the specs that simulated nodes cannot carry")
+	all := flag.Bool("all", false, "also run the specs that the cluster cannot carry")
 	processes := flag.Int("processes", 4, "how many specs run at the same time")
 	flag.Parse()
 	managers, ok := map[string][]string{"kcm": {"kcm"}, "original": {"original"}, "both": {"kcm", "original"}}[*with]
 	if !ok {
 		return fmt.Errorf("-with is %q: say kcm, original or both", *with)
 	}
-	if cluster.OnKind() {
-		return errors.New("the specs run on the embedded cluster only, so far: leave CLUSTER=kind away")
-	}
-	chosen, err := choose(*pattern, *all)
+	chosen, err := choose(*pattern, *all, cluster.OnKind())
 	if err != nil {
 		return err
 	}

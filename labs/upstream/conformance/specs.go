@@ -14,7 +14,7 @@ import (
 // spec is one of upstream's, by its name.
 type spec struct {
 	name string
-	// why it cannot pass on simulated nodes; it is not run then.
+	// why it cannot pass on the cluster; it is not run then.
 	why string
 }
 
@@ -25,13 +25,15 @@ var specsYAML []byte
 type selection struct {
 	// Controllers are regular expressions of the names of the specs that are about controllers.
 	Controllers []string `json:"controllers"`
-	// Real are names of specs that need more than simulated nodes, by the reason why.
+	// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind cluster of one node
+	// with stand-ins for images, by the reason why.
 	Real map[string][]string `json:"real"`
+	Kind map[string][]string `json:"kind"`
 }
 
 // choose returns the conformance specs about controllers that pattern matches, as upstream lists them. With all, none of
-// them is left out for what simulated nodes lack.
-func choose(pattern string, all bool) ([]spec, error) {
+// them is left out for what simulated nodes lack, or the kind cluster.
+func choose(pattern string, all, onKind bool) ([]spec, error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("RUN: %w", err)
@@ -48,7 +50,11 @@ func choose(pattern string, all bool) ([]spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	reasons, err := s.reasons(names)
+	lacks := s.Real
+	if onKind {
+		lacks = s.Kind
+	}
+	reasons, err := reasonsOf(lacks, names)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +93,10 @@ func conformanceSpecs() ([]string, error) {
 	return names, nil
 }
 
-// reasons are why specs are left out, by name. A name that upstream does not have is an error.
-func (s selection) reasons(names []string) (map[string]string, error) {
+// reasonsOf says why specs are left out, by name. A name that upstream does not have is an error.
+func reasonsOf(lacks map[string][]string, names []string) (map[string]string, error) {
 	reasons := map[string]string{}
-	for why, left := range s.Real {
+	for why, left := range lacks {
 		for _, name := range left {
 			if !slices.Contains(names, name) {
 				return nil, fmt.Errorf("specs.yaml: upstream has no conformance spec %q", name)

@@ -24,8 +24,13 @@ import (
 	"github.com/kcm-book/kcm-book/labs/process"
 )
 
-// nodes is how many the cluster has.
-const nodes = 10
+// nodesOf is how many nodes the cluster has.
+func nodesOf() int {
+	if cluster.OnKind() {
+		return 1
+	}
+	return 10
+}
 
 // trial is one run of the specs: who runs the loops, and where logs and reports go.
 type trial struct {
@@ -45,11 +50,20 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (outcomes 
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return nil, err
 	}
-	c, err := cluster.StartEmbedded(ctx, cluster.WithNodes(nodes))
+	c, err := cluster.Start(ctx, cluster.WithNodes(nodesOf()), cluster.WithProgress(os.Stderr))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	if cluster.OnKind() {
+		needed, err := images(ctx, t.root)
+		if err != nil {
+			return nil, err
+		}
+		if err := cluster.LoadImages(ctx, c, "the specs", needed...); err != nil {
+			return nil, err
+		}
+	}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	end, err := t.startManagers(ctx, c, giveUp)
@@ -145,7 +159,7 @@ func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, proc
 		"--procs="+strconv.Itoa(processes), "--timeout=3h", "--no-color", "--keep-going",
 		"--focus="+focus(specs), "--output-dir="+t.dir, "--json-report=report.json",
 		filepath.Join(bin, "e2e.test"), "--",
-		"--kubeconfig="+c.Kubeconfig(cluster.Admin), "--provider=skeleton", "--num-nodes="+strconv.Itoa(nodes),
+		"--kubeconfig="+c.Kubeconfig(cluster.Admin), "--provider=skeleton", "--num-nodes="+strconv.Itoa(nodesOf()),
 		"--allowed-not-ready-nodes=-1", "--disable-log-dump")
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, who end all of them
