@@ -1,4 +1,4 @@
-package deployment
+package controller
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func TestTheHashIsTheOriginals(t *testing.T) {
 		{"7b748c4d4f", "7c65b49749", "6598f86dc6", "86f78d6cf"},
 	} {
 		for j, want := range hashes {
-			assert.Equal(t, want, podTemplateHash(templates[i], collisions[j]), "template %d, collisions %d", i, j)
+			assert.Equal(t, want, PodTemplateHash(templates[i], collisions[j]), "template %d, collisions %d", i, j)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-package replication
+package controller
 
-// slowStart calls create until it has succeeded count times or failed once,
+// SlowStart calls create until it has succeeded count times or failed once,
 // and returns how often it has succeeded and the first error.
 //
 // Calls run at the same time, as many as a window allows. It starts at one and
@@ -8,8 +8,9 @@ package replication
 // waits for the slowest of a batch. After the first failure no call is
 // launched; those that run already are waited for. So however many pods a
 // quota refuses, there is at most one failure more than there were successes,
-// and not an event for each pod of a large set.
-func slowStart(count int, create func() error) (created int, failure error) {
+// and not an event for each pod of a large set. create is called by several
+// goroutines.
+func SlowStart(count int, create func() error) (created int, failure error) {
 	results := make(chan error)
 	window, launched, running := 1, 0, 0
 	for {

@@ -1,4 +1,4 @@
-package replication
+package controller
 
 import (
 	"fmt"
@@ -11,16 +11,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// calls counts what slowStart does with a create that takes the given times
+// creations counts what SlowStart does with a create that takes the given times
 // and fails when told.
-type calls struct {
+type creations struct {
 	mu                sync.Mutex
 	launched, running int
 	succeeded, failed int
 	outsideWindow     bool
 }
 
-func (c *calls) create(took func(call int) time.Duration, fails func(call int) bool) error {
+func (c *creations) create(took func(call int) time.Duration, fails func(call int) bool) error {
 	c.mu.Lock()
 	c.launched++
 	call := c.launched
@@ -41,9 +41,9 @@ func (c *calls) create(took func(call int) time.Duration, fails func(call int) b
 	return nil
 }
 
-// returned says what slowStart returned, how often it had called create, and
+// returned says what SlowStart returned, how often it had called create, and
 // after which time.
-func (c *calls) returned(created int, err error, took time.Duration) string {
+func (c *creations) returned(created int, err error, took time.Duration) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	text := fmt.Sprintf("%d created with %d calls in %s", created, c.launched, took)
@@ -119,9 +119,9 @@ func TestSlowStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var c calls
+				var c creations
 				start := time.Now()
-				created, err := slowStart(tt.count, func() error { return c.create(tt.took, tt.fails) })
+				created, err := SlowStart(tt.count, func() error { return c.create(tt.took, tt.fails) })
 				seen := c.returned(created, err, time.Since(start))
 				time.Sleep(time.Hour) // calls that were left behind end within the bubble
 				assert.Equal(t, tt.want, seen, "%d pods are wanted", tt.count)
@@ -143,11 +143,11 @@ func TestSlowStartKeepsItsBounds(t *testing.T) {
 			took := func(call int) time.Duration { return time.Duration(seconds[call-1]) * time.Second }
 			fails := func(call int) bool { return call > quota || flaky[call-1] == 0 }
 
-			var c calls
+			var c creations
 			var created int
 			var err error
 			synctest.Test(t, func(*testing.T) {
-				created, err = slowStart(count, func() error { return c.create(took, fails) })
+				created, err = SlowStart(count, func() error { return c.create(took, fails) })
 				time.Sleep(time.Hour) // as above
 			})
 			assert.Equal(rt, c.succeeded, created, "how many have succeeded, and how many it says")

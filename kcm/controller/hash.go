@@ -1,4 +1,4 @@
-package deployment
+package controller
 
 import (
 	"encoding/binary"
@@ -10,16 +10,17 @@ import (
 	"k8s.io/utils/dump"
 )
 
-// podTemplateHash is the value of the pod-template-hash label and the end of
-// a ReplicaSet's name. It is 32 bits wide, so two templates of one deployment
-// may share a hash; the deployment's collision count then gives the second
-// another one.
+// PodTemplateHash is what tells the versions of a workload apart in names and
+// labels: the value of pod-template-hash and the end of a ReplicaSet's name, or
+// the value of controller-revision-hash and the end of a ControllerRevision's.
+// It is 32 bits wide, so two templates of one owner may share a hash; the
+// owner's status.collisionCount, nil for none, then gives the second another one.
 //
 // The hash is taken over a dump of the Go value, fields without a value
 // included. It has to be the same in every program that may run this loop, but
 // it may change with the Kubernetes version. So it only makes names: whether
-// a ReplicaSet has a certain template is found out by comparing templates.
-func podTemplateHash(template corev1.PodTemplateSpec, collisions *int32) string {
+// an object has a certain template is found out by comparing templates.
+func PodTemplateHash(template corev1.PodTemplateSpec, collisions *int32) string {
 	hash := fnv.New32a()
 	hash.Write([]byte(dump.ForHash(template)))
 	if collisions != nil {
