@@ -18,6 +18,9 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpoint"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpointslicemirroring"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/podgc"
@@ -93,6 +96,18 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 			name: "cloud-node-lifecycle-controller", aliases: []string{"cloud-node-lifecycle"},
 			account: "node-controller", constructor: newCloudNodeLifecycle,
 			isCloudProvider: true,
+		},
+		{
+			name: "endpoints-controller", aliases: []string{"endpoint"},
+			account: "endpoint-controller", constructor: newEndpoints,
+		},
+		{
+			name: "endpointslice-controller", aliases: []string{"endpointslice"},
+			account: "endpointslice-controller", constructor: newEndpointSlice,
+		},
+		{
+			name: "endpointslice-mirroring-controller", aliases: []string{"endpointslicemirroring"},
+			account: "endpointslicemirroring-controller", constructor: newEndpointSliceMirroring,
 		},
 	})
 }
@@ -284,4 +299,43 @@ func newCloudNodeLifecycle(ctx context.Context, c *ControllerContext, client kub
 // written here.
 func newCloudLoop(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
 	return nil, nil
+}
+
+func newEndpoints(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.Endpoint
+	loop := endpoint.NewEndpointController(ctx,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Services(),
+		c.InformerFactory.Core().V1().Endpoints(),
+		client,
+		options.EndpointUpdatesBatchPeriod.Duration,
+	)
+	return &Controller{Loop: loop, Workers: int(options.ConcurrentEndpointSyncs)}, nil
+}
+
+func newEndpointSlice(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.EndpointSlice
+	loop := endpointslice.NewController(ctx,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Services(),
+		c.InformerFactory.Core().V1().Nodes(),
+		c.InformerFactory.Discovery().V1().EndpointSlices(),
+		options.MaxEndpointsPerSlice,
+		client,
+		options.EndpointUpdatesBatchPeriod.Duration,
+	)
+	return &Controller{Loop: loop, Workers: int(options.ConcurrentServiceEndpointSyncs)}, nil
+}
+
+func newEndpointSliceMirroring(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.EndpointSliceMirroring
+	loop := endpointslicemirroring.NewController(ctx,
+		c.InformerFactory.Core().V1().Endpoints(),
+		c.InformerFactory.Discovery().V1().EndpointSlices(),
+		c.InformerFactory.Core().V1().Services(),
+		options.MirroringMaxEndpointsPerSubset,
+		client,
+		options.MirroringEndpointUpdatesBatchPeriod.Duration,
+	)
+	return &Controller{Loop: loop, Workers: int(options.MirroringConcurrentServiceEndpointSyncs)}, nil
 }

@@ -32,26 +32,34 @@ func trimSecret(obj any) {
 	secret.Data = nil
 }
 
-// trimPod leaves of a pod where it is, whether it works or why not, and which of
-// its containers have begun and how often they have restarted. What is to run
-// there, its kubelet alone has to know. A loop that comes to read more has to keep
-// it here.
+// trimPod leaves of a pod where it is, under which addresses, names and ports,
+// whether it works or why not, and which of its containers have begun and how
+// often they have restarted. What is to run there, its kubelet alone has to know.
+// A loop that comes to read more has to keep it here.
 func trimPod(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
 	}
 	spec, status := pod.Spec, pod.Status
-	pod.Spec = corev1.PodSpec{NodeName: spec.NodeName}
+	pod.Spec = corev1.PodSpec{NodeName: spec.NodeName, Hostname: spec.Hostname, Subdomain: spec.Subdomain}
+	for _, c := range spec.Containers {
+		if ports := named(c.Ports); ports != nil {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Ports: ports})
+		}
+	}
 	for _, c := range spec.InitContainers {
 		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers,
+				corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy, Ports: named(c.Ports)})
 		}
 	}
 	pod.Status = corev1.PodStatus{
 		Phase:                 status.Phase,
 		Reason:                status.Reason,
 		Message:               status.Message,
+		PodIP:                 status.PodIP,
+		PodIPs:                status.PodIPs,
 		ContainerStatuses:     begun(status.Phase, status.ContainerStatuses),
 		InitContainerStatuses: begun(status.Phase, status.InitContainerStatuses),
 	}
@@ -60,6 +68,17 @@ func trimPod(obj any) {
 			pod.Status.Conditions = append(pod.Status.Conditions, c)
 		}
 	}
+}
+
+// named returns the ports that have a name: a Service may ask for them by it.
+func named(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	var named []corev1.ContainerPort
+	for _, p := range ports {
+		if p.Name != "" {
+			named = append(named, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
+		}
+	}
+	return named
 }
 
 // begun returns how often which containers have restarted, and which have begun,

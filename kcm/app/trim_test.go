@@ -29,19 +29,26 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 		"of a pod, what is to run there goes": {
 			&corev1.Pod{ObjectMeta: managed,
 				Spec: corev1.PodSpec{
-					NodeName: "node", Volumes: []corev1.Volume{{Name: "data"}}, Containers: []corev1.Container{{Name: "web"}},
+					NodeName: "node", Hostname: "web-0", Subdomain: "web", Volumes: []corev1.Volume{{Name: "data"}},
+					Containers: []corev1.Container{
+						{Name: "web", Image: "web:1", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP, HostPort: 80}, {ContainerPort: 9090}}},
+						{Name: "worker", Ports: []corev1.ContainerPort{{ContainerPort: 7000}}},
+					},
 					InitContainers: []corev1.Container{{Name: "setup"}, {Name: "proxy", Image: "proxy:1", RestartPolicy: &always}},
 				},
 				Status: corev1.PodStatus{
-					Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory", PodIP: "10.0.0.1",
-					Conditions:            []corev1.PodCondition{{Type: corev1.PodScheduled}, ready, doomed},
+					Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory", PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}},
+					HostIP: "192.168.0.1", Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled}, ready, doomed},
 					ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", RestartCount: 3, Image: "web:1"}, {Name: "waits", Image: "web:1"}, ended},
 					InitContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", RestartCount: 4, ImageID: "sha256:1"}, {Name: "setup"}},
 				}},
 			&corev1.Pod{ObjectMeta: kept,
-				Spec: corev1.PodSpec{NodeName: "node", InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: &always}}},
+				Spec: corev1.PodSpec{NodeName: "node", Hostname: "web-0", Subdomain: "web",
+					Containers:     []corev1.Container{{Name: "web", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}}},
+					InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: &always}}},
 				Status: corev1.PodStatus{
 					Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory",
+					PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}},
 					Conditions:            []corev1.PodCondition{ready, doomed},
 					ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", RestartCount: 3}, {Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}},
 					InitContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", RestartCount: 4}},

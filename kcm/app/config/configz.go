@@ -31,6 +31,9 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.KubeCloudShared.ConfigureCloudRoutes = c.Cloud.ConfigureCloudRoutes
 	out.KubeCloudShared.NodeMonitorPeriod = c.Cloud.NodeMonitorPeriod
 	out.DeploymentController = c.Deployment
+	out.EndpointController = c.Endpoint
+	out.EndpointSliceController = c.EndpointSlice
+	out.EndpointSliceMirroringController = c.EndpointSliceMirroring
 	out.NamespaceController = c.Namespace
 	out.GarbageCollectorController = c.GarbageCollector
 	out.PodGCController = c.PodGC
