@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 )
 
 // trim drops from an object what no loop reads, before it is cached. The object
@@ -32,17 +34,18 @@ func trimSecret(obj any) {
 	secret.Data = nil
 }
 
-// trimPod leaves of a pod where it is, whether it works or why not, and which of
-// its containers have begun and how often they have restarted. What is to run
-// there, its kubelet alone has to know. A loop that comes to read more has to keep
-// it here.
+// trimPod leaves of a pod where it is, what it is charged by, whether it works or
+// why not, and which of its containers have begun and how often they have
+// restarted. What is to run there, its kubelet alone has to know. A loop that comes
+// to read more has to keep it here.
 func trimPod(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
 	}
 	spec, status := pod.Spec, pod.Status
-	pod.Spec = corev1.PodSpec{NodeName: spec.NodeName}
+	pod.Spec = resourcequota.Trim(pod)
+	pod.Spec.NodeName = spec.NodeName
 	for _, c := range spec.InitContainers {
 		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
@@ -52,6 +55,7 @@ func trimPod(obj any) {
 		Phase:                 status.Phase,
 		Reason:                status.Reason,
 		Message:               status.Message,
+		QOSClass:              status.QOSClass,
 		ContainerStatuses:     begun(status.Phase, status.ContainerStatuses),
 		InitContainerStatuses: begun(status.Phase, status.InitContainerStatuses),
 	}

@@ -25,6 +25,7 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-deployment-syncs", 5, "Deployments", &c.Deployment.ConcurrentDeploymentSyncs},
 		{"concurrent-namespace-syncs", 10, "namespaces that are being deleted", &c.Namespace.ConcurrentNamespaceSyncs},
 		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
+		{"concurrent-resource-quota-syncs", 5, "resource quotas", &c.ResourceQuota.ConcurrentResourceQuotaSyncs},
 		{"concurrent-ttl-after-finished-syncs", 5, "Jobs whose time has come", &c.TTLAfterFinished.ConcurrentTTLSyncs},
 	}
 }
@@ -40,6 +41,7 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 	addNamespaceFlags(c, groups.FlagSet("namespace-controller"))
 	addGarbageCollectorFlags(c, groups.FlagSet("garbage-collector-controller"))
 	addPodGCFlags(c, groups.FlagSet("pod-garbage-collector-controller"))
+	addResourceQuotaFlags(c, groups.FlagSet("resourcequota-controller"))
 }
 
 // validateControllers checks the options of the controllers.
