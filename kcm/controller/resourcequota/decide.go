@@ -7,8 +7,8 @@ import (
 )
 
 // isUncounted tells whether the API server goes by other limits than those that
-// a quota has, or knows no sum of something that can be counted. It lets in
-// nothing that such a limit concerns.
+// a quota has, or knows no sum of something that can be counted. By limits that
+// are not in the status it refuses nothing, and by those without a sum everything.
 func isUncounted(quota *corev1.ResourceQuota) bool {
 	if !equality.Semantic.DeepEqual(quota.Spec.Hard, quota.Status.Hard) {
 		return true

@@ -3,8 +3,8 @@
 //
 // A quota is kept by two programs. The API server refuses what would exceed it,
 // and adds what it lets in to the status, before it stores the object. This loop
-// writes the sum that the objects there are have: first of all for a quota that
-// has none yet, without which the API server lets nothing in, and then whenever
+// writes the sum over the objects that there are: first of all for a quota that
+// has none yet, by which the API server does not go before, and then whenever
 // something goes or uses less, which the API server does not subtract.
 //
 // What is guaranteed: when nothing changes any more, the status of each quota is
