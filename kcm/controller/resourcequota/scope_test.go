@@ -36,6 +36,8 @@ func TestMatch(t *testing.T) {
 			scopes{corev1.ResourceQuotaScopeTerminating: present}, []corev1.ScopedResourceSelectorRequirement{asked(corev1.ResourceQuotaScopeTerminating, exists)}, true},
 		{"a scope that an object is not in does not", "a pod without a deadline is asked for one",
 			scopes{corev1.ResourceQuotaScopeNotTerminating: present}, []corev1.ScopedResourceSelectorRequirement{asked(corev1.ResourceQuotaScopeTerminating, exists)}, false},
+		{"a scope that has values, and of which an object has none, does not exist", "a pod without a class is asked for one",
+			scopes{priority: nil}, []corev1.ScopedResourceSelectorRequirement{asked(priority, exists)}, false},
 		{"all that is asked has to be so", "a pod with the class high is asked for high and for a deadline",
 			scopes{priority: {"high"}}, []corev1.ScopedResourceSelectorRequirement{asked(priority, in, "high"), asked(corev1.ResourceQuotaScopeTerminating, exists)}, false},
 		{"one of the values that are asked for is enough", "a pod with the class high is asked for low or high",

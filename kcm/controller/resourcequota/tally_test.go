@@ -146,6 +146,14 @@ func TestTally(t *testing.T) {
 			assert.Equal(t, "cpu=200m pods=2", told(tally, all))
 		}
 	})
+	t.Run("a sum can be asked for again, also of what is too large for a number of 64 bits", func(t *testing.T) {
+		t.Parallel()
+		tally := newTally()
+		tally.put(web, chargedFor("cpu=12345678901234567890123", nil))
+		tally.put(db, chargedFor("cpu=12345678901234567890123", nil))
+		once := told(tally, all)
+		assert.Equal(t, once, told(tally, all))
+	})
 	t.Run("at all times it is the sum over its objects", func(t *testing.T) {
 		t.Parallel()
 		limits := "pods=1 requests.cpu=1 count/pods=1"
