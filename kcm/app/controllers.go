@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/podgc"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
+	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
 	"github.com/kcm-book/kcm-book/kcm/controller/tokencleaner"
@@ -81,6 +83,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "ttl-after-finished-controller", aliases: []string{"ttl-after-finished"},
 			account: "ttl-after-finished-controller", constructor: newTTLAfterFinished,
+		},
+		{
+			name: "resourcequota-controller", aliases: []string{"resourcequota"},
+			account: "resourcequota-controller", constructor: newResourceQuota,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -278,6 +284,27 @@ func newTokenCleaner(ctx context.Context, c *ControllerContext, client kubernete
 func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := ttlafterfinished.New(c.InformerFactory.Batch().V1().Jobs(), client)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
+}
+
+func newResourceQuota(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.ResourceQuota
+	kubeconfig, err := c.clientConfig("resourcequota-controller", 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	loop := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+		QuotaClient:           client.CoreV1(),
+		ResourceQuotaInformer: c.InformerFactory.Core().V1().ResourceQuotas(),
+		ResyncPeriod:          func() time.Duration { return options.ResourceQuotaSyncPeriod.Duration },
+		DiscoveryFunc:         client.Discovery().ServerPreferredNamespacedResources,
+		InformerFactory:       c.InformerFactory,
+		Metadata:              metadataClient,
+	})
+	return &Controller{Loop: loop, Workers: int(options.ConcurrentResourceQuotaSyncs)}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.

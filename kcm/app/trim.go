@@ -1,9 +1,13 @@
 package app
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 )
 
 // trim drops from an object what no loop reads, before it is cached. The object
@@ -32,34 +36,34 @@ func trimSecret(obj any) {
 	secret.Data = nil
 }
 
-// trimPod leaves of a pod where it is, under which addresses, names and ports,
-// whether it works or why not, and which of its containers have begun and how
-// often they have restarted. What is to run there, its kubelet alone has to know.
-// A loop that comes to read more has to keep it here.
+// trimPod leaves of a pod what loops read. What is to run there, its kubelet alone
+// has to know. A loop that comes to read more has to keep it here.
 func trimPod(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
 	}
-	spec, status := pod.Spec, pod.Status
-	pod.Spec = corev1.PodSpec{NodeName: spec.NodeName, Hostname: spec.Hostname, Subdomain: spec.Subdomain}
-	for _, c := range spec.Containers {
-		if ports := named(c.Ports); ports != nil {
-			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Ports: ports})
-		}
-	}
-	for _, c := range spec.InitContainers {
+	whole := *pod
+	pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
+	keepState(pod, &whole)
+	keepAddresses(pod, &whole)
+	resourcequota.KeepCharge(pod, &whole)
+}
+
+// keepState keeps where a pod is, whether it works or why not, and which of its
+// containers have begun and how often they have restarted.
+func keepState(pod, whole *corev1.Pod) {
+	pod.Spec.NodeName = whole.Spec.NodeName
+	for _, c := range whole.Spec.InitContainers {
 		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers,
-				corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy, Ports: named(c.Ports)})
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
 		}
 	}
+	status := whole.Status
 	pod.Status = corev1.PodStatus{
 		Phase:                 status.Phase,
 		Reason:                status.Reason,
 		Message:               status.Message,
-		PodIP:                 status.PodIP,
-		PodIPs:                status.PodIPs,
 		ContainerStatuses:     begun(status.Phase, status.ContainerStatuses),
 		InitContainerStatuses: begun(status.Phase, status.InitContainerStatuses),
 	}
@@ -68,17 +72,6 @@ func trimPod(obj any) {
 			pod.Status.Conditions = append(pod.Status.Conditions, c)
 		}
 	}
-}
-
-// named returns the ports that have a name: a Service may ask for them by it.
-func named(ports []corev1.ContainerPort) []corev1.ContainerPort {
-	var named []corev1.ContainerPort
-	for _, p := range ports {
-		if p.Name != "" {
-			named = append(named, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
-		}
-	}
-	return named
 }
 
 // begun returns how often which containers have restarted, and which have begun,
@@ -102,4 +95,31 @@ func begun(phase corev1.PodPhase, statuses []corev1.ContainerStatus) []corev1.Co
 		begun = append(begun, kept)
 	}
 	return begun
+}
+
+// keepAddresses keeps under which addresses, names and ports a pod is reached.
+func keepAddresses(pod, whole *corev1.Pod) {
+	pod.Spec.Hostname, pod.Spec.Subdomain = whole.Spec.Hostname, whole.Spec.Subdomain
+	pod.Status.PodIP, pod.Status.PodIPs = whole.Status.PodIP, whole.Status.PodIPs
+	for _, c := range whole.Spec.Containers {
+		if ports := named(c.Ports); ports != nil {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Ports: ports})
+		}
+	}
+	sidecars := pod.Spec.InitContainers
+	for i := range sidecars {
+		from := slices.IndexFunc(whole.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == sidecars[i].Name })
+		sidecars[i].Ports = named(whole.Spec.InitContainers[from].Ports)
+	}
+}
+
+// named returns the ports that have a name: a Service may ask for them by it.
+func named(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	var named []corev1.ContainerPort
+	for _, p := range ports {
+		if p.Name != "" {
+			named = append(named, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
+		}
+	}
+	return named
 }

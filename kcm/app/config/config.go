@@ -46,6 +46,7 @@ type ComponentConfig struct {
 	PodGC                  kcmconfig.PodGCControllerConfiguration
 	ReplicaSet             kcmconfig.ReplicaSetControllerConfiguration
 	Replication            kcmconfig.ReplicationControllerConfiguration
+	ResourceQuota          kcmconfig.ResourceQuotaControllerConfiguration
 	ServiceAccount         kcmconfig.SAControllerConfiguration
 	TTLAfterFinished       kcmconfig.TTLAfterFinishedControllerConfiguration
 }

@@ -39,6 +39,7 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.PodGCController = c.PodGC
 	out.ReplicaSetController = c.ReplicaSet
 	out.ReplicationController = c.Replication
+	out.ResourceQuotaController = c.ResourceQuota
 	out.SAController = c.ServiceAccount
 	out.TTLAfterFinishedController = c.TTLAfterFinished
 	return out, nil

@@ -28,6 +28,7 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"mirroring-concurrent-service-endpoint-syncs", 5, "Endpoints", &c.EndpointSliceMirroring.MirroringConcurrentServiceEndpointSyncs},
 		{"concurrent-namespace-syncs", 10, "namespaces that are being deleted", &c.Namespace.ConcurrentNamespaceSyncs},
 		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
+		{"concurrent-resource-quota-syncs", 5, "resource quotas", &c.ResourceQuota.ConcurrentResourceQuotaSyncs},
 		{"concurrent-ttl-after-finished-syncs", 5, "Jobs whose time has come", &c.TTLAfterFinished.ConcurrentTTLSyncs},
 	}
 }
@@ -44,6 +45,7 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 	addGarbageCollectorFlags(c, groups.FlagSet("garbage-collector-controller"))
 	addEndpointFlags(c, groups)
 	addPodGCFlags(c, groups.FlagSet("pod-garbage-collector-controller"))
+	addResourceQuotaFlags(c, groups.FlagSet("resourcequota-controller"))
 }
 
 // validateControllers checks the options of the controllers.
