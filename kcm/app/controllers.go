@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,10 +14,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
+	"github.com/kcm-book/kcm-book/kcm/controller/daemon"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
@@ -78,6 +81,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "ttl-after-finished-controller", aliases: []string{"ttl-after-finished"},
 			account: "ttl-after-finished-controller", constructor: newTTLAfterFinished,
+		},
+		{
+			name: "daemonset-controller", aliases: []string{"daemonset"},
+			account: "daemon-set-controller", constructor: newDaemonSet,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -263,6 +270,18 @@ func newTokenCleaner(ctx context.Context, c *ControllerContext, client kubernete
 func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := ttlafterfinished.New(c.InformerFactory.Batch().V1().Jobs(), client)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
+}
+
+func newDaemonSet(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := daemon.New(ctx,
+		c.InformerFactory.Apps().V1().DaemonSets(),
+		c.InformerFactory.Apps().V1().ControllerRevisions(),
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Nodes(),
+		client,
+		flowcontrol.NewBackOff(time.Second, 15*time.Minute),
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.DaemonSet.ConcurrentDaemonSetSyncs)}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.

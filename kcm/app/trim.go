@@ -13,6 +13,7 @@ func trim(obj any) (any, error) {
 	trimManagedFields(obj)
 	trimSecret(obj)
 	trimPod(obj)
+	trimNode(obj)
 	return obj, nil
 }
 
@@ -32,7 +33,7 @@ func trimSecret(obj any) {
 	secret.Data = nil
 }
 
-// trimPod leaves of a pod where it is, whether it works or why not, and which of
+// trimPod leaves of a pod where it is or is to be, whether it works or why not, and which of
 // its containers have begun and how often they have restarted. What is to run
 // there, its kubelet alone has to know. A loop that comes to read more has to keep
 // it here.
@@ -43,6 +44,9 @@ func trimPod(obj any) {
 	}
 	spec, status := pod.Spec, pod.Status
 	pod.Spec = corev1.PodSpec{NodeName: spec.NodeName}
+	if spec.NodeName == "" && spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: spec.Affinity.NodeAffinity}
+	}
 	for _, c := range spec.InitContainers {
 		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
@@ -59,6 +63,14 @@ func trimPod(obj any) {
 		if c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget {
 			pod.Status.Conditions = append(pod.Status.Conditions, c)
 		}
+	}
+}
+
+// trimNode leaves of a node what pods may ask of it, and whether and where it
+// works.
+func trimNode(obj any) {
+	if node, ok := obj.(*corev1.Node); ok {
+		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses}
 	}
 }
 

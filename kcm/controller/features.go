@@ -23,6 +23,11 @@ const (
 	// synced before its own last write is in the cache
 	// (https://kep.k8s.io/5647).
 	StaleControllerConsistencyReplicaSet featuregate.Feature = "StaleControllerConsistencyReplicaSet"
+	// StaleControllerConsistencyDaemonSet does the same for DaemonSets.
+	StaleControllerConsistencyDaemonSet featuregate.Feature = "StaleControllerConsistencyDaemonSet"
+	// TaintTolerationComparisonOperators lets tolerations compare numbers
+	// (https://kep.k8s.io/5471).
+	TaintTolerationComparisonOperators featuregate.Feature = "TaintTolerationComparisonOperators"
 )
 
 //go:embed gates.yaml
