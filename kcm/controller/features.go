@@ -23,7 +23,12 @@ const (
 	// synced before its own last write is in the cache
 	// (https://kep.k8s.io/5647).
 	StaleControllerConsistencyReplicaSet featuregate.Feature = "StaleControllerConsistencyReplicaSet"
-	// StaleControllerConsistencyDaemonSet does the same for DaemonSets.
+)
+
+// Feature gates that change what the loop for DaemonSets does.
+const (
+	// StaleControllerConsistencyDaemonSet keeps a DaemonSet from being synced
+	// before its own last write is in the cache (https://kep.k8s.io/5647).
 	StaleControllerConsistencyDaemonSet featuregate.Feature = "StaleControllerConsistencyDaemonSet"
 	// TaintTolerationComparisonOperators lets tolerations compare numbers
 	// (https://kep.k8s.io/5471).

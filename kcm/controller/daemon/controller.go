@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -91,7 +92,9 @@ func New(
 // when ctx has ended and the workers have finished.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	defer c.events.Start()()
-	go c.forgetFailures(ctx)
+	var forgetting sync.WaitGroup
+	forgetting.Go(func() { c.forgetFailures(ctx) })
+	defer forgetting.Wait()
 	c.loop.Run(ctx, workers, c.synced...)
 }
 

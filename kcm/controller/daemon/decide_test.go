@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,6 +37,7 @@ func TestTidy(t *testing.T) {
 
 		"with surge an old and a starting new one may stay":        {1, "a: old available, new starting", "nothing"},
 		"with surge an old one that is not available yet may stay": {1, "a: old ready, new starting", "nothing"},
+		"with surge an old one alone stays, ready or not":          {1, "a: old starting", "nothing"},
 		"with surge an old one that is not ready goes":             {1, "a: old starting, new starting", "delete a-old"},
 		"with surge the old one goes when the new is available":    {1, "a: old available, new available", "delete a-old"},
 		"with surge ready is not yet available":                    {1, "a: old available, new ready", "nothing"},
@@ -63,11 +65,13 @@ func TestTidy(t *testing.T) {
 
 func TestOfTwoOfOneVersionTheOlderStays(t *testing.T) {
 	t.Parallel()
-	place := testPlace("a: new available, new available")
-	for _, surge := range []int{0, 1} {
-		seen := seenOn(testSet(func(set *appsv1.DaemonSet) { set.Spec.UpdateStrategy = rollingBy(surge, 1-surge) }))
-		_, remove := tidy(seen, place)
-		assert.Equal(t, []*corev1.Pod{place.pods[1]}, remove, "with maxSurge %d", surge)
+	for _, version := range []string{"old", "new"} {
+		place := testPlace(fmt.Sprintf("a: %[1]s available, %[1]s available", version))
+		for _, surge := range []int{0, 1} {
+			seen := seenOn(testSet(func(set *appsv1.DaemonSet) { set.Spec.UpdateStrategy = rollingBy(surge, 1-surge) }))
+			_, remove := tidy(seen, place)
+			assert.Equal(t, []*corev1.Pod{place.pods[1]}, remove, "two that are %s, with maxSurge %d", version, surge)
+		}
 	}
 }
 

@@ -11,12 +11,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A kubelet that cannot run a pod rejects it, and the pod has failed. A loop
-// that replaced it at once would be at it without end. So a node has a pause
-// after each, which is twice as long each time.
-
 // pause returns how long pods of the set that have failed on a node are left
-// alone, or zero when they may be replaced.
+// alone, or zero when they may be replaced. It is twice as long each time: a
+// kubelet that has no room for a pod rejects it at once, and so the next one.
 func (c *Controller) pause(set *appsv1.DaemonSet, node string, now time.Time) time.Duration {
 	key := failureKey(set, node)
 	if !c.failures.IsInBackOffSinceUpdate(key, now) {
