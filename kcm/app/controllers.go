@@ -14,10 +14,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
+	"github.com/kcm-book/kcm-book/kcm/controller/daemon"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpoint"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
@@ -87,6 +89,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "resourcequota-controller", aliases: []string{"resourcequota"},
 			account: "resourcequota-controller", constructor: newResourceQuota,
+		},
+		{
+			name: "daemonset-controller", aliases: []string{"daemonset"},
+			account: "daemon-set-controller", constructor: newDaemonSet,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -305,6 +311,18 @@ func newResourceQuota(ctx context.Context, c *ControllerContext, client kubernet
 		Metadata:              metadataClient,
 	})
 	return &Controller{Loop: loop, Workers: int(options.ConcurrentResourceQuotaSyncs)}, nil
+}
+
+func newDaemonSet(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := daemon.New(ctx,
+		c.InformerFactory.Apps().V1().DaemonSets(),
+		c.InformerFactory.Apps().V1().ControllerRevisions(),
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Nodes(),
+		client,
+		flowcontrol.NewBackOff(time.Second, 15*time.Minute),
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.DaemonSet.ConcurrentDaemonSetSyncs)}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.

@@ -17,6 +17,7 @@ func trim(obj any) (any, error) {
 	trimManagedFields(obj)
 	trimSecret(obj)
 	trimPod(obj)
+	trimNode(obj)
 	return obj, nil
 }
 
@@ -48,6 +49,7 @@ func trimPod(obj any) {
 	keepState(pod, &whole)
 	keepAddresses(pod, &whole)
 	resourcequota.KeepCharge(pod, &whole)
+	keepPlace(pod, &whole)
 }
 
 // keepState keeps where a pod is, whether it works or why not, and which of its
@@ -122,4 +124,23 @@ func named(ports []corev1.ContainerPort) []corev1.ContainerPort {
 		}
 	}
 	return named
+}
+
+// keepPlace keeps of a pod that is not bound yet the node that it is meant for.
+func keepPlace(pod, whole *corev1.Pod) {
+	if whole.Spec.NodeName != "" || whole.Spec.Affinity == nil || whole.Spec.Affinity.NodeAffinity == nil {
+		return
+	}
+	if pod.Spec.Affinity == nil {
+		pod.Spec.Affinity = &corev1.Affinity{}
+	}
+	pod.Spec.Affinity.NodeAffinity = whole.Spec.Affinity.NodeAffinity
+}
+
+// trimNode leaves of a node what pods may ask of it, and whether and where it
+// works.
+func trimNode(obj any) {
+	if node, ok := obj.(*corev1.Node); ok {
+		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses}
+	}
 }

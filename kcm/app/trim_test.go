@@ -79,6 +79,25 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 				Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable},
 			},
 		},
+		"of a pod that is not bound, the node for which it is meant stays": {
+			&corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}, PodAffinity: &corev1.PodAffinity{}}}},
+			&corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}}},
+		},
+		"of a pod that is bound, it goes": {
+			&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node", Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}}},
+			&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}},
+		},
+		"of a node, what it holds goes": {
+			&corev1.Node{ObjectMeta: managed, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gpu"}}, ProviderID: "cloud://1"},
+				Status: corev1.NodeStatus{
+					Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}, Addresses: []corev1.NodeAddress{{Address: "10.0.0.1"}},
+					Images: []corev1.ContainerImage{{SizeBytes: 1}}, Capacity: corev1.ResourceList{},
+				}},
+			&corev1.Node{ObjectMeta: kept, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gpu"}}, ProviderID: "cloud://1"},
+				Status: corev1.NodeStatus{
+					Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}, Addresses: []corev1.NodeAddress{{Address: "10.0.0.1"}},
+				}},
+		},
 		"a Secret for others is a name": {
 			&corev1.Secret{ObjectMeta: managed, Type: corev1.SecretTypeOpaque, Data: password},
 			&corev1.Secret{ObjectMeta: kept, Type: corev1.SecretTypeOpaque},

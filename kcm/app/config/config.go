@@ -37,6 +37,7 @@ type ComponentConfig struct {
 
 	// Cloud is about the cloud that the cluster runs in.
 	Cloud                  cpconfig.KubeCloudSharedConfiguration
+	DaemonSet              kcmconfig.DaemonSetControllerConfiguration
 	Deployment             kcmconfig.DeploymentControllerConfiguration
 	Endpoint               kcmconfig.EndpointControllerConfiguration
 	EndpointSlice          kcmconfig.EndpointSliceControllerConfiguration

@@ -30,6 +30,7 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.KubeCloudShared.CIDRAllocatorType = c.Cloud.CIDRAllocatorType
 	out.KubeCloudShared.ConfigureCloudRoutes = c.Cloud.ConfigureCloudRoutes
 	out.KubeCloudShared.NodeMonitorPeriod = c.Cloud.NodeMonitorPeriod
+	out.DaemonSetController = c.DaemonSet
 	out.DeploymentController = c.Deployment
 	out.EndpointController = c.Endpoint
 	out.EndpointSliceController = c.EndpointSlice

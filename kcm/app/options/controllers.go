@@ -29,6 +29,7 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-namespace-syncs", 10, "namespaces that are being deleted", &c.Namespace.ConcurrentNamespaceSyncs},
 		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
 		{"concurrent-resource-quota-syncs", 5, "resource quotas", &c.ResourceQuota.ConcurrentResourceQuotaSyncs},
+		{"concurrent-daemonset-syncs", 2, "DaemonSets", &c.DaemonSet.ConcurrentDaemonSetSyncs},
 		{"concurrent-ttl-after-finished-syncs", 5, "Jobs whose time has come", &c.TTLAfterFinished.ConcurrentTTLSyncs},
 	}
 }
