@@ -18,7 +18,7 @@ import (
 // that has no finalizer any more is counted: see settle.
 func account(seen observed, t tally, v *verdict, status *batchv1.JobStatus) (release []*corev1.Pod) {
 	job := seen.job
-	settle(status, seen.tracked())
+	settle(status, tracked(seen.pods))
 	uncounted := status.UncountedTerminatedPods
 	succeeded, failed := waiting(*status)
 	for _, pod := range accountable(seen, t, v) {
@@ -54,7 +54,7 @@ func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
 		all := v != nil || seen.job.DeletionTimestamp != nil
 		failedAndReplaced := hasFailed(seen.job, pod) && t.replaced[index] != pod
 		switch {
-		case !seen.isTracked(pod) || !all && !failedAndReplaced && pod.Status.Phase != corev1.PodSucceeded:
+		case !hasFinalizer(pod) || !all && !failedAndReplaced && pod.Status.Phase != corev1.PodSucceeded:
 		case succeeded.Has(pod.UID) || failed.Has(pod.UID):
 			known = append(known, pod)
 		default:
@@ -63,6 +63,15 @@ func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
 	}
 	pods := append(known, others...)
 	return pods[:min(len(pods), Burst)]
+}
+
+// tracked returns the pods that have their finalizers yet.
+func tracked(pods []*corev1.Pod) sets.Set[types.UID] {
+	tracked := sets.Set[types.UID]{}
+	for _, pod := range filter(pods, hasFinalizer) {
+		tracked.Insert(pod.UID)
+	}
+	return tracked
 }
 
 // settle is the second step of counting. A UID whose pod has its finalizer no

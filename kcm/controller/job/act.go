@@ -126,11 +126,14 @@ func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsIn
 // A crash before the third write loses nothing: the next sync finds UIDs in the
 // status whose pods have no finalizer, and counts them. So the third write is
 // left to the next sync, which may have more to write, unless it ends the Job.
+// That sync counts what its cache shows to be without finalizer, and a cache does
+// not go back. So nobody has to remember what was counted.
 func (c *Controller) track(ctx context.Context, seen observed, t tally, p plan, d done) error {
 	status := decideStatus(seen, t, p, d)
 	release := account(seen, t, p.verdict, &status)
+	left := tracked(seen.pods)
 	if len(release) == 0 {
-		finish(&status, p.verdict, seen)
+		finish(&status, p.verdict, len(left), seen.now)
 		_, err := c.writeStatus(ctx, seen.job, status)
 		return err
 	}
@@ -142,8 +145,11 @@ func (c *Controller) track(ctx context.Context, seen observed, t tally, p plan, 
 	if err := c.release(ctx, job, release); err != nil {
 		return err
 	}
-	settle(&status, seen.tracked())
-	finish(&status, p.verdict, seen)
+	for _, pod := range release {
+		left.Delete(pod.UID)
+	}
+	settle(&status, left)
+	finish(&status, p.verdict, len(left), seen.now)
 	if !isFinished(&batchv1.Job{Status: status}) {
 		return nil
 	}
@@ -190,9 +196,8 @@ func (c *Controller) release(ctx context.Context, job *batchv1.Job, pods []*core
 	return nil
 }
 
-// takeFinalizer returns the pod without its finalizer. From then on, and also if
-// it turns out to be gone, the pod counts as released, whatever the cache shows.
-// With a version it is done to the pod in that version and no other.
+// takeFinalizer returns the pod without its finalizer. With a version it is taken
+// off the pod in that version and no other.
 func (c *Controller) takeFinalizer(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, version string) (*corev1.Pod, error) {
 	patch, err := withoutFinalizer(pod, version)
 	if err != nil {
@@ -201,9 +206,6 @@ func (c *Controller) takeFinalizer(ctx context.Context, job *batchv1.Job, pod *c
 	patched, err := c.podControl.Patch(ctx, pod, patch)
 	if err == nil {
 		c.podWrites.Wrote(cache.MetaObjectToName(job), patched.ResourceVersion)
-	}
-	if err == nil || isGone(err) {
-		c.memories.release(job, pod.UID)
 	}
 	return patched, err
 }

@@ -45,7 +45,7 @@ func count(seen observed) tally {
 		}
 		index, ok := indexOf(job, pod)
 		switch {
-		case !ok || !seen.isTracked(pod):
+		case !ok || !hasFinalizer(pod):
 		case pod.Status.Phase == corev1.PodSucceeded && !failed.Has(pod.UID):
 			completed = append(completed, index)
 			if !succeeded.Has(pod.UID) {

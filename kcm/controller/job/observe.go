@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
 
@@ -25,9 +24,6 @@ type observed struct {
 	job *batchv1.Job
 	// pods are all that the Job has, whatever has become of them.
 	pods []*corev1.Pod
-	// released are pods whose finalizer is gone, whatever the cache shows. Those
-	// are added that act takes the finalizers off.
-	released sets.Set[types.UID]
 	// failures are those since the last success.
 	failures failures
 	// mayAct says that the cache shows all that earlier syncs have created and
@@ -36,22 +32,6 @@ type observed struct {
 	// resetsStart says that a Job that is suspended has no start time.
 	resetsStart bool
 	now         time.Time
-}
-
-// isTracked tells whether a pod has its finalizer yet.
-func (seen observed) isTracked(pod *corev1.Pod) bool {
-	return hasFinalizer(pod) && !seen.released.Has(pod.UID)
-}
-
-// tracked returns the pods that have their finalizers yet.
-func (seen observed) tracked() sets.Set[types.UID] {
-	tracked := sets.Set[types.UID]{}
-	for _, pod := range seen.pods {
-		if seen.isTracked(pod) {
-			tracked.Insert(pod.UID)
-		}
-	}
-	return tracked
 }
 
 // observe reads the Job and its pods, and claims the pods that are its own. A Job
@@ -87,9 +67,8 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 	if seen.pods, err = c.claim(ctx, job); err != nil {
 		return observed{}, fmt.Errorf("pods of job %s: %w", key, err)
 	}
-	memory.released = stillShown(memory.released, seen.pods)
 	memory.failures = memory.failures.note(job, seen.pods)
-	seen.released, seen.failures = memory.released, memory.failures
+	seen.failures = memory.failures
 	seen.now = c.clock.Now()
 	return seen, nil
 }

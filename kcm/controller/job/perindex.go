@@ -61,7 +61,7 @@ func toReplace(seen observed, t tally) map[int]*corev1.Pod {
 	settled := indexesOf(indexesOfPods(seen.job, t.active)...).union(t.completed, t.failedIndexes)
 	for _, pod := range seen.pods {
 		index, ok := indexOf(seen.job, pod)
-		if !ok || !seen.isTracked(pod) || !hasFailed(seen.job, pod) || settled.has(index) {
+		if !ok || !hasFinalizer(pod) || !hasFailed(seen.job, pod) || settled.has(index) {
 			continue
 		}
 		other := last[index]

@@ -48,17 +48,17 @@ func decideStatus(seen observed, t tally, p plan, d done) batchv1.JobStatus {
 	return status
 }
 
-// finish ends the Job if there is a verdict and nothing is left to wait for: no
-// pod that has to be counted, and none that may still run.
-func finish(status *batchv1.JobStatus, v *verdict, seen observed) {
+// finish ends the Job if there is a verdict and nothing to wait for: no pod that
+// has its finalizer, none that has to be counted, and none that may still run.
+func finish(status *batchv1.JobStatus, v *verdict, left int, now time.Time) {
 	uncounted := status.UncountedTerminatedPods
-	left := len(seen.tracked()) + len(uncounted.Succeeded) + len(uncounted.Failed) + int(*status.Terminating)
+	left += len(uncounted.Succeeded) + len(uncounted.Failed) + int(*status.Terminating)
 	if v == nil || left > 0 {
 		return
 	}
-	setCondition(status, v.end(), corev1.ConditionTrue, v.reason, v.message, seen.now)
+	setCondition(status, v.end(), corev1.ConditionTrue, v.reason, v.message, now)
 	if !v.failed() {
-		status.CompletionTime = &metav1.Time{Time: seen.now}
+		status.CompletionTime = &metav1.Time{Time: now}
 	}
 }
 
