@@ -19,6 +19,7 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
+	"github.com/kcm-book/kcm-book/kcm/controller/job"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/podgc"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
@@ -78,6 +79,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "ttl-after-finished-controller", aliases: []string{"ttl-after-finished"},
 			account: "ttl-after-finished-controller", constructor: newTTLAfterFinished,
+		},
+		{
+			name: "job-controller", aliases: []string{"job"},
+			account: "job-controller", constructor: newJob,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -263,6 +268,15 @@ func newTokenCleaner(ctx context.Context, c *ControllerContext, client kubernete
 func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := ttlafterfinished.New(c.InformerFactory.Batch().V1().Jobs(), client)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
+}
+
+func newJob(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := job.NewController(ctx,
+		client,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Batch().V1().Jobs(),
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Job.ConcurrentJobSyncs)}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.

@@ -1,8 +1,12 @@
 package app
 
 import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -33,7 +37,9 @@ func trimSecret(obj any) {
 }
 
 // trimPod leaves of a pod where it is, whether it works or why not, and which of
-// its containers have begun and how often they have restarted. What is to run
+// its containers have begun, how often they have restarted, and how and when they
+// have ended. Of a Job's pod it leaves all conditions, since the Job's pod failure
+// policy may be about any. What is to run
 // there, its kubelet alone has to know. A loop that comes to read more has to keep
 // it here.
 func trimPod(obj any) {
@@ -56,10 +62,16 @@ func trimPod(obj any) {
 		InitContainerStatuses: begun(status.Phase, status.InitContainerStatuses),
 	}
 	for _, c := range status.Conditions {
-		if c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget {
+		if ofJob(pod) || c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget {
 			pod.Status.Conditions = append(pod.Status.Conditions, c)
 		}
 	}
+}
+
+// ofJob tells whether a pod belongs to a Job, or did and is not counted yet.
+func ofJob(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == "Job" || slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
 }
 
 // begun returns how often which containers have restarted, and which have begun,
@@ -74,7 +86,8 @@ func begun(phase corev1.PodPhase, statuses []corev1.ContainerStatus) []corev1.Co
 		case s.State.Running != nil:
 			kept.State.Running = &corev1.ContainerStateRunning{}
 		case s.State.Terminated != nil:
-			kept.State.Terminated = &corev1.ContainerStateTerminated{}
+			end := s.State.Terminated
+			kept.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: end.ExitCode, FinishedAt: end.FinishedAt}
 		case s.LastTerminationState.Terminated != nil:
 			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
 		case s.RestartCount == 0:

@@ -39,6 +39,7 @@ type ComponentConfig struct {
 	Cloud            cpconfig.KubeCloudSharedConfiguration
 	Deployment       kcmconfig.DeploymentControllerConfiguration
 	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
+	Job              kcmconfig.JobControllerConfiguration
 	Namespace        kcmconfig.NamespaceControllerConfiguration
 	PodGC            kcmconfig.PodGCControllerConfiguration
 	ReplicaSet       kcmconfig.ReplicaSetControllerConfiguration

@@ -34,6 +34,7 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.NamespaceController = c.Namespace
 	out.GarbageCollectorController = c.GarbageCollector
 	out.PodGCController = c.PodGC
+	out.JobController = c.Job
 	out.ReplicaSetController = c.ReplicaSet
 	out.ReplicationController = c.Replication
 	out.SAController = c.ServiceAccount

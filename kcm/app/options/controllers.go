@@ -26,6 +26,7 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-namespace-syncs", 10, "namespaces that are being deleted", &c.Namespace.ConcurrentNamespaceSyncs},
 		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
 		{"concurrent-ttl-after-finished-syncs", 5, "Jobs whose time has come", &c.TTLAfterFinished.ConcurrentTTLSyncs},
+		{"concurrent-job-syncs", 5, "Jobs", &c.Job.ConcurrentJobSyncs},
 	}
 }
 
