@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
+	"github.com/kcm-book/kcm-book/kcm/controller/cronjob"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/job"
@@ -83,6 +84,10 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "job-controller", aliases: []string{"job"},
 			account: "job-controller", constructor: newJob,
+		},
+		{
+			name: "cronjob-controller", aliases: []string{"cronjob"},
+			account: "cronjob-controller", constructor: newCronJob,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -277,6 +282,15 @@ func newJob(ctx context.Context, c *ControllerContext, client kubernetes.Interfa
 		c.InformerFactory.Batch().V1().Jobs(),
 	)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Job.ConcurrentJobSyncs)}, nil
+}
+
+func newCronJob(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := cronjob.NewController(ctx,
+		c.InformerFactory.Batch().V1().Jobs(),
+		c.InformerFactory.Batch().V1().CronJobs(),
+		client,
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.CronJob.ConcurrentCronJobSyncs)}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.

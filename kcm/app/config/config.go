@@ -37,6 +37,7 @@ type ComponentConfig struct {
 
 	// Cloud is about the cloud that the cluster runs in.
 	Cloud            cpconfig.KubeCloudSharedConfiguration
+	CronJob          kcmconfig.CronJobControllerConfiguration
 	Deployment       kcmconfig.DeploymentControllerConfiguration
 	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
 	Job              kcmconfig.JobControllerConfiguration

@@ -35,6 +35,7 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.GarbageCollectorController = c.GarbageCollector
 	out.PodGCController = c.PodGC
 	out.JobController = c.Job
+	out.CronJobController = c.CronJob
 	out.ReplicaSetController = c.ReplicaSet
 	out.ReplicationController = c.Replication
 	out.SAController = c.ServiceAccount

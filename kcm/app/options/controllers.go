@@ -27,6 +27,7 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
 		{"concurrent-ttl-after-finished-syncs", 5, "Jobs whose time has come", &c.TTLAfterFinished.ConcurrentTTLSyncs},
 		{"concurrent-job-syncs", 5, "Jobs", &c.Job.ConcurrentJobSyncs},
+		{"concurrent-cron-job-syncs", 5, "CronJobs", &c.CronJob.ConcurrentCronJobSyncs},
 	}
 }
 

@@ -120,9 +120,11 @@ func TestAccount(t *testing.T) {
 		{"who has no index counts for nothing", "s1 has succeeded without an index, f1 has failed for index 7 of 3", testJob(indexed),
 			pods{"s1": {ok}, "f1": {bad, at(7)}}, nil, "succeeded 0 + none, failed 0 + none, indexes ; let go: f1 s1"},
 		{"who is to be replaced is kept until then", "f1 has failed for index 1, which may fail twice more", testJob(indexed, perIndex(2)),
-			pods{"f1": {bad, at(1)}}, nil, "succeeded 0 + none, failed 0 + none, indexes ; let go: none"},
+			pods{"f1": {bad, at(1)}}, nil, "succeeded 0 + none, failed 0 + none, indexes  and failed ; let go: none"},
+		{"an index that has failed for good is written down", "f1 has failed for index 1, which may not fail again", testJob(indexed, perIndex(0)),
+			pods{"f1": {bad, at(1)}}, nil, "succeeded 0 + none, failed 0 + f1, indexes  and failed 1; let go: f1"},
 		{"who was replaced may go", "f1 has failed for index 1, and a2 runs for it", testJob(indexed, perIndex(2)),
-			pods{"f1": {bad, at(1)}, "a2": {at(1)}}, nil, "succeeded 0 + none, failed 0 + f1, indexes ; let go: f1"},
+			pods{"f1": {bad, at(1)}, "a2": {at(1)}}, nil, "succeeded 0 + none, failed 0 + f1, indexes  and failed ; let go: f1"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -136,6 +138,9 @@ func TestAccount(t *testing.T) {
 				status.Failed, uids(status.UncountedTerminatedPods.Failed))
 			if isIndexed(test.job) {
 				got += ", indexes " + status.CompletedIndexes
+			}
+			if status.FailedIndexes != nil {
+				got += " and failed " + *status.FailedIndexes
 			}
 			assert.Equal(t, test.want, got+"; let go: "+uids(names), "the status, as counter + list, and who may be let go: %s", test.situation)
 		})

@@ -77,11 +77,9 @@ func waits(list []int, replaced map[int]*corev1.Pod, now time.Time) (ready []int
 	return ready, next
 }
 
-// wait returns how much is left of the pause after so many failures.
+// wait returns how much is left of the pause after so many failures, of which the
+// last was then. Without a failure that is long ago, and nothing is left.
 func wait(failed int, last, now time.Time) time.Duration {
-	if failed == 0 {
-		return 0
-	}
 	pause := shortestPause
 	for ; failed > 1 && pause < longestPause; failed-- {
 		pause *= 2

@@ -34,6 +34,7 @@ func TestBackoff(t *testing.T) {
 		{"a failed pod that is gone is not forgotten", "f1 failed just now, and is gone", pods{"f1": {bad, endedAt(0)}}, pods{}, 10 * time.Second},
 		{"a pod that is seen twice has failed once", "f1 is seen again", pods{"f1": {bad, endedAt(0)}}, pods{"f1": {bad, free, endedAt(0)}}, 10 * time.Second},
 		{"a success that is seen later ends the series, too", "f1 failed 5 s ago, and then it is seen that s1 succeeded 3 s ago", pods{"f1": {bad, endedAt(-5)}}, pods{"s1": {ok, endedAt(-3)}}, 0},
+		{"a success that is gone is not forgotten", "s1 succeeded 3 s ago and is gone, and then it is seen that f1 failed 5 s ago", pods{"s1": {ok, endedAt(-3)}}, pods{"f1": {bad, endedAt(-5)}}, 0},
 		{"a pod that the loop has stopped has not failed", "p1 is being deleted, and has no finalizer", pods{"p1": {going, free}}, nil, 0},
 		{"a pod that somebody deletes has failed", "p1 is being deleted", pods{"p1": {going}}, nil, 10 * time.Second},
 	} {

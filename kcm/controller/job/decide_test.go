@@ -61,7 +61,9 @@ func deadline(seconds int64) func(*batchv1.Job) {
 	return func(job *batchv1.Job) { job.Spec.ActiveDeadlineSeconds = &seconds }
 }
 
-func onFailure(job *batchv1.Job) { job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }
+func onFailure(job *batchv1.Job) {
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+}
 
 func says(condition batchv1.JobConditionType, reason string) func(*batchv1.Job) {
 	return func(job *batchv1.Job) {

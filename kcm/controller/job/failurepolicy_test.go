@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,6 +23,10 @@ func disrupted(pod *corev1.Pod) {
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
+	t.Run("without a policy a failure counts", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, judgement{}, judge(nil, podOf(testJob(), "p", exit(42))), "what no policy says: exit code 42")
+	})
 	const in, notIn = batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn
 	const failJob, ignore = batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore
 	for _, test := range []struct {
@@ -42,6 +47,16 @@ func TestJudge(t *testing.T) {
 			judgement{ignore, "Container main for pod shop/report-p failed with exit code 42 matching Ignore rule at index 1"}},
 		{"a rule may be about a condition", "DisruptionTarget is True, and so the rule asks", []batchv1.PodFailurePolicyRule{onCondition(ignore, corev1.DisruptionTarget, corev1.ConditionTrue)}, edits{bad, disrupted},
 			judgement{ignore, "Pod shop/report-p has condition DisruptionTarget matching Ignore rule at index 0"}},
+		{"a rule about a condition is about no exit code", "the rule is about DisruptionTarget, and the pod ends with exit code 1", []batchv1.PodFailurePolicyRule{onCondition(ignore, corev1.DisruptionTarget, corev1.ConditionTrue)}, edits{exit(1), disrupted},
+			judgement{ignore, "Pod shop/report-p has condition DisruptionTarget matching Ignore rule at index 0"}},
+		{"containers come before init containers", "both have ended with exit code 42", []batchv1.PodFailurePolicyRule{onExit(ignore, in, nil, 42)}, edits{exit(42), func(pod *corev1.Pod) {
+			pod.Status.InitContainerStatuses = slices.Clone(pod.Status.ContainerStatuses)
+			pod.Status.InitContainerStatuses[0].Name = "init"
+		}}, judgement{ignore, "Container main for pod shop/report-p failed with exit code 42 matching Ignore rule at index 0"}},
+		{"an init container may be the reason", "the init container has ended with exit code 42", []batchv1.PodFailurePolicyRule{onExit(ignore, in, nil, 42)}, edits{exit(42), func(pod *corev1.Pod) {
+			pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = pod.Status.ContainerStatuses, nil
+			pod.Status.InitContainerStatuses[0].Name = "init"
+		}}, judgement{ignore, "Container init for pod shop/report-p failed with exit code 42 matching Ignore rule at index 0"}},
 		{"the condition's status has to be as asked for", "DisruptionTarget is True, and the rule asks for False", []batchv1.PodFailurePolicyRule{onCondition(ignore, corev1.DisruptionTarget, corev1.ConditionFalse)}, edits{bad, disrupted}, judgement{}},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {

@@ -34,7 +34,7 @@ func parseIndexes(text string, completions int) indexes {
 		}
 		first, err := strconv.Atoi(from)
 		last, err2 := strconv.Atoi(to)
-		if last = min(last, completions-1); err == nil && err2 == nil && 0 <= first && first <= last {
+		if last = min(last, completions-1); err == nil && err2 == nil && first <= last {
 			x = append(x, interval{first, last})
 		}
 	}
