@@ -19,12 +19,14 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
+	"github.com/kcm-book/kcm-book/kcm/controller/cronjob"
 	"github.com/kcm-book/kcm-book/kcm/controller/daemon"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpoint"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslicemirroring"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
+	"github.com/kcm-book/kcm-book/kcm/controller/job"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/podgc"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
@@ -93,6 +95,14 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "daemonset-controller", aliases: []string{"daemonset"},
 			account: "daemon-set-controller", constructor: newDaemonSet,
+		},
+		{
+			name: "job-controller", aliases: []string{"job"},
+			account: "job-controller", constructor: newJob,
+		},
+		{
+			name: "cronjob-controller", aliases: []string{"cronjob"},
+			account: "cronjob-controller", constructor: newCronJob,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -323,6 +333,24 @@ func newDaemonSet(ctx context.Context, c *ControllerContext, client kubernetes.I
 		flowcontrol.NewBackOff(time.Second, 15*time.Minute),
 	)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.DaemonSet.ConcurrentDaemonSetSyncs)}, nil
+}
+
+func newJob(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := job.NewController(ctx,
+		client,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Batch().V1().Jobs(),
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Job.ConcurrentJobSyncs)}, nil
+}
+
+func newCronJob(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := cronjob.NewController(ctx,
+		c.InformerFactory.Batch().V1().Jobs(),
+		c.InformerFactory.Batch().V1().CronJobs(),
+		client,
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.CronJob.ConcurrentCronJobSyncs)}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.

@@ -3,8 +3,10 @@ package app
 import (
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
@@ -50,10 +52,11 @@ func trimPod(obj any) {
 	keepAddresses(pod, &whole)
 	resourcequota.KeepCharge(pod, &whole)
 	keepPlace(pod, &whole)
+	keepConditions(pod, &whole)
 }
 
 // keepState keeps where a pod is, whether it works or why not, and which of its
-// containers have begun and how often they have restarted.
+// containers have begun, how often they have restarted and how they have ended.
 func keepState(pod, whole *corev1.Pod) {
 	pod.Spec.NodeName = whole.Spec.NodeName
 	for _, c := range whole.Spec.InitContainers {
@@ -88,7 +91,8 @@ func begun(phase corev1.PodPhase, statuses []corev1.ContainerStatus) []corev1.Co
 		case s.State.Running != nil:
 			kept.State.Running = &corev1.ContainerStateRunning{}
 		case s.State.Terminated != nil:
-			kept.State.Terminated = &corev1.ContainerStateTerminated{}
+			end := s.State.Terminated
+			kept.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: end.ExitCode, FinishedAt: end.FinishedAt}
 		case s.LastTerminationState.Terminated != nil:
 			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
 		case s.RestartCount == 0:
@@ -142,5 +146,14 @@ func keepPlace(pod, whole *corev1.Pod) {
 func trimNode(obj any) {
 	if node, ok := obj.(*corev1.Node); ok {
 		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses}
+	}
+}
+
+// keepConditions keeps all conditions of a pod that belongs to a Job, or did and is
+// not counted yet: the Job's pod failure policy may be about any.
+func keepConditions(pod, whole *corev1.Pod) {
+	owner := metav1.GetControllerOfNoCopy(whole)
+	if owner != nil && owner.Kind == "Job" || slices.Contains(whole.Finalizers, batchv1.JobTrackingFinalizer) {
+		pod.Status.Conditions = whole.Status.Conditions
 	}
 }

@@ -24,7 +24,7 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 	managed.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
 	doomed := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}
-	ended := corev1.ContainerStatus{Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}
+	ended := corev1.ContainerStatus{Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.Unix(1, 0), Reason: "Error"}}}
 	password := map[string][]byte{"password": []byte("secret")}
 
 	for what, test := range map[string]struct{ seen, want runtime.Object }{
@@ -52,7 +52,7 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 					Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory",
 					PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}},
 					Conditions:            []corev1.PodCondition{ready, doomed},
-					ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", RestartCount: 3}, {Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}},
+					ContainerStatuses:     []corev1.ContainerStatus{{Name: "web", RestartCount: 3}, {Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.Unix(1, 0)}}}},
 					InitContainerStatuses: []corev1.ContainerStatus{{Name: "proxy", RestartCount: 4}},
 				}},
 		},
@@ -97,6 +97,17 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 				Status: corev1.NodeStatus{
 					Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}, Addresses: []corev1.NodeAddress{{Address: "10.0.0.1"}},
 				}},
+		},
+		"of a Job's pod, all conditions stay": {
+			&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"batch.kubernetes.io/job-tracking"}},
+				Spec:       corev1.PodSpec{Volumes: []corev1.Volume{{Name: "data"}}},
+				Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "ConfigIssue", Status: corev1.ConditionTrue}}},
+			},
+			&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"batch.kubernetes.io/job-tracking"}},
+				Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "ConfigIssue", Status: corev1.ConditionTrue}}},
+			},
 		},
 		"a Secret for others is a name": {
 			&corev1.Secret{ObjectMeta: managed, Type: corev1.SecretTypeOpaque, Data: password},

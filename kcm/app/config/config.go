@@ -37,12 +37,14 @@ type ComponentConfig struct {
 
 	// Cloud is about the cloud that the cluster runs in.
 	Cloud                  cpconfig.KubeCloudSharedConfiguration
+	CronJob                kcmconfig.CronJobControllerConfiguration
 	DaemonSet              kcmconfig.DaemonSetControllerConfiguration
 	Deployment             kcmconfig.DeploymentControllerConfiguration
 	Endpoint               kcmconfig.EndpointControllerConfiguration
 	EndpointSlice          kcmconfig.EndpointSliceControllerConfiguration
 	EndpointSliceMirroring kcmconfig.EndpointSliceMirroringControllerConfiguration
 	GarbageCollector       kcmconfig.GarbageCollectorControllerConfiguration
+	Job                    kcmconfig.JobControllerConfiguration
 	Namespace              kcmconfig.NamespaceControllerConfiguration
 	PodGC                  kcmconfig.PodGCControllerConfiguration
 	ReplicaSet             kcmconfig.ReplicaSetControllerConfiguration

@@ -38,6 +38,8 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.NamespaceController = c.Namespace
 	out.GarbageCollectorController = c.GarbageCollector
 	out.PodGCController = c.PodGC
+	out.JobController = c.Job
+	out.CronJobController = c.CronJob
 	out.ReplicaSetController = c.ReplicaSet
 	out.ReplicationController = c.Replication
 	out.ResourceQuotaController = c.ResourceQuota

@@ -31,6 +31,8 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-resource-quota-syncs", 5, "resource quotas", &c.ResourceQuota.ConcurrentResourceQuotaSyncs},
 		{"concurrent-daemonset-syncs", 2, "DaemonSets", &c.DaemonSet.ConcurrentDaemonSetSyncs},
 		{"concurrent-ttl-after-finished-syncs", 5, "Jobs whose time has come", &c.TTLAfterFinished.ConcurrentTTLSyncs},
+		{"concurrent-job-syncs", 5, "Jobs", &c.Job.ConcurrentJobSyncs},
+		{"concurrent-cron-job-syncs", 5, "CronJobs", &c.CronJob.ConcurrentCronJobSyncs},
 	}
 }
 
