@@ -15,8 +15,7 @@ type Group struct {
 	// the group begins. It has one owner. Its annotations are those that slices
 	// must have, and nil if that does not matter.
 	Template *discoveryv1.EndpointSlice
-	// Existing are the slices of the group, in the order of their names. They
-	// may be the cache's.
+	// Existing are the slices of the group. They may be the cache's.
 	Existing []*discoveryv1.EndpointSlice
 	// Wanted are the endpoints that the slices are to have, each once.
 	Wanted []discoveryv1.Endpoint
