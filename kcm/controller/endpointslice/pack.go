@@ -17,7 +17,8 @@ type Group struct {
 	Template *discoveryv1.EndpointSlice
 	// Existing are the slices of the group. They may be the cache's.
 	Existing []*discoveryv1.EndpointSlice
-	// Wanted are the endpoints that the slices are to have, each once.
+	// Wanted are the endpoints that the slices are to have. One that is there
+	// twice counts once.
 	Wanted []discoveryv1.Endpoint
 }
 
@@ -117,7 +118,7 @@ func bestFit(kept []keptSlice, n, limit int) *keptSlice {
 	var best *keptSlice
 	for i := range kept {
 		k := &kept[i]
-		if n == 0 || k.changed || len(k.endpoints)+n > limit {
+		if k.changed || len(k.endpoints)+n > limit {
 			continue
 		}
 		if best == nil || len(k.endpoints) > len(best.endpoints) {

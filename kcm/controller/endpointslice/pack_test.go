@@ -105,6 +105,8 @@ func TestPack(t *testing.T) {
 		"an endpoint that is in two slices stays in one":                  {"1: a b; 2: a c", "a b c", "update 2: c"},
 		"a slice that was filled beyond the limit is left alone":          {"1: a b c d e", "a b c d e", ""},
 		"a slice that is over the limit takes no more when it is written": {"1: a b c d e f", "a! b c d e g", "create 1; update 1: a! b c d e"},
+		"an endpoint that is wanted twice is there once":                  {"1: b", "a b a", "update 1: a b"},
+		"an empty slice is filled to the limit":                           {"1: ", "a b c d", "update 1: a b c d"},
 		"four new pods are a slice of their own":                          {"1: a", "a b c d e", "create 4"},
 	} {
 		t.Run(what, func(t *testing.T) {
