@@ -15,10 +15,10 @@ type Group struct {
 	// the group begins. It has one owner. Its annotations are those that slices
 	// must have, and nil if that does not matter.
 	Template *discoveryv1.EndpointSlice
-	// Existing are the slices of the group, in the order of their names. They
-	// may be the cache's.
+	// Existing are the slices of the group. They may be the cache's.
 	Existing []*discoveryv1.EndpointSlice
-	// Wanted are the endpoints that the slices are to have, each once.
+	// Wanted are the endpoints that the slices are to have. One that is there
+	// twice counts once.
 	Wanted []discoveryv1.Endpoint
 }
 
@@ -118,7 +118,7 @@ func bestFit(kept []keptSlice, n, limit int) *keptSlice {
 	var best *keptSlice
 	for i := range kept {
 		k := &kept[i]
-		if n == 0 || k.changed || len(k.endpoints)+n > limit {
+		if k.changed || len(k.endpoints)+n > limit {
 			continue
 		}
 		if best == nil || len(k.endpoints) > len(best.endpoints) {

@@ -5,7 +5,6 @@ package servicepods
 
 import (
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -100,15 +99,8 @@ func (s Services) Watch(informer cache.SharedIndexInformer, changed func(service
 
 // affected returns the Services for which an update of a pod makes a difference.
 func (s Services) affected(old, pod *corev1.Pod) []cache.ObjectName {
-	told := !sameAddress(old, pod)
-	switch relabelled := !maps.Equal(old.Labels, pod.Labels); {
-	case !relabelled && !told:
-		return nil
-	case !relabelled:
-		return s.Selecting(pod)
-	}
 	before, now := sets.New(s.Selecting(old)...), sets.New(s.Selecting(pod)...)
-	if told {
+	if !sameAddress(old, pod) {
 		return before.Union(now).UnsortedList()
 	}
 	return before.SymmetricDifference(now).UnsortedList()

@@ -78,6 +78,19 @@ func TestServicesThatSelectAPod(t *testing.T) {
 			assert.Equal(t, test.want, names(services.Selecting(labelled(test.labels))), "of the pod with %q", test.labels)
 		})
 	}
+	t.Run("a Service is filed under the first label of its selector", func(t *testing.T) {
+		t.Parallel()
+		keys, err := selectorKeys(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"c": "1", "a": "2", "b": "3"}}})
+		require.NoError(t, err)
+		assert.Equal(t, []string{selectorKey("default", "a", "2")}, keys)
+	})
+	t.Run("a Service without a selector is not filed at all", func(t *testing.T) {
+		t.Parallel()
+		keys, err := selectorKeys(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}})
+		require.NoError(t, err)
+		assert.Empty(t, keys)
+	})
 	t.Run("a Service is looked at for its own pods only", func(t *testing.T) {
 		t.Parallel()
 		keys := map[string]int{}
