@@ -8,7 +8,7 @@
 // plain client creates 1000 pods there, which is the limit of what can be had.
 // Then each gets more clusters: one on which it has its own rate limits, and
 // deletes, one on which it rolls out among ever more other Deployments, and one
-// for a relabel of 1000 pods and a Deployment of 5000.
+// for a relabel of 1000 pods, a quota over 10,000 and a Deployment of 5000.
 //
 // # What is measured, and how
 //
@@ -73,6 +73,12 @@
 //
 //   - relabel: 50 goroutines change the label of 1000 pods of a ReplicaSet, which
 //     is the limit, until as many others are Ready.
+//
+//   - quota: 10,000 pods that no scheduler takes, then a quota of pods, CPU and
+//     memory, until its status says how many there are; then 100 of them are
+//     deleted one after the other, each until the status says one less. CPU is the
+//     process's meanwhile, and has in it what its other loops do about a pod that
+//     goes.
 //
 // After the counted rounds comes one that is not counted, in which CPU and heap
 // profiles are taken of both.

@@ -39,6 +39,9 @@ const (
 	keyRelabel        = "relabel"
 	keyRelabelPatched = "relabelPatched"
 	keyRelabelCPU     = "relabelCPU"
+	keyQuota          = "quotaCounted"
+	keyRecount        = "quotaRecounted"
+	keyRecountCPU     = "quotaRecountCPU"
 	keyRestart        = "restart"
 	keyRestartListed  = "restartListed"
 	keyRestartPeak    = "restartPeak"
@@ -92,6 +95,9 @@ var rows = []row{
 	{key: keyRelabel, name: "1000 pods relabelled: all replaced", unit: "s"},
 	{key: keyRelabelPatched, name: "  a plain client has relabelled them", unit: "s"},
 	{key: keyRelabelCPU, name: "  CPU", unit: "s"},
+	{key: keyQuota, name: "quota over 10,000 pods: counted for the first time", unit: "s"},
+	{key: keyRecount, name: "  counted again when one goes", unit: "ms"},
+	{key: keyRecountCPU, name: "  CPU for that", unit: "ms"},
 	{key: huge + keyRate, name: "5000-pod Deployment: pods created", unit: "pods/s", more: true},
 	{key: huge + keyReady, name: "  all pods Ready", unit: "s"},
 	{key: huge + keyPodCPU, name: "  CPU for each pod", unit: "ms"},

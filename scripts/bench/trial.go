@@ -166,6 +166,7 @@ var (
 	}
 	sizePhases = []phase{
 		{name: "relabel", run: (*trial).relabel, once: true},
+		{name: "quota", run: (*trial).recount, once: true},
 		{name: "5000", run: (*trial).createHuge, once: true},
 	}
 	failoverPhases = []phase{

@@ -1,7 +1,6 @@
 package resourcequota
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -143,10 +142,13 @@ func (c charge) key() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.used)) {
 		quantity := c.used[name]
-		fmt.Fprintf(&b, "%s=%s ", name, quantity.String())
+		b.WriteString(" " + string(name) + "=" + quantity.String())
 	}
 	for _, scope := range slices.Sorted(maps.Keys(c.scopes)) {
-		fmt.Fprintf(&b, "%s%q ", scope, c.scopes[scope])
+		b.WriteString(" " + string(scope))
+		for _, value := range c.scopes[scope] {
+			b.WriteString("=" + value)
+		}
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -61,7 +62,7 @@ type Controller struct {
 }
 
 // recountDelay is how long quotas wait for a look because there is more than
-// before. The API server has counted it already.
+// before, or the API server says so. It has counted that already.
 const recountDelay = 5 * time.Second
 
 // NewController returns the loop. It reads informers, which the caller starts,
@@ -86,7 +87,7 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	})
 	c.synced = controller.Handle(options.ResourceQuotaInformer.Informer(), controller.Handlers[*corev1.ResourceQuota]{
 		Add:    c.changed,
-		Update: func(_, quota *corev1.ResourceQuota) { c.updated(quota) },
+		Update: c.updated,
 	})
 	return c
 }
@@ -116,12 +117,15 @@ func (c *Controller) resync(ctx context.Context) {
 	}
 }
 
-// updated looks at a quota again when its limits are others than those that the
-// API server goes by. A sum that changes is nothing new: the API server has
-// added to it, or this loop has written it.
-func (c *Controller) updated(quota *corev1.ResourceQuota) {
-	if isUncounted(quota) {
+// updated has a quota looked at when its limits are others than those that the
+// API server goes by, and a bit after a sum has changed: what the API server has
+// added it may have failed to store.
+func (c *Controller) updated(old, quota *corev1.ResourceQuota) {
+	switch {
+	case isUncounted(quota):
 		c.changed(quota)
+	case !equality.Semantic.DeepEqual(old.Status.Used, quota.Status.Used):
+		c.add(quota, recountDelay)
 	}
 }
 

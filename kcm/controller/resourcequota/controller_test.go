@@ -192,10 +192,20 @@ func TestQuotasAreCounted(t *testing.T) {
 			wait(c)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
 	})
+	t.Run("when the API server has charged something and not stored it", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, "6s limit: pods=1", writes(t, func(c *cluster) {
+			c.write(countedQuota("limit", "pods=9", "pods=2"))
+			wait(c)
+		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
+	})
 	t.Run("from time to time, whatever has happened", func(t *testing.T) {
 		t.Parallel()
-		assert.Equal(t, "5m0s limit: pods=1", writes(t, func(c *cluster) {
-			c.write(countedQuota("limit", "pods=9", "pods=7")) // by hand
+		assert.Equal(t, "refused; 5m0s limit: pods=0", writes(t, func(c *cluster) {
+			c.mu.Lock()
+			c.refuse = apierrors.NewNotFound(schema.GroupResource{Resource: "resourcequotas"}, "limit") // it comes back
+			c.mu.Unlock()
+			c.delete("first")
 			time.Sleep(6 * time.Minute)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
 	})
