@@ -24,6 +24,10 @@ bin/kcm: ## build kcm (about 2 minutes the first time, then seconds)
 demo: bin/play bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over (CLUSTER=kind: with real containers)
 	@bin/play lab demo
 
+.PHONY: view
+view: bin/play bin/labcluster bin/kcm ## watch the inside of the loops in your browser, and disturb them (PORT=8080, REFERENCE=1); `VIEW=1` does so with a lab or the demo
+	@bin/play view
+
 .PHONY: compare
 compare: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and with the original, side by side (RUN=regexp, CLUSTER=kind)
 	@bin/play compare '$(RUN)'

@@ -130,6 +130,12 @@ func command() *cobra.Command {
 			RunE:               func(cmd *cobra.Command, args []string) error { return playChaos(cmd.Context(), args) },
 		},
 		&cobra.Command{
+			Use:   "view",
+			Short: "Show the loops of two replicas while they work, on a page of localhost",
+			Args:  cobra.NoArgs,
+			RunE:  func(cmd *cobra.Command, _ []string) error { return playView(cmd.Context()) },
+		},
+		&cobra.Command{
 			Use:   "rights [REGEXP]",
 			Short: "Play the scenarios that match with kcm, and tell from the audit log which of its rights each loop has used",
 			Args:  cobra.MaximumNArgs(1),
