@@ -51,7 +51,7 @@ type Step struct {
 	// Sync tells the syncs of this process from each other. Queued has none.
 	Sync    uint64  `json:"sync,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
-	Facts   Facts   `json:"facts,omitempty"`
+	Facts   Facts   `json:"facts,omitzero"`
 	// Request is the method and the path of what was asked of the API server, and
 	// Code that of its answer, or 0 if there was none.
 	Request string `json:"request,omitempty"`

@@ -175,7 +175,7 @@ func (l *Lab) freezeLeader(context.Context) error {
 	}
 	l.Manager(name, "frozen")
 	l.hand.Frozen(func() {
-		l.Did(name + " wakes up, and goes on where it was")
+		l.Manager(name, "woken")
 		_ = leader.Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
 	})
 	return l.startAnother()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ func (s Scene) Apply(m Moment) {
 type teller struct {
 	scene   Scene
 	moments []Moment
-	// leader is the manager that has told of a sync last.
+	// leader is the manager that has begun to lead last, or "" if that is gone.
 	leader string
 }
 
@@ -109,7 +110,7 @@ func difference(before, after Node) string {
 	for _, field := range told {
 		was, is := before[field], after[field]
 		switch {
-		case was == is || is == nil && was == nil:
+		case was == is || before == nil && (is == nil || is == "" || is == false || is == int64(0)):
 		case field == "owner" && is == nil:
 			all = append(all, "nobody's")
 		case field == "owner":
@@ -118,6 +119,10 @@ func difference(before, after Node) string {
 			}
 		case field == "state":
 			all = append(all, fmt.Sprint(is))
+		case is == true:
+			all = append(all, field)
+		case is == false:
+			all = append(all, "not "+field)
 		case before == nil:
 			all = append(all, fmt.Sprintf("%s %v", field, is))
 		default:
@@ -211,7 +216,7 @@ func (t *teller) step(manager string, s trace.Step) {
 	if s.Namespace == "" || strings.HasPrefix(s.Namespace, "kube-") {
 		return
 	}
-	if s.What == trace.Begun {
+	if s.What == trace.Begun && t.leader == "" { // a leader that was frozen goes on for a while
 		t.leads(s.At, manager)
 	}
 	id := "key:" + s.Loop + "/" + s.Namespace + "/" + s.Name
@@ -224,7 +229,7 @@ func (t *teller) step(manager string, s trace.Step) {
 		kind = "queue"
 		node["queued"], node["due"] = true, s.At.Add(time.Duration(s.Seconds*float64(time.Second))).UnixMilli()
 	case trace.Begun:
-		for _, former := range []string{"observed", "decided", "done", "failed", "error", "seconds"} {
+		for _, former := range []string{"observed", "decided", "done", "more", "error", "seconds"} {
 			delete(node, former)
 		}
 		node["sync"], node["working"], node["queued"] = s.Sync, true, false
@@ -287,6 +292,9 @@ func sentence(s trace.Step) string {
 	case trace.Observed:
 		return "observes " + factsText(s.Facts)
 	case trace.Decided:
+		if len(s.Facts) == 0 {
+			return "decides to do nothing"
+		}
 		return "decides " + factsText(s.Facts)
 	case trace.Done:
 		return short(s.Request) + " " + outcome(s)
@@ -294,7 +302,7 @@ func sentence(s trace.Step) string {
 		if s.Error != "" {
 			return "ends with an error: " + s.Error
 		}
-		return fmt.Sprintf("ends after %.0f ms", 1000*s.Seconds)
+		return fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)
 	}
 }
 
@@ -315,6 +323,8 @@ func factsText(facts map[string]any) string {
 				}
 			}
 			all = append(all, name+" "+strings.Join(each, " "))
+		case float64: // as JSON has all numbers
+			all = append(all, name+" "+strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0"))
 		default:
 			all = append(all, fmt.Sprintf("%s %v", name, value))
 		}
@@ -338,7 +348,7 @@ func (t *teller) leads(at time.Time, manager string) {
 	t.tell(at, "manager", manager+" leads", set)
 }
 
-// manager tells how a manager is: it waits, leads, is frozen or gone.
+// manager tells how a manager is: it waits, leads, is frozen, woken or gone.
 func (t *teller) manager(at time.Time, name, state string) {
 	id := "manager:" + name
 	if before := t.scene[id]; before["state"] == state {
@@ -348,13 +358,33 @@ func (t *teller) manager(at time.Time, name, state string) {
 		t.leads(at, name)
 		return
 	}
-	if t.leader == name && state != "frozen" {
+	if t.leader == name && state != "frozen" && state != "woken" {
 		t.leader = ""
 	}
-	t.tell(at, "manager", name+" "+stateText[state], Scene{id: {"kind": "manager", "name": name, "state": state}})
+	set := Scene{id: {"kind": "manager", "name": name, "state": state}}
+	if state == "gone" {
+		maps.Copy(set, t.withoutQueue(name))
+	}
+	t.tell(at, "manager", name+" "+stateText[state], set)
 }
 
-var stateText = map[string]string{"waits": "waits to lead", "frozen": "is frozen", "gone": "is gone", "led": "led"}
+// withoutQueue returns the keys of a manager that has ended, as they are then: its
+// queues and what it was about to do have gone with it.
+func (t *teller) withoutQueue(manager string) Scene {
+	set := Scene{}
+	for id, node := range t.scene {
+		if node["manager"] == manager && (node["queued"] == true || node["working"] == true) {
+			node = maps.Clone(node)
+			node["queued"], node["working"] = false, false
+			set[id] = node
+		}
+	}
+	return set
+}
+
+var stateText = map[string]string{
+	"waits": "waits to lead", "frozen": "is frozen", "woken": "wakes up, and goes on where it was", "gone": "is gone",
+}
 
 // invariant tells whether one holds.
 func (t *teller) invariant(at time.Time, name, rule, broken string) {

@@ -70,7 +70,8 @@ func (v *View) Step(manager string, s trace.Step) {
 	v.tell(func(t *teller) { t.step(manager, s) })
 }
 
-// Manager tells how a manager is: waits, leads, frozen or gone.
+// Manager tells how a manager is: waits, leads, frozen,
+// woken or gone.
 func (v *View) Manager(name, state string) {
 	v.tell(func(t *teller) { t.manager(time.Now(), name, state) })
 }

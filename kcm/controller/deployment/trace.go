@@ -31,7 +31,10 @@ func (seen observed) facts() trace.Facts {
 
 // facts returns the next step of a rollout, for who listens.
 func (p plan) facts() trace.Facts {
-	facts := trace.Facts{"status": p.status != nil}
+	facts := trace.Facts{}
+	if p.status != nil {
+		facts["writeStatus"] = true
+	}
 	if p.create != nil {
 		facts["create"] = trace.Facts{"name": p.create.Name, "size": size(p.create)}
 	}

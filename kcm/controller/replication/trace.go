@@ -34,7 +34,10 @@ func (c *Controller) facts(seen observed) trace.Facts {
 
 // facts returns what a sync is going to do about the number of pods.
 func (p plan) facts() trace.Facts {
-	facts := trace.Facts{"create": p.create}
+	facts := trace.Facts{}
+	if p.create > 0 {
+		facts["create"] = p.create
+	}
 	if len(p.delete) > 0 {
 		facts["delete"] = podNames(p.delete)
 	}

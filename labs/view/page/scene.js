@@ -101,6 +101,7 @@ export function facts(f) {
 }
 
 function one(value) {
+	if (typeof value === "number") return String(Math.round(10 * value) / 10);
 	if (value === null || typeof value !== "object") return String(value);
 	if ("from" in value) return `${value.name} from ${value.from} to ${value.to}`;
 	if ("available" in value) return `${value.name}${value.new ? " (new)" : ""} ${value.size} asked, ${value.available} available`;

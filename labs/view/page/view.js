@@ -48,7 +48,7 @@ function shapesOf(scene, width) {
 		["Deployments", "ReplicaSets", "Pods"].forEach((head, i) => shapes.push(["head" + i, "text", { x: x[i], y: 14, class: "head" }, head]));
 		y = 26;
 	}
-	const cut = (text, width) => (text.length > width / 6.6 ? text.slice(0, Math.max(3, width / 6.6 - 1)) + "…" : text);
+	const cut = (text, width) => (text.length > width / 6.3 ? text.slice(0, Math.max(3, width / 6.3 - 1)) + "…" : text);
 	const box = (key, lane, y, o, lines, warn) => {
 		const cls = "box" + (warn ? " bad" : "") + (o.key?.working ? " working" : "");
 		shapes.push([key + "box", "rect", { x: x[lane] + 1, y, width: w[lane] - 2, height: boxHeight, rx: 6, class: cls }]);
@@ -58,7 +58,7 @@ function shapesOf(scene, width) {
 	for (const d of scene.deployments) {
 		const top = y;
 		if (d.kind) {
-			box(d.id, 0, y, d, [d.name, `${d.available} of ${d.want} available, ${d.updated} updated`, d.image + (d.revision ? `, revision ${d.revision}` : "") + (d.paused ? ", paused" : "")]);
+			box(d.id, 0, y, d, [d.name, `${d.available} of ${d.want} available, ${d.updated} new`, d.image + (d.revision ? `, revision ${d.revision}` : "") + (d.paused ? ", paused" : "")]);
 			if (!wide) y += boxHeight + gap;
 		}
 		for (const s of d.sets) {
@@ -108,8 +108,9 @@ const newest = 8; // keys that are shown
 
 // showLoops shows the keys that had to do with something last.
 function showLoops(keys, now) {
-	const shown = keys.filter((k) => k.sync || k.queued).sort((a, b) => (b.working ? 1 : 0) - (a.working ? 1 : 0) || (b.sync ?? 0) - (a.sync ?? 0)).slice(0, newest);
-	$("loops").replaceChildren(...shown.map((k) => {
+	// Loops that tell no more than that they were busy would only be in the way.
+	const shown = keys.filter((k) => k.observed || k.error || (k.queued && !k.sync)).sort((a, b) => (b.working ? 1 : 0) - (a.working ? 1 : 0) || (b.sync ?? 0) - (a.sync ?? 0)).slice(0, newest);
+	$("keys").replaceChildren(...shown.map((k) => {
 		const card = element("article", "", { class: "key" + (k.working ? " working" : "") + (k.error ? " failed" : "") });
 		const head = element("h3", k.namespace + "/" + k.name);
 		head.append(element("small", `${k.loop}${k.sync ? `, sync ${k.sync}` : ""}${k.manager ? `, ${k.manager}` : ""}`));
@@ -123,7 +124,7 @@ function showLoops(keys, now) {
 		const wait = k.due - now;
 		row("queue", k.queued ? (wait > 1 ? `due in ${wait < 1000 ? Math.round(wait) + " ms" : (wait / 1000).toFixed(1) + " s"}` : "waits for a worker") : "");
 		row("observed", facts(k.observed));
-		row("decided", facts(k.decided));
+		row("decided", k.decided === undefined ? "" : facts(k.decided) || "nothing");
 		row("done", (k.done ?? []).join("; ") + (k.more ? `; and ${k.more} more` : ""));
 		row(k.error ? "error" : "ended", k.error ?? (k.seconds !== undefined ? `after ${(1000 * k.seconds).toFixed(1)} ms` : ""), k.error ? "error" : "");
 		card.append(head, list);
@@ -168,16 +169,20 @@ function showLog() {
 	if (here) log.scrollTop = here.offsetTop - log.offsetTop - log.clientHeight / 2;
 }
 
+const tick = 200; // how often the delays of queues are drawn anew, in milliseconds
+let lastDrawn = 0;
+
 function draw() {
-	if (!dirty) return;
+	if (!dirty && (mode !== "live" || Date.now() - lastDrawn < tick || !player.scene.size)) return;
 	dirty = false;
+	lastDrawn = Date.now();
 	const scene = lanes(player.scene), moment = player.moments[player.at];
 	const width = $("scene").clientWidth || 600, { shapes, height } = shapesOf(scene, width);
 	paint(shapes);
 	$("scene").setAttribute("viewBox", `0 0 ${width} ${height}`);
 	$("scene").style.height = height + "px";
 	showLoops(scene.keys, mode === "live" ? Date.now() : moment?.at ?? 0);
-	$("managers").replaceChildren(...scene.managers.map((m) => element("span", `${m.name} ${{ leads: "leads", waits: "waits", frozen: "is frozen", gone: "is gone", led: "led" }[m.state]}`, { class: m.state })));
+	$("managers").replaceChildren(...scene.managers.map((m) => element("span", `${m.name} ${{ leads: "leads", waits: "waits", frozen: "is frozen", woken: "has woken up", gone: "is gone", led: "led" }[m.state]}`, { class: m.state })));
 	showInvariants(scene.invariants);
 	showLog();
 	$("time").max = Math.max(player.last, 0);
