@@ -21,11 +21,11 @@ bin/kcm: ## build kcm (about 2 minutes the first time, then seconds)
 	@go build -ldflags '$(kcm_ldflags)' -o bin/kcm ./kcm/cmd/kcm
 
 .PHONY: demo
-demo: bin/play bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over (CLUSTER=kind: with real containers)
+demo: bin/play bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over (VIEW=1, CLUSTER=kind: with real containers)
 	@bin/play lab demo
 
 .PHONY: view
-view: bin/play bin/labcluster bin/kcm ## watch the inside of the loops in your browser, and disturb them (PORT=8080, REFERENCE=1); `VIEW=1` does so with a lab or the demo
+view: bin/play bin/labcluster bin/kcm site ## watch the inside of the loops in your browser, and disturb them (PORT=8080, REFERENCE=1); `VIEW=1` does so with a lab or the demo
 	@bin/play view
 
 .PHONY: compare
@@ -134,7 +134,7 @@ image: bin/kindcluster ## make kcm's image, FROM scratch, in build/kcm-image.tar
 # A lab needs a cluster and the stage of its chapter, which it builds itself.
 lab_needs := bin/play bin/book bin/labcluster
 
-lab-%: $(lab_needs) ## play the lab of a chapter: make lab-06 (KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
+lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
 	@bin/play lab $*
 
 # What the reader writes. DEST, ONLY, FROM, FORCE, YES and CLUSTER go to the tool through the environment.

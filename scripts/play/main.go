@@ -3,7 +3,7 @@
 //
 // In the environment, CLUSTER=kind plays on a kind cluster, REFERENCE=1 with the
 // original kube-controller-manager, PLACE=static-pod with kcm as a static pod of
-// a kind cluster, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter
+// a kind cluster, VIEW=1 shows the loops of a lab on a page, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter
 // before each step, JSON=1 prints what go test -json would, and KCM names another program
 // in place of the book's kcm.
 package main

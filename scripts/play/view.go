@@ -283,3 +283,53 @@ func (v *viewed) deletePod(ctx context.Context) error {
 	}
 	return err
 }
+
+// show has a page show what a script plays in a setting, until end is called. The
+// script ends when somebody has had time to look, with Ctrl-C.
+func show(ctx context.Context, s *play.Setting, reference bool, title string) (end func(), err error) {
+	dir, err := os.MkdirTemp("", "view-")
+	if err != nil {
+		return nil, err
+	}
+	watched, stop := context.WithCancel(ctx)
+	l, err := newLab(watched, s.Cluster, reference, title, dir)
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	port, err := strconv.Atoi(cmp.Or(os.Getenv("PORT"), "0"))
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("PORT: %w", err)
+	}
+	addresses := make(chan string, 1)
+	failed := make(chan error, 1)
+	go func() { failed <- l.Serve(watched, port, func(address string) { addresses <- address }) }()
+	select {
+	case address := <-addresses:
+		s.Narrator.Say("The loops are at " + address)
+	case err := <-failed:
+		stop()
+		return nil, err
+	}
+	s.Spectator, s.Keep = l, true
+	s.Narrator = stepsToo{s.Narrator, l.View}
+	return func() {
+		stop()
+		l.Close()
+		_ = os.RemoveAll(dir)
+	}, nil
+}
+
+// stepsToo tells a view of the steps of a script.
+type stepsToo struct {
+	play.Narrator
+	view *view.View
+}
+
+// Step begins a step when the narrator does.
+func (s stepsToo) Step(ctx context.Context, number int, sentence string) error {
+	err := s.Narrator.Step(ctx, number, sentence)
+	s.view.Did(fmt.Sprintf("Step %d: %s", number, sentence))
+	return err
+}
