@@ -183,8 +183,9 @@ labs: $(lab_needs) bin/kcm ## play all labs and the demo side by side, and sum t
 	@bin/play labs
 
 .PHONY: transcripts
-transcripts: bin/book bin/labcluster ## run what the chapters say to type and put in what it prints (ARGS="03 06")
+transcripts: bin/book bin/labcluster bin/play bin/kcm ## run what the chapters say to type and put in what it prints, and record what moves in them (ARGS="03 06")
 	@bin/book transcripts fill $(ARGS)
+	@bin/play recordings $(ARGS)
 
 .PHONY: diagrams
 diagrams: ## draw the diagrams again whose sources have changed

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/kcm/trace"
 	"github.com/kcm-book/kcm-book/labs/history"
 )
@@ -26,8 +28,8 @@ type Moment struct {
 	Kind string `json:"kind"`
 	// Says is the line of the text log.
 	Says string `json:"says"`
-	// Set are the nodes of the scene that are new or changed, as they are from now
-	// on; Gone are those that are no more.
+	// Set has of the nodes of the scene what is new or changed, with nil for what a
+	// node does not have any more; Gone are the nodes that are no more.
 	Set  map[string]Node `json:"set,omitempty"`
 	Gone []string        `json:"gone,omitempty"`
 }
@@ -41,7 +43,13 @@ type Scene map[string]Node
 
 // Apply makes a scene that of a moment, coming from the one before it.
 func (s Scene) Apply(m Moment) {
-	maps.Copy(s, m.Set)
+	for id, changed := range m.Set {
+		node := Node{}
+		maps.Copy(node, s[id])
+		maps.Copy(node, changed)
+		maps.DeleteFunc(node, func(_ string, value any) bool { return value == nil })
+		s[id] = node
+	}
 	for _, id := range m.Gone {
 		delete(s, id)
 	}
@@ -57,9 +65,33 @@ type teller struct {
 
 func newTeller() *teller { return &teller{scene: Scene{}} }
 
-// tell adds a moment.
-func (t *teller) tell(at time.Time, kind, says string, set Scene, gone ...string) {
-	m := Moment{N: len(t.moments), At: at.UnixMilli(), Kind: kind, Says: says, Set: set, Gone: gone}
+// since returns what is different in a node from the one before it, which may be nil.
+func (n Node) since(before Node) Node {
+	changed := Node{}
+	for field, value := range n {
+		if was, had := before[field]; !had || !reflect.DeepEqual(was, value) {
+			changed[field] = value
+		}
+	}
+	for field := range before {
+		if _, has := n[field]; !has {
+			changed[field] = nil
+		}
+	}
+	return changed
+}
+
+// tell adds a moment. The nodes are whole.
+func (t *teller) tell(at time.Time, kind, says string, nodes Scene, gone ...string) {
+	m := Moment{N: len(t.moments), At: at.UnixMilli(), Kind: kind, Says: says, Gone: gone}
+	for id, node := range nodes {
+		if changed := node.since(t.scene[id]); len(changed) > 0 {
+			if m.Set == nil {
+				m.Set = map[string]Node{}
+			}
+			m.Set[id] = changed
+		}
+	}
 	t.scene.Apply(m)
 	t.moments = append(t.moments, m)
 }
@@ -229,24 +261,34 @@ func (t *teller) step(manager string, s trace.Step) {
 		kind = "queue"
 		node["queued"], node["due"] = true, s.At.Add(time.Duration(s.Seconds*float64(time.Second))).UnixMilli()
 	case trace.Begun:
-		for _, former := range []string{"observed", "decided", "done", "more", "error", "seconds"} {
+		for _, former := range []string{"observed", "decided", "done", "more", "waits", "error", "seconds"} {
 			delete(node, former)
 		}
 		node["sync"], node["working"], node["queued"] = s.Sync, true, false
 	case trace.Observed:
 		node["observed"] = s.Facts
+		if active, counts := s.Facts["active"]; counts {
+			node["saw"] = active // stays while later syncs wait for the cache
+		}
 	case trace.Decided:
 		node["decided"] = s.Facts
 	case trace.Done:
 		t.done(node, s)
 	case trace.Ended:
 		node["working"], node["seconds"] = false, s.Seconds
-		if s.Error != "" {
+		switch {
+		case waits(s):
+			node["waits"] = s.Error
+		case s.Error != "":
 			node["error"] = s.Error
 		}
 	}
 	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+sentence(s), Scene{id: node})
 }
+
+// waits tells whether a sync has ended because the cache lacks what the loop itself has
+// written, which is no failure.
+func waits(s trace.Step) bool { return strings.HasPrefix(s.Error, controller.ErrStaleCache.Error()) }
 
 // most is how many writes of a sync are kept by themselves.
 const most = 5
@@ -299,7 +341,10 @@ func sentence(s trace.Step) string {
 	case trace.Done:
 		return short(s.Request) + " " + outcome(s)
 	default:
-		if s.Error != "" {
+		switch {
+		case waits(s):
+			return "waits: " + s.Error
+		case s.Error != "":
 			return "ends with an error: " + s.Error
 		}
 		return fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)

@@ -168,9 +168,53 @@ func TestTheQueueOfAManagerGoesWithIt(t *testing.T) {
 	assert.Equal(t, false, teller.scene["key:replicaset-controller/shop/web-1"]["queued"])
 }
 
+func TestToWaitForTheCacheIsNoError(t *testing.T) {
+	t.Parallel()
+	teller := newTeller()
+	behind := "the cache is behind: it is at version 3, and shop/web-1 has written version 4"
+	teller.step("kcm-1", step(trace.Ended, func(s *trace.Step) { s.Error = behind }))
+	assert.Equal(t, []string{"replicaset-controller shop/web-1 waits: " + behind}, lines(teller))
+	node := teller.scene["key:replicaset-controller/shop/web-1"]
+	assert.Equal(t, behind, node["waits"])
+	assert.NotContains(t, node, "error")
+}
+
 func TestWhatIsLostIsSaid(t *testing.T) {
 	t.Parallel()
 	teller := newTeller()
 	teller.step("kcm-1", trace.Step{At: began, What: trace.Lost, Lost: 12})
 	assert.Equal(t, []string{"12 steps of kcm-1 are lost: they came too fast"}, lines(teller))
+}
+
+func TestTheMomentsLeadToTheScene(t *testing.T) {
+	t.Parallel()
+	teller := newTeller()
+	teller.change(history.Change{Type: watch.Added, Resource: "pods", Object: podThat("False", nil), Seen: began})
+	teller.step("kcm-1", step(trace.Begun, nil))
+	teller.step("kcm-1", step(trace.Ended, func(s *trace.Step) { s.Error = "no" }))
+	teller.change(history.Change{Type: watch.Modified, Resource: "pods", Object: podThat("True", nil), Seen: began})
+	teller.step("kcm-1", step(trace.Begun, nil))
+	scene := Scene{}
+	for _, m := range teller.moments {
+		scene.Apply(m)
+	}
+	assert.Equal(t, teller.scene, scene)
+	last := teller.moments[4].Set["web-a"]
+	assert.Equal(t, Node{"state": "ready"}, last, "what a moment says of a pod that has become ready")
+}
+
+func TestAPartBeginsWithWhatIsThereThen(t *testing.T) {
+	t.Parallel()
+	v := New("the loops")
+	v.tell(func(t *teller) {
+		t.change(history.Change{Type: watch.Added, Resource: "pods", Object: podThat("False", nil), Seen: began})
+		t.change(history.Change{Type: watch.Modified, Resource: "pods", Object: podThat("True", nil), Seen: began})
+		t.change(history.Change{Type: watch.Deleted, Resource: "pods", Object: podThat("True", nil), Seen: began})
+	})
+	part := v.From(1)
+	require.Len(t, part, 2)
+	assert.Equal(t, "ready", part[0].Set["web-a"]["state"])
+	assert.Equal(t, "pod", part[0].Set["web-a"]["kind"], "a node that was there before is whole")
+	assert.Equal(t, []int{0, 1}, []int{part[0].N, part[1].N})
+	assert.Empty(t, v.From(99))
 }

@@ -2,8 +2,10 @@ package view
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	_ "embed"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +37,12 @@ var page = template.Must(template.New("view").Parse(pageHTML))
 // has them in one does not need.
 var moduleLines = regexp.MustCompile(`(?m)^import .*$|^export `)
 
+// PageMark stands in a page that was written by this form of it, and in no other.
+func PageMark() string {
+	sum := sha256.Sum256([]byte(pageHTML + pageCSS + sceneJS + viewJS))
+	return "page " + hex.EncodeToString(sum[:8])
+}
+
 // data is what the page is told at its beginning.
 type data struct {
 	Title   string                       `json:"title"`
@@ -50,17 +58,16 @@ type data struct {
 func write(d data) ([]byte, error) {
 	var b strings.Builder
 	err := page.Execute(&b, map[string]any{
-		"Title": d.Title, "CSS": template.CSS(pageCSS), "Data": d,
+		"Title": d.Title, "Mark": PageMark(), "CSS": template.CSS(pageCSS), "Data": d,
 		"JS": template.JS(moduleLines.ReplaceAllString(sceneJS+"\n"+viewJS, "")),
 	})
 	return []byte(b.String()), err
 }
 
-// Export returns one HTML file that plays the moments. Its links into the book begin
-// with root, if that is not empty.
-func (v *View) Export(root string) ([]byte, error) {
-	moments, _ := v.After(0)
-	return write(data{Title: v.Title, Missing: v.Missing, Book: v.Book, Root: root, Moments: moments})
+// Export returns one HTML file that plays the moments from number n on. Its links into
+// the book begin with root, if that is not empty.
+func (v *View) Export(title, root string, n int) ([]byte, error) {
+	return write(data{Title: title, Missing: v.missing(), Book: v.Book, Root: root, Moments: v.From(n)})
 }
 
 // Serve serves the page on a port of localhost, 0 for any, until ctx ends. It calls
@@ -163,7 +170,7 @@ func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
 }
 
 func (v *View) serveExport(w http.ResponseWriter, _ *http.Request) {
-	text, err := v.Export("")
+	text, err := v.Export(v.Title, "", 0)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -89,6 +89,25 @@ func (v *View) After(n int) (moments []Moment, news <-chan struct{}) {
 	return v.told.moments[min(n, len(v.told.moments)):], v.news
 }
 
+// From returns the moments from number n on as if nothing had been before: the first
+// one has the whole scene.
+func (v *View) From(n int) []Moment {
+	all, _ := v.After(0)
+	if n >= len(all) {
+		return nil
+	}
+	scene := Scene{}
+	for _, m := range all[:n+1] {
+		scene.Apply(m)
+	}
+	part := slices.Clone(all[n:])
+	part[0].Set, part[0].Gone = scene, nil
+	for i := range part {
+		part[i].N = i
+	}
+	return part
+}
+
 // settled is how old a change is when the invariants are held against it: by then
 // those of other resources that came before it have come, too.
 const settled = 300 * time.Millisecond

@@ -2,7 +2,8 @@
 //
 //	go run ./scripts/picture -size 1280x1100 -until 'view.player.at > 40' http://127.0.0.1:8080/TOKEN/ picture.png
 //
-// Unlike chromium --screenshot it ends also where a page keeps a connection open,
+// Where the file is an SVG it is the picture that the live view draws, and nothing
+// around it. Unlike chromium --screenshot it ends also where a page keeps a connection open,
 // as the live view does. What goes wrong in the page is its error.
 package main
 
@@ -12,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -56,7 +58,8 @@ func take(ctx context.Context, address, file, size string, dark bool, until stri
 		}
 	}))
 	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height)); err != nil {
+	err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height))
+	if err != nil {
 		return fmt.Errorf("start Chromium (on Debian: apt-get install chromium): %w", err)
 	}
 	if dark {
@@ -72,8 +75,14 @@ func take(ctx context.Context, address, file, size string, dark bool, until stri
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](until, chromedp.WithPollingTimeout(patience))); err != nil {
 		return fmt.Errorf("wait until %s: %w", until, err)
 	}
-	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
+	var picture []byte
+	if filepath.Ext(file) == ".svg" {
+		text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("view.still()"))
+		if err != nil {
+			return fmt.Errorf("ask the live view for its picture: %w", err)
+		}
+		picture = []byte(text)
+	} else if picture, err = chromedp.Run(ctx, chromedp.CaptureScreenshot()); err != nil {
 		return err
 	}
 	mu.Lock()

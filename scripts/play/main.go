@@ -136,6 +136,11 @@ func command() *cobra.Command {
 			RunE:  func(cmd *cobra.Command, _ []string) error { return playView(cmd.Context()) },
 		},
 		&cobra.Command{
+			Use:   "recordings [NN...]",
+			Short: "Record what moves in chapters; without them, what another form of the page has recorded",
+			RunE:  func(cmd *cobra.Command, args []string) error { return record(cmd.Context(), args) },
+		},
+		&cobra.Command{
 			Use:   "rights [REGEXP]",
 			Short: "Play the scenarios that match with kcm, and tell from the audit log which of its rights each loop has used",
 			Args:  cobra.MaximumNArgs(1),

@@ -148,7 +148,8 @@ func declared() (map[string]map[string]string, error) {
 	}
 	book := map[string]map[string]string{}
 	for loop, steps := range explained {
-		book[loop] = map[string]string{"queue": addressOf(all, "kcm/controller", "(*Loop).retry"), "error": addressOf(all, "kcm/controller", "(*Loop).retry")}
+		retry := addressOf(all, "kcm/controller", "(*Loop).retry")
+		book[loop] = map[string]string{"queue": retry, "error": retry, "waits": addressOf(all, "kcm/controller", "(*OwnWrites).Observed")}
 		for step, what := range steps {
 			if book[loop][step] = addressOf(all, what[0], what[1]); book[loop][step] == "" {
 				return nil, fmt.Errorf("no chapter shows %s of %s, which the view links to", what[1], what[0])

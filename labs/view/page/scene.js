@@ -23,7 +23,11 @@ export class Player {
 			before.push([id, this.scene.get(id)]);
 			if (node) this.scene.set(id, node); else this.scene.delete(id);
 		};
-		for (const [id, node] of Object.entries(moment.set ?? {})) change(id, node);
+		for (const [id, changed] of Object.entries(moment.set ?? {})) {
+			const node = { ...this.scene.get(id), ...changed };
+			for (const field in node) if (node[field] === null) delete node[field];
+			change(id, node);
+		}
 		for (const id of moment.gone ?? []) change(id, undefined);
 		this.undo[this.at] = before;
 		return true;
@@ -80,12 +84,12 @@ export function lanes(scene) {
 	return { deployments, keys: kinds.key, managers: kinds.manager.sort(order), invariants: kinds.invariant };
 }
 
-// behind says how the cache of a ReplicaSet's last sync differs from what the API server has, or nothing.
+// behind says how what a ReplicaSet's last sync saw in the cache differs from what the API server has, or nothing.
 export function behind(set) {
-	const seen = set.key?.observed;
-	if (!seen || seen.active === undefined) return "";
+	const saw = set.key?.saw;
+	if (saw === undefined) return "";
 	const active = set.members.filter((p) => p.state !== "ending" && p.state !== "ended").length;
-	return seen.active === active ? "" : `cache ${seen.active}, API server ${active}`;
+	return saw === active ? "" : `cache showed ${saw}, API server has ${active}`;
 }
 
 // facts writes what a sync has observed or decided.

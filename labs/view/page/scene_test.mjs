@@ -6,7 +6,7 @@ const moments = [
 	{ n: 0, at: 0, set: { d: { kind: "deployment", name: "web", namespace: "shop" } } },
 	{ n: 1, at: 1, set: { r: { kind: "replicaset", name: "web-1", namespace: "shop", owner: "d", revision: "1" } } },
 	{ n: 2, at: 2, set: { p: { kind: "pod", name: "web-1-a", owner: "r", state: "waiting" } } },
-	{ n: 3, at: 3, set: { p: { kind: "pod", name: "web-1-a", owner: "r", state: "ready" } } },
+	{ n: 3, at: 3, set: { p: { state: "ready" } } },
 	{ n: 4, at: 4, gone: ["p"] },
 ];
 
@@ -35,6 +35,15 @@ test("going to a moment is the same from both sides, and ends at the last one", 
 	assert.equal(player.scene.get("p").state, "ready");
 });
 
+test("a moment says of a node what is different, and null for what it has no more", () => {
+	const player = new Player();
+	player.add([{ n: 0, set: { k: { kind: "key", error: "no", sync: 1 } } }, { n: 1, set: { k: { error: null, sync: 2 } } }]);
+	player.go(1);
+	assert.deepEqual(player.scene.get("k"), { kind: "key", sync: 2 });
+	player.back();
+	assert.deepEqual(player.scene.get("k"), { kind: "key", error: "no", sync: 1 });
+});
+
 test("moments that come a second time are left out", () => {
 	const player = new Player();
 	player.add(moments.slice(0, 3));
@@ -59,11 +68,11 @@ test("what has no owner that is there stands by itself", () => {
 });
 
 test("a cache that shows other pods than the API server is behind", () => {
-	const set = { members: [{ state: "ready" }, { state: "waiting" }, { state: "ending" }], key: { observed: { active: 1 } } };
-	assert.equal(behind(set), "cache 1, API server 2");
-	set.key.observed.active = 2;
+	const set = { members: [{ state: "ready" }, { state: "waiting" }, { state: "ending" }], key: { saw: 1 } };
+	assert.equal(behind(set), "cache showed 1, API server has 2");
+	set.key.saw = 2;
 	assert.equal(behind(set), "");
-	assert.equal(behind({ members: [], key: { observed: {} } }), "", "of a loop that counts no pods");
+	assert.equal(behind({ members: [], key: {} }), "", "of a loop that has counted no pods");
 });
 
 test("facts are written as words", () => {

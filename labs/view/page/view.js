@@ -109,7 +109,7 @@ const newest = 8; // keys that are shown
 // showLoops shows the keys that had to do with something last.
 function showLoops(keys, now) {
 	// Loops that tell no more than that they were busy would only be in the way.
-	const shown = keys.filter((k) => k.observed || k.error || (k.queued && !k.sync)).sort((a, b) => (b.working ? 1 : 0) - (a.working ? 1 : 0) || (b.sync ?? 0) - (a.sync ?? 0)).slice(0, newest);
+	const shown = keys.filter((k) => k.observed || k.error || k.waits || (k.working && data.book?.[k.loop]) || (k.queued && !k.sync)).sort((a, b) => (b.working ? 1 : 0) - (a.working ? 1 : 0) || (b.sync ?? 0) - (a.sync ?? 0)).slice(0, newest);
 	$("keys").replaceChildren(...shown.map((k) => {
 		const card = element("article", "", { class: "key" + (k.working ? " working" : "") + (k.error ? " failed" : "") });
 		const head = element("h3", k.namespace + "/" + k.name);
@@ -126,6 +126,7 @@ function showLoops(keys, now) {
 		row("observed", facts(k.observed));
 		row("decided", k.decided === undefined ? "" : facts(k.decided) || "nothing");
 		row("done", (k.done ?? []).join("; ") + (k.more ? `; and ${k.more} more` : ""));
+		row("waits", k.waits);
 		row(k.error ? "error" : "ended", k.error ?? (k.seconds !== undefined ? `after ${(1000 * k.seconds).toFixed(1)} ms` : ""), k.error ? "error" : "");
 		card.append(head, list);
 		return card;
@@ -303,6 +304,33 @@ if (data.live) {
 	if (!toLinked()) player.go(0);
 }
 
-// What tests ask for.
-globalThis.view = { player, delays, mode: () => mode };
+// still returns the picture of the moment as a file, with its colours in it.
+function still() {
+	const copy = $("scene").cloneNode(true), { width, height } = $("scene").viewBox.baseVal, head = 62;
+	const colours = Object.fromEntries(["raised", "ink", "quiet", "line", "link", "waiting", "starting", "ready", "ending", "ended", "bad"]
+		.map((name) => [name, getComputedStyle(document.documentElement).getPropertyValue("--" + name).replace(/light-dark\((.*?),.*\)/, "$1")]));
+	const c = (name) => colours[name].trim();
+	copy.setAttribute("viewBox", `0 ${-head} ${Math.round(width)} ${Math.round(height + head)}`);
+	copy.removeAttribute("style");
+	copy.setAttribute("xmlns", svg);
+	const line = (y, text) => {
+		const e = document.createElementNS(svg, "text");
+		e.setAttribute("y", y);
+		e.textContent = text;
+		return e;
+	};
+	const words = $("now").textContent, room = Math.floor(width / 6.8), cut = words.length > room ? words.lastIndexOf(" ", room) : words.length;
+	copy.prepend(line(-48, [...$("managers").children].map((m) => m.textContent).join(", ")), line(-30, words.slice(0, cut)), line(-13, words.slice(cut, cut + room)));
+	const style = document.createElementNS(svg, "style");
+	style.textContent = `text{font:13px sans-serif;fill:${c("ink")}}.quiet,.head{fill:${c("quiet")};font-size:12px}.head{font-weight:600}text.bad{fill:${c("bad")};font-size:12px}` +
+		`rect.box{fill:${c("raised")};stroke:${c("line")}}rect.working{stroke:${c("link")};stroke-width:2}rect.bad{stroke:${c("bad")}}path{fill:none;stroke:${c("line")};stroke-width:1.5}` +
+		["waiting", "starting", "ready", "ending", "ended"].map((s) => `.${s}{fill:${c(s)}}`).join("");
+	copy.prepend(style);
+	return new XMLSerializer().serializeToString(copy) + "\n";
+}
+
+if (self !== top) document.body.classList.add("embedded");
+
+// What tests and pictures ask for.
+globalThis.view = { player, delays, mode: () => mode, still };
 frame();
