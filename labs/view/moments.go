@@ -251,7 +251,7 @@ func (t *teller) step(manager string, s trace.Step) {
 	if s.What == trace.Begun && t.leader == "" { // a leader that was frozen goes on for a while
 		t.leads(s.At, manager)
 	}
-	id := "key:" + s.Loop + "/" + s.Namespace + "/" + s.Name
+	id := keyPrefix(manager) + s.Loop + "/" + s.Namespace + "/" + s.Name
 	node := Node{"kind": "key", "loop": s.Loop, "namespace": s.Namespace, "name": s.Name}
 	maps.Copy(node, t.scene[id])
 	node["manager"] = manager
@@ -316,7 +316,7 @@ func short(request string) string {
 
 func outcome(s trace.Step) string {
 	if s.Error != "" {
-		return "had no answer: " + s.Error
+		return "failed: " + s.Error
 	}
 	return fmt.Sprintf("was answered %d after %.0f ms", s.Code, 1000*s.Seconds)
 }
@@ -406,26 +406,20 @@ func (t *teller) manager(at time.Time, name, state string) {
 	if t.leader == name && state != "frozen" && state != "woken" {
 		t.leader = ""
 	}
-	set := Scene{id: {"kind": "manager", "name": name, "state": state}}
-	if state == "gone" {
-		maps.Copy(set, t.withoutQueue(name))
+	var gone []string
+	if state == "gone" { // and its queues with it
+		for other := range t.scene {
+			if strings.HasPrefix(other, keyPrefix(name)) {
+				gone = append(gone, other)
+			}
+		}
+		slices.Sort(gone)
 	}
-	t.tell(at, "manager", name+" "+stateText[state], set)
+	t.tell(at, "manager", name+" "+stateText[state], Scene{id: {"kind": "manager", "name": name, "state": state}}, gone...)
 }
 
-// withoutQueue returns the keys of a manager that has ended, as they are then: its
-// queues and what it was about to do have gone with it.
-func (t *teller) withoutQueue(manager string) Scene {
-	set := Scene{}
-	for id, node := range t.scene {
-		if node["manager"] == manager && (node["queued"] == true || node["working"] == true) {
-			node = maps.Clone(node)
-			node["queued"], node["working"] = false, false
-			set[id] = node
-		}
-	}
-	return set
-}
+// keyPrefix begins the names of the nodes of a manager's keys.
+func keyPrefix(manager string) string { return "key:" + manager + "/" }
 
 var stateText = map[string]string{
 	"waits": "waits to lead", "frozen": "is frozen", "woken": "wakes up, and goes on where it was", "gone": "is gone",

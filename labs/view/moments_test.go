@@ -121,7 +121,7 @@ func TestASyncIsToldFromItsBeginningToItsEnd(t *testing.T) {
 	}, lines(teller))
 
 	teller.step("kcm-1", step(trace.Begun, func(s *trace.Step) { s.Sync = 4 }))
-	node := teller.scene["key:replicaset-controller/shop/web-1"]
+	node := teller.scene["key:kcm-1/replicaset-controller/shop/web-1"]
 	for _, former := range []string{"observed", "decided", "done", "more", "seconds", "error"} {
 		assert.NotContains(t, node, former, "what the sync before has left")
 	}
@@ -143,7 +143,7 @@ func TestAMomentIsNotChangedByThoseThatFollow(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, texts[i], string(text))
 	}
-	node := teller.scene["key:replicaset-controller/shop/web-1"]
+	node := teller.scene["key:kcm-1/replicaset-controller/shop/web-1"]
 	assert.Len(t, node["done"], most)
 	assert.Equal(t, 3, node["more"], "writes that are only counted")
 }
@@ -165,7 +165,7 @@ func TestTheQueueOfAManagerGoesWithIt(t *testing.T) {
 	teller := newTeller()
 	teller.step("kcm-1", step(trace.Queued, func(s *trace.Step) { s.Seconds = 60 }))
 	teller.manager(began, "kcm-1", "gone")
-	assert.Equal(t, false, teller.scene["key:replicaset-controller/shop/web-1"]["queued"])
+	assert.NotContains(t, teller.scene, "key:kcm-1/replicaset-controller/shop/web-1")
 }
 
 func TestToWaitForTheCacheIsNoError(t *testing.T) {
@@ -174,7 +174,7 @@ func TestToWaitForTheCacheIsNoError(t *testing.T) {
 	behind := "the cache is behind: it is at version 3, and shop/web-1 has written version 4"
 	teller.step("kcm-1", step(trace.Ended, func(s *trace.Step) { s.Error = behind }))
 	assert.Equal(t, []string{"replicaset-controller shop/web-1 waits: " + behind}, lines(teller))
-	node := teller.scene["key:replicaset-controller/shop/web-1"]
+	node := teller.scene["key:kcm-1/replicaset-controller/shop/web-1"]
 	assert.Equal(t, behind, node["waits"])
 	assert.NotContains(t, node, "error")
 }

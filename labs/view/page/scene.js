@@ -70,7 +70,9 @@ export function lanes(scene) {
 		if (!owned.has(owner)) owned.set(owner, []);
 		owned.get(owner).push(o);
 	}
-	const keys = new Map(kinds.key.map((k) => [k.loop + " " + k.namespace + "/" + k.name, k]));
+	// Of two managers that have the same key, because one was frozen, the one that leads counts.
+	const leads = new Set(kinds.manager.filter((m) => m.state === "leads").map((m) => m.name));
+	const keys = new Map([...kinds.key].sort((a, b) => leads.has(a.manager) - leads.has(b.manager)).map((k) => [k.loop + " " + k.namespace + "/" + k.name, k]));
 	const keyOf = (loop, o) => keys.get(loop + " " + o.namespace + "/" + o.name);
 	const pods = (id) => (owned.get(id) ?? []).filter((o) => o.kind === "pod");
 	const set = (o) => ({ ...o, members: pods(o.id), key: keyOf(o.kind + "-controller", o) });
