@@ -105,8 +105,9 @@ pdf: bin/book ## the same, and the book as build/site/book.pdf, with numbers of 
 	@bin/book site --pdf
 
 .PHONY: site-check
-site-check: ## check the web pages: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
+site-check: ## check the web pages and the live view: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
 	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 60m
+	@BROWSER=1 go test -count=1 -timeout 10m ./labs/view
 
 .PHONY: screenshot
 screenshot: site ## take the picture of a chapter that README.md shows

@@ -299,7 +299,7 @@ if (data.live) {
 		return button;
 	}));
 } else {
-	$("live").hidden = $("export").hidden = true;
+	$("live").hidden = true;
 	player.add(data.moments ?? []);
 	if (!toLinked()) player.go(0);
 }
