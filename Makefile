@@ -110,7 +110,7 @@ site-check: ## check the web pages and the live view: links, sizes, and in Chrom
 	@BROWSER=1 go test -count=1 -timeout 10m ./labs/view
 
 .PHONY: screenshot
-screenshot: site ## take the picture of a chapter that README.md shows
+screenshot: site bin/play bin/labcluster bin/kcm ## take the pictures that README.md shows: of a chapter, and of the live view in a failover
 	@scripts/screenshot
 
 .PHONY: serve

@@ -141,6 +141,12 @@ func command() *cobra.Command {
 			RunE:  func(cmd *cobra.Command, args []string) error { return record(cmd.Context(), args) },
 		},
 		&cobra.Command{
+			Use:   "picture FILE",
+			Short: "Take a picture of the live view in the middle of a failover",
+			Args:  cobra.ExactArgs(1),
+			RunE:  func(cmd *cobra.Command, args []string) error { return takePicture(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
 			Use:   "rights [REGEXP]",
 			Short: "Play the scenarios that match with kcm, and tell from the audit log which of its rights each loop has used",
 			Args:  cobra.MaximumNArgs(1),

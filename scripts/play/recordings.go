@@ -188,3 +188,32 @@ func (v *viewed) playExpectations(ctx context.Context) error {
 	}
 	return v.awaitMoment(ctx, len(before), "the cache is behind")
 }
+
+// takePicture takes a picture of the live view in the middle of a failover.
+func takePicture(ctx context.Context, file string) error {
+	v, end, err := newViewed(ctx, narratorOf("picture"), false)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := errors.Join(v.begin(ctx), v.awaitRolledOut(ctx)); err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	addresses, served := make(chan string, 1), make(chan error, 1)
+	go func() { served <- v.Serve(serving, 0, func(address string) { addresses <- address }) }()
+	var address string
+	select {
+	case address = <-addresses:
+	case err := <-served:
+		return err
+	}
+	if err := v.playFailover(ctx); err != nil {
+		return err
+	}
+	until := `view.player.moments.some((m) => m.kind === "manager" && m.says.endsWith("is gone")) && view.player.at === view.player.last`
+	picture := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x1100", "-until", until, address, file)
+	picture.Stdout, picture.Stderr = os.Stdout, os.Stderr
+	return picture.Run()
+}

@@ -34,7 +34,9 @@ type place struct {
 	line int
 }
 
-func newFiles(s *Site) *files { return &files{site: s, copied: map[string][]byte{}, moving: map[string][]byte{}} }
+func newFiles(s *Site) *files {
+	return &files{site: s, copied: map[string][]byte{}, moving: map[string][]byte{}}
+}
 
 // address returns where a file or a directory of the repository is shown, from the root of the site. The words of the
 // link say which step of a lab is meant.
