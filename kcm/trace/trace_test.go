@@ -160,6 +160,22 @@ func TestNothingIsWrittenToTheHandler(t *testing.T) {
 	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }
 
+// What a step costs while somebody listens.
+func BenchmarkAStepThatIsHeard(b *testing.B) {
+	steps, stop := Listen("heard")
+	defer stop()
+	step := About(Done, "replicaset-controller", cache.NewObjectName("heard", "web-5f7bb5bc88"))
+	step.Sync, step.Request, step.Code, step.Seconds = 12345, "POST /api/v1/namespaces/heard/pods", 201, 0.0123
+	for b.Loop() {
+		Tell(step)
+		if len(steps) > 100 {
+			if err := send(io.Discard, <-steps, steps); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
 // What a sync pays while nobody listens: a few nanoseconds.
 func BenchmarkASyncThatNobodyHears(b *testing.B) {
 	ctx := b.Context()

@@ -29,8 +29,8 @@ const bookRoot = "../../../../"
 // recording is one of them.
 type recording struct {
 	chapter, name, title string
-	// still is a JavaScript expression about a moment m and what is in the scene s
-	// then, which is true for the one that the still picture shows.
+	// still is a JavaScript expression about a moment m with the number i, which is
+	// true for the one that the still picture shows.
 	still string
 	play  func(v *viewed, ctx context.Context) error
 }
@@ -103,17 +103,23 @@ func (r recording) takeStill(ctx context.Context, narrator play.Narrator) error 
 	if err != nil {
 		return err
 	}
-	// The player goes to the moment, and has a frame's time to draw it.
-	until := fmt.Sprintf(`(() => {
-		const p = view.player, i = p.moments.findIndex((m) => %s);
-		location.hash = "#moment=" + Math.max(i, 0);
-		return p.at === Math.max(i, 0) && document.getElementById("now").textContent === p.moments[p.at].says;
-	})()`, r.still)
+	until := toMoment(r.still)
 	cmd := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1100x800", "-until", until, "file://"+page, r.path(".svg"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		narrator.Say(fmt.Sprintf("the still picture %s stays as it was: %s", r.path(".svg"), out))
 	}
 	return nil
+}
+
+// toMoment returns an expression that has a page go to the first moment m, with the
+// number i, about which another one is true, and is true when that is drawn.
+func toMoment(is string) string {
+	return fmt.Sprintf(`(() => {
+		const p = view.player, n = p.moments.findIndex((m, i) => %s);
+		if (n < 0) return false;
+		location.hash = "#moment=" + n;
+		return p.at === n && document.getElementById("now").textContent === p.moments[n].says;
+	})()`, is)
 }
 
 // awaitRolledOut waits until the Deployment is rolled out.
@@ -212,7 +218,8 @@ func takePicture(ctx context.Context, file string) error {
 	if err := v.playFailover(ctx); err != nil {
 		return err
 	}
-	until := `view.player.moments.some((m) => m.kind === "manager" && m.says.endsWith("is gone")) && view.player.at === view.player.last`
+	// However long the browser takes to start, it goes back to the moment after.
+	until := toMoment(`m.kind === "manager" && m.says.endsWith("waits to lead") && i > view.player.moments.findIndex((m) => m.says.endsWith("is gone"))`)
 	picture := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x1100", "-until", until, address, file)
 	picture.Stdout, picture.Stderr = os.Stdout, os.Stderr
 	return picture.Run()
