@@ -75,29 +75,56 @@ type Violation struct {
 // check returns what is wrong in a history, for each invariant the first.
 func check(changes []history.Change, users users) ([]Violation, error) {
 	var violations []Violation
-	m := &moment{
-		World: newWorld(), users: users, disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{},
-		deployments: map[types.UID][]*appsv1.Deployment{}, sets: map[types.UID][]*appsv1.ReplicaSet{},
-	}
-	broken := map[string]bool{}
-	for i, change := range changes {
-		var err error
-		if m.was, m.is, err = m.apply(change); err != nil {
+	j := newJudge(users)
+	for _, change := range changes {
+		broken, err := j.Look(change)
+		if err != nil {
 			return nil, err
 		}
-		m.at = change.Seen
-		m.remember()
-		if users.empty(change.Version) {
-			continue // all goes, in any order
+		violations = append(violations, broken...)
+	}
+	return violations, nil
+}
+
+// Judge holds the invariants against changes as they come.
+type Judge struct {
+	*moment
+	seen   int
+	broken map[string]bool
+}
+
+// NewJudge returns who has seen nothing yet.
+func NewJudge() *Judge { return newJudge(users{deleted: map[types.UID]bool{}}) }
+
+func newJudge(users users) *Judge {
+	return &Judge{broken: map[string]bool{}, moment: &moment{
+		World: newWorld(), users: users, disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{},
+		deployments: map[types.UID][]*appsv1.Deployment{}, sets: map[types.UID][]*appsv1.ReplicaSet{},
+	}}
+}
+
+// Deletes says that a user is about to delete a pod, so that no loop is blamed.
+func (j *Judge) Deletes(pod types.UID) { j.deleted[pod] = true }
+
+// Look returns the invariants that the next change breaks and that none before it
+// has broken. The changes have to come in the order of their versions.
+func (j *Judge) Look(change history.Change) (violations []Violation, err error) {
+	if j.was, j.is, err = j.apply(change); err != nil {
+		return nil, err
+	}
+	j.at = change.Seen
+	j.remember()
+	j.seen++
+	if j.empty(change.Version) {
+		return nil, nil // all goes, in any order
+	}
+	for _, invariant := range Invariants {
+		if j.broken[invariant.Name] {
+			continue
 		}
-		for _, invariant := range Invariants {
-			if broken[invariant.Name] {
-				continue
-			}
-			if says := invariant.broken(m); says != "" {
-				broken[invariant.Name] = true
-				violations = append(violations, Violation{invariant.Name, says, i})
-			}
+		if says := invariant.broken(j.moment); says != "" {
+			j.broken[invariant.Name] = true
+			violations = append(violations, Violation{invariant.Name, says, j.seen - 1})
 		}
 	}
 	return violations, nil

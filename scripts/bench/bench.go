@@ -75,7 +75,7 @@ func (b *bench) round(ctx context.Context, round int) ([]*result, error) {
 		slices.Reverse(subjects)
 	}
 	var results []*result
-	for _, subject := range slices.Concat([]subject{limit}, subjects, []subject{b.originalWithAllLoops(), b.originalThatReleases()},
+	for _, subject := range slices.Concat([]subject{limit}, subjects, []subject{b.originalWithAllLoops(), b.originalThatReleases(), b.kcmThatIsHeard()},
 		with(subjects, deletions, deletionPhases), with(subjects, "growth", growthPhases), with(subjects, "size", sizePhases)) {
 		result := &result{Round: round, Subject: subject.name, Load: loadAverage(), Values: map[string]float64{}}
 		results = append(results, result)

@@ -68,6 +68,8 @@ var rows = []row{
 	{key: keyExist, name: "1000-pod Deployment: all pods exist", unit: "s"},
 	{key: keyReady, name: "1000-pod Deployment: all pods Ready", unit: "s"},
 	{key: keyPodCPU, name: "  CPU for each pod", unit: "ms"},
+	{key: keyPodCPU, name: "  CPU for each pod, beside kcm while somebody reads its trace", unit: "ms", beside: heardName},
+	{key: keyReady, name: "  all pods Ready, beside the same", unit: "s", beside: heardName},
 	{key: keyPodWrites, name: "  API writes for each pod"},
 	{key: keyUpdate, name: "1000-pod Deployment: rolling update", unit: "s"},
 	{key: keyZero, name: "1000-pod Deployment: scale to zero", unit: "s"},

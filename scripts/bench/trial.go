@@ -33,7 +33,8 @@ type trial struct {
 	// leader is the replica that leads; all are those that were started.
 	leader *process
 	all    []*process
-	// profiler is nil in rounds that are counted, but for trials of deletions.
+	// profiler is nil in rounds that are counted, but for trials of deletions and of
+	// listening.
 	profiler *profiler
 	// atDefaults says that replicas are started with their own rate limits.
 	atDefaults bool
@@ -58,7 +59,7 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 	ctx, died := context.WithCancelCause(ctx)
 	defer died(nil)
 	t := &trial{bench: b, subject: s, result: result, cluster: c, client: client, died: died}
-	if profile || s.about == deletions {
+	if profile || s.about == deletions || s.about == listening {
 		if t.profiler, err = newProfiler(t); err != nil {
 			return err
 		}
