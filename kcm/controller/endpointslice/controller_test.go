@@ -243,3 +243,20 @@ func TestEndpointsAreHintedForTheirZone(t *testing.T) {
 		assert.Nil(t, list.Items[0].Endpoints[0].Hints, "nobody asks for hints any more")
 	})
 }
+
+func TestWhoAsksForTopologyIsToldWhyItHasNone(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(func(s *corev1.Service) {
+		s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
+	}), running("a"))
+	play(t, client, 0, func(ctx context.Context) {
+		events, err := client.CoreV1().Events("default").List(ctx, metav1.ListOptions{})
+		require.NoError(t, err)
+		var said []string
+		for _, event := range events.Items {
+			said = append(said, event.Reason+": "+event.Message)
+		}
+		require.Len(t, said, 1, "one for the family that the Service has: %q", said)
+		assert.Contains(t, said[0], "addressType: IPv4")
+	})
+}

@@ -22,6 +22,10 @@ func (c *Controller) hint(logger klog.Logger, service *corev1.Service, addressTy
 		ToUpdate:    plan.Update,
 		Unchanged:   plan.Unchanged,
 	}
+	if !hasFamily(service, addressType) {
+		c.topology.RemoveHints(info.ServiceKey, addressType)
+		return
+	}
 	if isTopologyAware(service) {
 		var events []*topologycache.EventBuilder
 		plan.Create, plan.Update, events = c.topology.AddHints(logger, info)
