@@ -23,9 +23,9 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 )
 
-// TestKcmChargesAsTheOriginalDoes makes pods, Services, claims and quotas at random. What kcm's loop writes into the status
+// TestKcmAndTheOriginalChargeTheSame makes pods, Services, claims and quotas at random. What kcm's loop writes into the status
 // of each quota has to be what the original's evaluators compute, by which its API server charges, too.
-func TestKcmChargesAsTheOriginalDoes(t *testing.T) {
+func TestKcmAndTheOriginalChargeTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		var objects []runtime.Object
@@ -60,6 +60,11 @@ func usages(t *testing.T, objects []runtime.Object, trimmed bool) (differences [
 	loop := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient: client.CoreV1(), ResourceQuotaInformer: ours.Core().V1().ResourceQuotas(),
 		ResyncPeriod: func() time.Duration { return 0 }, InformerFactory: ours,
+		DiscoveryFunc: func() ([]*metav1.APIResourceList, error) {
+			return []*metav1.APIResourceList{{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{
+				{Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, Verbs: metav1.Verbs{"create", "delete", "list", "watch"}},
+			}}}, nil
+		},
 	})
 	theirs := informers.NewSharedInformerFactory(client, 0)
 	evaluators, err := core.NewEvaluators(generic.ListerFuncForResourceFunc(theirs.ForResource), theirs, nil)

@@ -143,27 +143,21 @@ func (c *Controller) limited() sets.Set[schema.GroupResource] {
 	return limited
 }
 
-// charged are the resources whose objects use more than their number, in the
-// version that is read.
-var charged = map[schema.GroupResource]schema.GroupVersionResource{
-	pods:         pods.WithVersion("v1"),
-	services:     services.WithVersion("v1"),
-	volumeClaims: volumeClaims.WithVersion("v1"),
-	deviceClaims: deviceClaims.WithVersion("v1"),
-}
+// alwaysThere are resources that every API server has.
+var alwaysThere = sets.New(pods, services, volumeClaims)
 
 // ignored are not counted: there are many, and they go by themselves.
 var ignored = sets.New(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"})
 
 // discover returns where the limited resources are, as far as they exist. The API
-// server is asked only if there are some among them that are not known from the
-// beginning. What it cannot tell about just now stays where it was.
+// server is asked only if there are some among them that not every one has. What
+// it cannot tell about just now stays where it was.
 func (c *Controller) discover(limited sets.Set[schema.GroupResource]) (map[schema.GroupResource]schema.GroupVersionResource, error) {
 	found := map[schema.GroupResource]schema.GroupVersionResource{}
-	asked := limited.Difference(sets.KeySet(charged)).Difference(ignored)
-	for resource := range limited.Difference(asked).Difference(ignored) {
-		found[resource] = charged[resource]
+	for resource := range limited.Intersection(alwaysThere) {
+		found[resource] = resource.WithVersion("v1")
 	}
+	asked := limited.Difference(alwaysThere).Difference(ignored)
 	if asked.Len() == 0 {
 		return found, nil
 	}
@@ -194,8 +188,7 @@ func (c *Controller) startMonitor(ctx context.Context, resource schema.GroupVers
 	klog.FromContext(ctx).V(2).Info("Counting", "resource", resource)
 	look := func(obj metav1.Object) { c.look(resource.GroupResource(), cache.MetaObjectToName(obj)) }
 	m := &monitor{resource: resource, tally: newTally()}
-	if _, ok := charged[resource.GroupResource()]; ok {
-		informer := c.informer(resource.GroupResource())
+	if informer := c.informer(resource); informer != nil {
 		m.store = informer.GetStore()
 		m.synced = controller.Handle(informer, controller.Handlers[metav1.Object]{
 			Add: look, Update: func(_, obj metav1.Object) { look(obj) }, Delete: look,
@@ -212,19 +205,21 @@ func (c *Controller) startMonitor(ctx context.Context, resource schema.GroupVers
 	return m
 }
 
-// informer returns that of a resource whose objects have to be read.
-func (c *Controller) informer(resource schema.GroupResource) cache.SharedIndexInformer {
+// informer returns that of a resource whose objects use more than their number,
+// or nil for any other.
+func (c *Controller) informer(resource schema.GroupVersionResource) cache.SharedIndexInformer {
 	core := c.InformerFactory.Core().V1()
 	switch resource {
-	case pods:
+	case pods.WithVersion("v1"):
 		return core.Pods().Informer()
-	case services:
+	case services.WithVersion("v1"):
 		return core.Services().Informer()
-	case volumeClaims:
+	case volumeClaims.WithVersion("v1"):
 		return core.PersistentVolumeClaims().Informer()
-	default:
+	case deviceClaims.WithVersion("v1"):
 		return c.InformerFactory.Resource().V1().ResourceClaims().Informer()
 	}
+	return nil
 }
 
 func trim(full *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
