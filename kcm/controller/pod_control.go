@@ -134,32 +134,3 @@ func (c *podControl) Patch(ctx context.Context, pod *corev1.Pod, patch []byte) (
 	pods := c.client.CoreV1().Pods(pod.Namespace)
 	return pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
-
-// looks is how often a deletion is tried again with what the pod is now.
-const looks = 4
-
-// DeleteCounted deletes a pod in the version in which it was counted, or in a
-// newer one that has the same labels and is the owner's. If it is not, the
-// error wraps [ErrStaleCache]; if it is gone, the error is NotFound.
-func DeleteCounted(
-	ctx context.Context,
-	control PodControl,
-	owner interface {
-		runtime.Object
-		metav1.Object
-	},
-	counted *corev1.Pod,
-) error {
-	err := control.Delete(ctx, owner, counted)
-	for looked := 0; looked < looks && apierrors.IsConflict(err); looked++ {
-		latest, missing := control.Read(ctx, counted)
-		if missing != nil {
-			return missing
-		}
-		if !metav1.IsControlledBy(latest, owner) || !maps.Equal(latest.Labels, counted.Labels) {
-			return fmt.Errorf("%w: %s has another owner or other labels by now", ErrStaleCache, klog.KObj(counted))
-		}
-		err = control.Delete(ctx, owner, latest)
-	}
-	return err
-}

@@ -256,6 +256,8 @@ var recordable = map[string]schema.GroupVersionResource{
 	"replicasets":            {Group: "apps", Version: "v1", Resource: "replicasets"},
 	"pods":                   {Version: "v1", Resource: "pods"},
 	"replicationcontrollers": {Version: "v1", Resource: "replicationcontrollers"},
+	"daemonsets":             {Group: "apps", Version: "v1", Resource: "daemonsets"},
+	"controllerrevisions":    {Group: "apps", Version: "v1", Resource: "controllerrevisions"},
 	"serviceaccounts":        {Version: "v1", Resource: "serviceaccounts"},
 	"configmaps":             {Version: "v1", Resource: "configmaps"},
 }

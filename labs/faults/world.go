@@ -25,6 +25,7 @@ type World struct {
 	// and the same rules hold for them.
 	ReplicaSets map[types.UID]*appsv1.ReplicaSet
 	Pods        map[types.UID]*corev1.Pod
+	DaemonSets  map[types.UID]*appsv1.DaemonSet
 	// Others are the names of all else that is recorded, by resource.
 	Others map[string]map[string]bool
 }
@@ -32,7 +33,7 @@ type World struct {
 func newWorld() *World {
 	return &World{
 		map[types.UID]*appsv1.Deployment{}, map[types.UID]*appsv1.ReplicaSet{}, map[types.UID]*corev1.Pod{},
-		map[string]map[string]bool{},
+		map[types.UID]*appsv1.DaemonSet{}, map[string]map[string]bool{},
 	}
 }
 
@@ -61,6 +62,8 @@ func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
 		return put(w.ReplicaSets, asReplicaSet(c.Object), gone)
 	case "pods":
 		return put(w.Pods, c.Object, gone)
+	case "daemonsets":
+		return put(w.DaemonSets, c.Object, gone)
 	}
 	if w.Others[c.Resource] == nil {
 		w.Others[c.Resource] = map[string]bool{}
@@ -224,6 +227,12 @@ func (w *World) Ending() string {
 			owner, size(rs.Spec.Replicas), imageOf(rs.Spec.Template.Spec), rs.Status.Replicas, rs.Status.AvailableReplicas,
 			rs.Annotations["deployment.kubernetes.io/revision"]))
 	}
+	for _, set := range w.DaemonSets {
+		status := set.Status
+		lines = append(lines, fmt.Sprintf("daemonset %s: %s, %d nodes, %d updated, %d available, %d misscheduled, generation observed %t", set.Name,
+			imageOf(set.Spec.Template.Spec), status.DesiredNumberScheduled, status.UpdatedNumberScheduled, status.NumberAvailable,
+			status.NumberMisscheduled, set.Generation == status.ObservedGeneration))
+	}
 	for _, pod := range w.Pods {
 		state := string(pod.Status.Phase)
 		if isAvailable(pod) {
@@ -246,7 +255,7 @@ func (w *World) ownerOf(o metav1.Object) string {
 	switch {
 	case owner == nil:
 		return "nobody"
-	case w.Deployments[owner.UID] == nil && w.ReplicaSets[owner.UID] == nil:
+	case w.Deployments[owner.UID] == nil && w.ReplicaSets[owner.UID] == nil && w.DaemonSets[owner.UID] == nil:
 		return "a " + owner.Kind + " that is gone"
 	}
 	return "a " + owner.Kind

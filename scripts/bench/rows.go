@@ -46,6 +46,14 @@ const (
 	keyRestartListed  = "restartListed"
 	keyRestartPeak    = "restartPeak"
 
+	keyDaemons           = "daemonsReady"
+	keyDaemonsCPU        = "daemonsCPU"
+	keyDaemonsWrites     = "daemonsWrites"
+	keyLabelCPU          = "labelCPU"
+	keyDaemonsGone       = "daemonsGone"
+	keyDaemonsGoneWrites = "daemonsGoneWrites"
+	keyDaemonsPatched    = "daemonsPatched"
+
 	// huge comes before the keys of what is measured of the 5000 pods.
 	huge = "huge:"
 )
@@ -105,6 +113,13 @@ var rows = []row{
 	{key: huge + keyPodCPU, name: "  CPU for each pod", unit: "ms"},
 	{key: huge + keyPodWrites, name: "  API writes for each pod"},
 	{key: huge + keyResident, name: "  RSS", unit: "MiB"},
+	{key: keyDaemons, name: "DaemonSet of 1000 nodes: all pods Ready", unit: "s"},
+	{key: keyDaemonsCPU, name: "  CPU for each pod", unit: "ms"},
+	{key: keyDaemonsWrites, name: "  API writes for each pod"},
+	{key: keyLabelCPU, name: "1000 nodes get a label that none of 100 others asks for: CPU", unit: "s"},
+	{key: keyDaemonsGone, name: "1000 nodes lose its label: all pods gone", unit: "s"},
+	{key: keyDaemonsPatched, name: "  a plain client has taken it away", unit: "s"},
+	{key: keyDaemonsGoneWrites, name: "  API writes for each pod"},
 	{key: keyResident, name: "RSS with 1000 pods", unit: "MiB"},
 	{key: keyResident, name: "  beside the original with all its loops", unit: "MiB", beside: allLoopsName},
 	{key: keyPeak, name: "RSS, peak", unit: "MiB"},

@@ -40,6 +40,8 @@ type trial struct {
 	atDefaults bool
 	// neighbours are how many Deployments without pods there are.
 	neighbours int
+	// markers are how many DaemonSets of one node there are.
+	markers int
 }
 
 // trial runs all phases for a subject on a cluster of its own.
@@ -170,6 +172,7 @@ var (
 		{name: "quota", run: (*trial).recount, once: true},
 		{name: "5000", run: (*trial).createHuge, once: true},
 	}
+	daemonPhases   = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
 	failoverPhases = []phase{
 		{name: "clean", run: (*trial).failOverClean},
 		{name: "killed", run: (*trial).failOverKilled},

@@ -76,14 +76,16 @@ func (c *Controller) deletePods(ctx context.Context, seen observed, pods []*core
 	return deletions.Wait()
 }
 
-// deletePod deletes one pod. That it is gone already, or no longer the set's,
-// is no failure. No notification is waited for of a deletion that was not done.
+// deletePod deletes one pod, in the version in which it was judged: one that has
+// become available since is not to go for having been broken. That it is gone
+// already, or has changed, is no failure: the change wakes the set. No
+// notification is waited for of a deletion that was not done.
 func (c *Controller) deletePod(ctx context.Context, set *appsv1.DaemonSet, pod *corev1.Pod) error {
-	err := controller.DeleteCounted(ctx, c.podControl, set, pod)
+	err := c.podControl.Delete(ctx, set, pod)
 	if err != nil {
 		c.expectations.DeletionObserved(set, pod.UID)
 	}
-	if apierrors.IsNotFound(err) || errors.Is(err, controller.ErrStaleCache) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return err

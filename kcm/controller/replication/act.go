@@ -3,11 +3,14 @@ package replication
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -84,12 +87,33 @@ func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pod
 // notification of a deletion is waited for that was not done, or was done by
 // somebody else: that one may have come before it was expected.
 func (c *Controller) deletePod(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) error {
-	err := controller.DeleteCounted(ctx, c.podControl, set, pod)
+	err := c.deleteCounted(ctx, set, pod)
 	if err != nil {
 		c.expectations.DeletionObserved(set, pod.UID)
 	}
 	if apierrors.IsNotFound(err) || errors.Is(err, controller.ErrStaleCache) {
 		return nil
+	}
+	return err
+}
+
+// looks is how often a deletion is tried again with what the pod is now.
+const looks = 4
+
+// deleteCounted deletes a pod in the version in which it was counted, or in a
+// newer one that has the same labels and is the set's. If it is not, the error
+// wraps ErrStaleCache.
+func (c *Controller) deleteCounted(ctx context.Context, set *appsv1.ReplicaSet, counted *corev1.Pod) error {
+	err := c.podControl.Delete(ctx, set, counted)
+	for looked := 0; looked < looks && apierrors.IsConflict(err); looked++ {
+		latest, missing := c.podControl.Read(ctx, counted)
+		if missing != nil {
+			return missing
+		}
+		if !metav1.IsControlledBy(latest, set) || !maps.Equal(latest.Labels, counted.Labels) {
+			return fmt.Errorf("%w: %s has another owner or other labels by now", controller.ErrStaleCache, klog.KObj(counted))
+		}
+		err = c.podControl.Delete(ctx, set, latest)
 	}
 	return err
 }
