@@ -249,6 +249,7 @@ var recordable = map[string]schema.GroupVersionResource{
 	"replicationcontrollers": {Version: "v1", Resource: "replicationcontrollers"},
 	"serviceaccounts":        {Version: "v1", Resource: "serviceaccounts"},
 	"configmaps":             {Version: "v1", Resource: "configmaps"},
+	"jobs":                   {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
 func (s *stage) record(ctx context.Context) (err error) {
