@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,9 @@ var Invariants = []Invariant{
 	{"one-owner", "a pod has one owner at most", oneOwner},
 	{"orphaned", "what matches the selector of an owner that stays is not taken from it", orphaned},
 	{"recreate", "with Recreate, no pod of a new template is made while one of an old is there", recreate},
+	{"counted-twice", "a Job counts no more pods than have succeeded", countedTwice},
+	{"uncounted", "a pod that has succeeded is in its Job's status before its finalizer goes", uncounted},
+	{"parallelism", "a Job makes no pod when it has as many as may run", parallelism},
 }
 
 // moment is one change, and the world after it.
@@ -338,6 +342,52 @@ func recreate(m *moment) string {
 				return fmt.Sprintf("%s was made while %s of %s is there", pod.Name, old.Name, other.Name)
 			}
 		}
+	}
+	return ""
+}
+
+// countedTwice looks at a Job's status. A pod is in the counter or in the list.
+func countedTwice(m *moment) string {
+	job, is := m.is.(*batchv1.Job)
+	if !is {
+		return ""
+	}
+	counted := int(job.Status.Succeeded)
+	if listed := job.Status.UncountedTerminatedPods; listed != nil {
+		counted += len(listed.Succeeded)
+	}
+	if succeeded := count(m.podsOfJob(job), hasSucceeded); counted > int(succeeded) {
+		return fmt.Sprintf("%s counts %d pods, and %d have succeeded", job.Name, counted, succeeded)
+	}
+	return ""
+}
+
+func hasSucceeded(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }
+
+// uncounted looks at a pod whose finalizer goes.
+func uncounted(m *moment) string {
+	was, before := m.was.(*corev1.Pod)
+	is, after := m.is.(*corev1.Pod)
+	held := func(pod *corev1.Pod) bool { return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) }
+	if !before || !after || !held(was) || held(is) || !hasSucceeded(is) || m.jobOf(is) == nil {
+		return ""
+	}
+	listed := m.jobOf(is).Status.UncountedTerminatedPods
+	if listed == nil || !slices.Contains(listed.Succeeded, is.UID) {
+		return fmt.Sprintf("%s has lost its finalizer, and its Job does not know that it has succeeded", is.Name)
+	}
+	return ""
+}
+
+// parallelism looks at a pod that is new.
+func parallelism(m *moment) string {
+	pod, is := m.is.(*corev1.Pod)
+	if !is || m.was != nil || m.jobOf(pod) == nil {
+		return ""
+	}
+	job := m.jobOf(pod)
+	if active := count(m.podsOfJob(job), isActive); active > size(job.Spec.Parallelism) {
+		return fmt.Sprintf("%s was made, and %s has %d pods that run; %d may", pod.Name, job.Name, active, size(job.Spec.Parallelism))
 	}
 	return ""
 }

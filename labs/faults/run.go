@@ -260,6 +260,7 @@ var recordable = map[string]schema.GroupVersionResource{
 	"controllerrevisions":    {Group: "apps", Version: "v1", Resource: "controllerrevisions"},
 	"serviceaccounts":        {Version: "v1", Resource: "serviceaccounts"},
 	"configmaps":             {Version: "v1", Resource: "configmaps"},
+	"jobs":                   {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
 func (s *stage) record(ctx context.Context) (err error) {

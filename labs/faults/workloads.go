@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,6 +52,8 @@ var Workloads = []Workload{
 		Watched: append(theThree[:3:3], "namespaces"), Goes: true, play: deleteNamespace},
 	{Name: "daemons", Says: "a pod on each node, then another image", Loops: []string{"daemonset-controller"},
 		Watched: []string{"daemonsets", "controllerrevisions", "pods"}, Recorded: []string{"daemonsets", "controllerrevisions"}, play: daemons},
+	{Name: "job", Says: "a Job of 6 pods, 2 at a time", Loops: []string{"job-controller"},
+		Watched: []string{"jobs", "pods"}, Recorded: []string{"jobs"}, play: runJob},
 	{Name: "accounts", Says: "a namespace gets its account and the root CA, and gets them again", Loops: []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"},
 		Watched: []string{"serviceaccounts", "configmaps"}, Recorded: []string{"serviceaccounts", "configmaps"}, Bare: true, play: accounts},
 }
@@ -309,5 +312,26 @@ func (s *stage) onAllNodes(ctx context.Context, image string) error {
 			}
 		}
 		return len(w.DaemonSets) == 1
+	})
+}
+
+func runJob(ctx context.Context, s *stage) error {
+	s.did("create job " + app + " of 6, 2 at a time")
+	template := podTemplate("web:1", false)
+	template.Annotations["lab.kcm-book.io/run-for"] = "100ms"
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	_, err := s.client.BatchV1().Jobs(s.namespace).Create(ctx, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec:       batchv1.JobSpec{Completions: new(int32(6)), Parallelism: new(int32(2)), Template: template},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, "the Job is complete, and counts its pods", func(w *World) bool {
+		job := w.job(app)
+		if job == nil || job.Status.CompletionTime == nil {
+			return false
+		}
+		return job.Status.Succeeded == count(w.podsOfJob(job), hasSucceeded) && job.Status.Failed == 0
 	})
 }

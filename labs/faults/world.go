@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +27,7 @@ type World struct {
 	ReplicaSets map[types.UID]*appsv1.ReplicaSet
 	Pods        map[types.UID]*corev1.Pod
 	DaemonSets  map[types.UID]*appsv1.DaemonSet
+	Jobs        map[types.UID]*batchv1.Job
 	// Others are the names of all else that is recorded, by resource.
 	Others map[string]map[string]bool
 }
@@ -33,7 +35,7 @@ type World struct {
 func newWorld() *World {
 	return &World{
 		map[types.UID]*appsv1.Deployment{}, map[types.UID]*appsv1.ReplicaSet{}, map[types.UID]*corev1.Pod{},
-		map[types.UID]*appsv1.DaemonSet{}, map[string]map[string]bool{},
+		map[types.UID]*appsv1.DaemonSet{}, map[types.UID]*batchv1.Job{}, map[string]map[string]bool{},
 	}
 }
 
@@ -64,6 +66,8 @@ func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
 		return put(w.Pods, c.Object, gone)
 	case "daemonsets":
 		return put(w.DaemonSets, c.Object, gone)
+	case "jobs":
+		return put(w.Jobs, c.Object, gone)
 	}
 	if w.Others[c.Resource] == nil {
 		w.Others[c.Resource] = map[string]bool{}
@@ -130,6 +134,22 @@ func (w *World) deploymentOf(rs *appsv1.ReplicaSet) *appsv1.Deployment {
 	}
 	return nil
 }
+
+// jobOf returns the Job that owns a pod, or nil.
+func (w *World) jobOf(pod *corev1.Pod) *batchv1.Job {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return w.Jobs[owner.UID]
+	}
+	return nil
+}
+
+// podsOfJob returns the pods that a Job owns, by name.
+func (w *World) podsOfJob(job *batchv1.Job) []*corev1.Pod {
+	return sorted(w.Pods, func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, job) })
+}
+
+// job returns the Job of a name, or nil.
+func (w *World) job(name string) *batchv1.Job { return named(w.Jobs, name) }
 
 // deployment returns the one of a name, or nil.
 func (w *World) deployment(name string) *appsv1.Deployment { return named(w.Deployments, name) }

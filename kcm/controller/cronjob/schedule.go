@@ -56,7 +56,7 @@ func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, now time.Time) (mome
 	m := moments{next: schedule.Next(now)}
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
 		// It counts from since, not from midnight.
-		passed := max(now.Sub(since), 0).Truncate(every.Delay)
+		passed := now.Sub(since).Truncate(every.Delay)
 		m.next = since.Add(passed + every.Delay)
 	}
 	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {

@@ -126,7 +126,6 @@ func (m *model) start(t *rapid.T) {
 	c := m.loop
 	t.Cleanup(func() { shutDown(c) })
 	m.ranOut = false
-	m.note("the loop starts")
 }
 
 // shutDown ends what the constructor began.
@@ -516,6 +515,7 @@ func anything(m *model) map[string]func(*rapid.T) {
 		"the process is killed in the middle of a sync": func(t *rapid.T) {
 			m.sync(t, answers{killed, rapid.IntRange(0, 5).Draw(t, "after")})
 			m.start(t)
+			m.note("the loop starts")
 		},
 		"pods are shown": func(t *rapid.T) {
 			if unshown, _ := m.podCache.Behind(); unshown == 0 {
@@ -580,6 +580,7 @@ func TestAccountsOnALateCache(t *testing.T) {
 					backoffLimit(rapid.Int32Range(0, 8).Draw(t, "backoffLimit")))
 				m := newModel(test.cachesTell, edits...)
 				m.start(t)
+				m.note("the loop starts")
 				t.Repeat(anything(m))
 				m.comeToRest(t)
 			})
