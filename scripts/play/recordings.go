@@ -219,7 +219,7 @@ func takePicture(ctx context.Context, file string) error {
 		return err
 	}
 	// However long the browser takes to start, it goes back to the moment after.
-	until := toMoment(`m.kind === "manager" && m.says.endsWith("waits to lead") && i > view.player.moments.findIndex((m) => m.says.endsWith("is gone"))`)
+	until := toMoment(`m.kind === "manager" && m.says.endsWith("is gone")`)
 	picture := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x1100", "-until", until, address, file)
 	picture.Stdout, picture.Stderr = os.Stdout, os.Stderr
 	return picture.Run()
