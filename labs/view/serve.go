@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -130,11 +131,11 @@ func (v *View) missing() string {
 	return v.Missing
 }
 
-// Lacks says what cannot be shown and why.
+// Lacks says what cannot be shown and why, unless that was said already.
 func (v *View) Lacks(what string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.Missing = what
+	v.Missing = cmp.Or(v.Missing, what)
 }
 
 // serveMoments sends moments as server-sent events, many in one where many have

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -122,4 +123,17 @@ func TestTheSceneOfThePage(t *testing.T) {
 	cmd.Env = append(os.Environ(), "NODE_NO_WARNINGS=1")
 	out, err := cmd.CombinedOutput()
 	assert.NoError(t, err, "%s", out)
+}
+
+func TestTheRecordingsInTheBookAreOfThisPage(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("recordings/*.html")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), PageMark(), "%s was recorded by another form of the page: bin/play recordings does it anew", file)
+		assert.FileExists(t, strings.TrimSuffix(file, ".html")+".svg", "its still picture")
+	}
 }

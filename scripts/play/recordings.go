@@ -218,8 +218,9 @@ func takePicture(ctx context.Context, file string) error {
 	if err := v.playFailover(ctx); err != nil {
 		return err
 	}
-	// However long the browser takes to start, it goes back to the moment after.
-	until := toMoment(`m.kind === "manager" && m.says.endsWith("waits to lead") && i > view.player.moments.findIndex((m) => m.says.endsWith("is gone"))`)
+	// The next leader goes on with the rollout. However long the browser takes to start,
+	// it goes back to that moment.
+	until := toMoment(`m.says.includes(" decides change") && p.moments.slice(0, i).some((m) => m.says.endsWith("is gone"))`)
 	picture := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x1100", "-until", until, address, file)
 	picture.Stdout, picture.Stderr = os.Stdout, os.Stderr
 	return picture.Run()
