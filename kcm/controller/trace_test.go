@@ -58,3 +58,24 @@ func TestALoopTellsWhatItQueuesAndWhenAFailingKeyComesBack(t *testing.T) {
 		}, told)
 	})
 }
+
+func TestAKeyThatWaitsAlreadyIsToldAgainOnlyWhenItIsDueSooner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		steps, stop := trace.Listen("waiting")
+		defer stop()
+		l := NewLoop(LoopConfig[cache.ObjectName]{
+			Name: "waiting", QueueName: "waiting", Sync: func(context.Context, cache.ObjectName) error { return nil },
+		})
+		defer l.queue.ShutDown()
+		web := cache.NewObjectName("waiting", "web")
+		for _, delay := range []time.Duration{time.Minute, time.Minute, 2 * time.Minute, time.Second, 5 * time.Second, 0} {
+			l.AddAfter(web, delay)
+		}
+		var delays []float64
+		for len(steps) > 0 {
+			delays = append(delays, (<-steps).Seconds)
+		}
+		assert.Equal(t, []float64{60, 1, 0}, delays)
+	})
+}
