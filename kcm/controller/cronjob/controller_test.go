@@ -37,14 +37,19 @@ func hourly(edits ...func(*batchv1.CronJob)) *batchv1.CronJob {
 }
 
 // run runs a controller while something happens, and returns when Jobs were
-// created and what the CronJob's status then is.
-func run(t *testing.T, cj *batchv1.CronJob, happens func(client *fake.Clientset), objects ...runtime.Object) (created string, status batchv1.CronJobStatus) {
+// created and what the CronJob's status then is. The API server refuses so many
+// creations at first.
+func run(t *testing.T, cj *batchv1.CronJob, refusals int, happens func(client *fake.Clientset), objects ...runtime.Object) (created string, status batchv1.CronJobStatus) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewSimpleClientset(append(objects, cj)...)
 		var at []string
 		names := map[string]bool{}
 		client.PrependReactor("create", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if refusals > 0 {
+				refusals--
+				return true, nil, apierrors.NewInternalError(errors.New("the API server is busy"))
+			}
 			job := action.(clienttesting.CreateAction).GetObject().(*batchv1.Job)
 			job.UID, job.CreationTimestamp = types.UID("uid-"+job.Name), metav1.Now()
 			if !names[job.Name] { // no second one of a name can be
@@ -78,14 +83,14 @@ func TestJobsAreCreatedInTime(t *testing.T) {
 	t.Parallel()
 	t.Run("one is created at each moment", func(t *testing.T) {
 		t.Parallel()
-		created, status := run(t, hourly(), hours(3))
+		created, status := run(t, hourly(), 0, hours(3))
 		assert.Equal(t, "01:00:00 02:00:00 03:00:00", created, "when Jobs are created: each full hour, for three hours")
 		assert.Len(t, status.Active, 3, "active Jobs")
 		assert.Equal(t, "03:00:00", status.LastScheduleTime.UTC().Format(time.TimeOnly), "last moment")
 	})
 	t.Run("a schedule that changes counts from then on", func(t *testing.T) {
 		t.Parallel()
-		created, _ := run(t, hourly(), func(client *fake.Clientset) {
+		created, _ := run(t, hourly(), 0, func(client *fake.Clientset) {
 			time.Sleep(70 * time.Minute)
 			cj, err := client.BatchV1().CronJobs("shop").Get(t.Context(), "nightly", metav1.GetOptions{})
 			require.NoError(t, err)
@@ -98,16 +103,7 @@ func TestJobsAreCreatedInTime(t *testing.T) {
 	})
 	t.Run("a creation that fails is tried again", func(t *testing.T) {
 		t.Parallel()
-		refusals := 2
-		created, status := run(t, hourly(), func(client *fake.Clientset) {
-			client.PrependReactor("create", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
-				if refusals--; refusals >= 0 {
-					return true, nil, apierrors.NewInternalError(errors.New("the API server is busy"))
-				}
-				return false, nil, nil
-			})
-			time.Sleep(70 * time.Minute)
-		})
+		created, status := run(t, hourly(), 2, hours(1))
 		assert.Equal(t, "01:00:00", created, "when Jobs are created, refusals left out: the first two requests are refused")
 		assert.Len(t, status.Active, 1, "active Jobs")
 	})
@@ -121,7 +117,7 @@ func TestAJobThatWasCreatedBeforeACrashIsNotCreatedAgain(t *testing.T) {
 		job, err := newJob(hourly(), at)
 		require.NoError(t, err)
 		job.UID = "uid-before"
-		_, status := run(t, hourly(), hours(1), job)
+		_, status := run(t, hourly(), 0, hours(1), job)
 		require.Len(t, status.Active, 1, "active Jobs")
 		assert.EqualValues(t, "uid-before", status.Active[0].UID, "which one")
 		assert.True(t, status.LastScheduleTime.Time.Equal(at), "last moment")
@@ -131,7 +127,7 @@ func TestAJobThatWasCreatedBeforeACrashIsNotCreatedAgain(t *testing.T) {
 		job, err := newJob(hourly(), at)
 		require.NoError(t, err)
 		job.OwnerReferences = nil
-		_, status := run(t, hourly(), hours(1), job)
+		_, status := run(t, hourly(), 0, hours(1), job)
 		assert.Empty(t, status.Active, "active Jobs")
 	})
 }
@@ -139,7 +135,7 @@ func TestAJobThatWasCreatedBeforeACrashIsNotCreatedAgain(t *testing.T) {
 func TestUnderReplaceOneMakesRoom(t *testing.T) {
 	t.Parallel()
 	var left []string
-	created, status := run(t, hourly(policy(batchv1.ReplaceConcurrent)), func(client *fake.Clientset) {
+	created, status := run(t, hourly(policy(batchv1.ReplaceConcurrent)), 0, func(client *fake.Clientset) {
 		hours(2)(client)
 		jobs, err := client.BatchV1().Jobs("shop").List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
