@@ -51,9 +51,10 @@ func usages(t *testing.T, objects []runtime.Object, trimmed bool) (differences [
 	client := fake.NewSimpleClientset(objects...)
 	ours := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok && trimmed {
-			pod = pod.DeepCopy()
-			pod.Spec, pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = resourcequota.Trim(pod), nil, nil
-			return pod, nil
+			left := pod.DeepCopy()
+			left.Spec, left.Status.ContainerStatuses, left.Status.InitContainerStatuses = corev1.PodSpec{}, nil, nil
+			resourcequota.KeepCharge(left, pod)
+			return left, nil
 		}
 		return obj, nil
 	}))

@@ -6,6 +6,8 @@
 //	go run ./scripts/watch-cost scripts/watch-cost/5000-addresses.svg
 package main
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and this is about them.
+
 import (
 	"bytes"
 	"context"

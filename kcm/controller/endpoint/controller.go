@@ -3,6 +3,8 @@
 // is cut off at a thousand addresses.
 package endpoint
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and this is about them.
+
 import (
 	"context"
 	"fmt"

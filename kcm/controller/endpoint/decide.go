@@ -1,5 +1,7 @@
 package endpoint
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and this is about them.
+
 import (
 	"cmp"
 	"fmt"

@@ -2,6 +2,8 @@
 // hand as EndpointSlices as well, for consumers that read only these.
 package endpointslicemirroring
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and this is about them.
+
 import (
 	"context"
 	"fmt"

@@ -1,5 +1,7 @@
 package endpointslicemirroring
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and this is about them.
+
 import (
 	"maps"
 	"slices"
