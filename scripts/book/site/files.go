@@ -139,7 +139,7 @@ func (f *files) page(file string) (*Page, []byte, error) {
 		page = newPage(file, page.Out, content, nil)
 		body, err := f.site.body(page)
 		return page, body, err
-	case ".svg":
+	case ".svg", ".png":
 		address, size, err := f.picture(file)
 		return page, fmt.Appendf(nil, "<h1>%s</h1>\n<img src=%q alt=\"the picture %s\"%s>\n", file, relative(page.Out, address), file, size), err
 	}
