@@ -21,8 +21,12 @@ bin/kcm: ## build kcm (about 2 minutes the first time, then seconds)
 	@go build -ldflags '$(kcm_ldflags)' -o bin/kcm ./kcm/cmd/kcm
 
 .PHONY: demo
-demo: bin/play bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over (CLUSTER=kind: with real containers)
+demo: bin/play bin/labcluster bin/kcm ## see kcm at work: elect, roll out, fail over (VIEW=1, CLUSTER=kind: with real containers)
 	@bin/play lab demo
+
+.PHONY: view
+view: bin/play bin/labcluster bin/kcm site ## watch the inside of the loops in your browser, and disturb them (PORT=8080, REFERENCE=1); `VIEW=1` does so with a lab or the demo
+	@bin/play view
 
 .PHONY: compare
 compare: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and with the original, side by side (RUN=regexp, CLUSTER=kind)
@@ -102,11 +106,12 @@ pdf: bin/book ## the same, and the book as build/site/book.pdf, with numbers of 
 	@bin/book site --pdf
 
 .PHONY: site-check
-site-check: ## check the web pages: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
+site-check: ## check the web pages and the live view: links, sizes, and in Chromium, if there is one, all that a reader does (about a minute)
 	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 60m
+	@BROWSER=1 go test -count=1 -timeout 10m ./labs/view
 
 .PHONY: screenshot
-screenshot: site ## take the picture of a chapter that README.md shows
+screenshot: site bin/play bin/labcluster bin/kcm ## take the pictures that README.md shows: of a chapter, and of the live view in a failover
 	@scripts/screenshot
 
 .PHONY: serve
@@ -131,7 +136,7 @@ image: bin/kindcluster ## make kcm's image, FROM scratch, in build/kcm-image.tar
 # A lab needs a cluster and the stage of its chapter, which it builds itself.
 lab_needs := bin/play bin/book bin/labcluster
 
-lab-%: $(lab_needs) ## play the lab of a chapter: make lab-06 (KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
+lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, KEEP=1, STEP=1, JSON=1, REFERENCE=1, CLUSTER=kind, PLACE=static-pod)
 	@bin/play lab $*
 
 # What the reader writes. DEST, ONLY, FROM, FORCE, YES and CLUSTER go to the tool through the environment.
@@ -180,8 +185,9 @@ labs: $(lab_needs) bin/kcm ## play all labs and the demo side by side, and sum t
 	@bin/play labs
 
 .PHONY: transcripts
-transcripts: bin/book bin/labcluster ## run what the chapters say to type and put in what it prints (ARGS="03 06")
+transcripts: bin/book bin/labcluster bin/play bin/kcm ## run what the chapters say to type and put in what it prints, and record what moves in them (ARGS="03 06")
 	@bin/book transcripts fill $(ARGS)
+	@bin/play recordings $(ARGS)
 
 .PHONY: diagrams
 diagrams: ## draw the diagrams again whose sources have changed

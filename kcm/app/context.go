@@ -19,6 +19,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/trace"
 )
 
 // ControllerContext is what controllers are built from.
@@ -52,6 +53,7 @@ type ControllerContext struct {
 // CreateControllerContext makes the clients and informers that controllers are
 // built from. It starts no informer.
 func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, error) {
+	c.Kubeconfig.Wrap(trace.Writes)
 	clientBuilder, root := newClientBuilders(c)
 	resync := resyncPeriod(&c.ComponentConfig)
 	client, err := root.Client("shared-informers")

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,15 +14,23 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
+	"github.com/kcm-book/kcm-book/kcm/controller/cronjob"
+	"github.com/kcm-book/kcm-book/kcm/controller/daemon"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpoint"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpointslicemirroring"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
+	"github.com/kcm-book/kcm-book/kcm/controller/job"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/podgc"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
+	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
 	"github.com/kcm-book/kcm-book/kcm/controller/tokencleaner"
@@ -80,6 +89,22 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 			account: "ttl-after-finished-controller", constructor: newTTLAfterFinished,
 		},
 		{
+			name: "resourcequota-controller", aliases: []string{"resourcequota"},
+			account: "resourcequota-controller", constructor: newResourceQuota,
+		},
+		{
+			name: "daemonset-controller", aliases: []string{"daemonset"},
+			account: "daemon-set-controller", constructor: newDaemonSet,
+		},
+		{
+			name: "job-controller", aliases: []string{"job"},
+			account: "job-controller", constructor: newJob,
+		},
+		{
+			name: "cronjob-controller", aliases: []string{"cronjob"},
+			account: "cronjob-controller", constructor: newCronJob,
+		},
+		{
 			name: "service-lb-controller", aliases: []string{"service"},
 			account: "service-controller", constructor: newCloudLoop,
 			isCloudProvider: true,
@@ -93,6 +118,18 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 			name: "cloud-node-lifecycle-controller", aliases: []string{"cloud-node-lifecycle"},
 			account: "node-controller", constructor: newCloudNodeLifecycle,
 			isCloudProvider: true,
+		},
+		{
+			name: "endpoints-controller", aliases: []string{"endpoint"},
+			account: "endpoint-controller", constructor: newEndpoints,
+		},
+		{
+			name: "endpointslice-controller", aliases: []string{"endpointslice"},
+			account: "endpointslice-controller", constructor: newEndpointSlice,
+		},
+		{
+			name: "endpointslice-mirroring-controller", aliases: []string{"endpointslicemirroring"},
+			account: "endpointslicemirroring-controller", constructor: newEndpointSliceMirroring,
 		},
 	})
 }
@@ -265,6 +302,57 @@ func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kuber
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
 }
 
+func newResourceQuota(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.ResourceQuota
+	kubeconfig, err := c.clientConfig("resourcequota-controller", 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	loop := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+		QuotaClient:           client.CoreV1(),
+		ResourceQuotaInformer: c.InformerFactory.Core().V1().ResourceQuotas(),
+		ResyncPeriod:          func() time.Duration { return options.ResourceQuotaSyncPeriod.Duration },
+		DiscoveryFunc:         client.Discovery().ServerPreferredNamespacedResources,
+		InformerFactory:       c.InformerFactory,
+		Metadata:              metadataClient,
+	})
+	return &Controller{Loop: loop, Workers: int(options.ConcurrentResourceQuotaSyncs)}, nil
+}
+
+func newDaemonSet(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := daemon.New(ctx,
+		c.InformerFactory.Apps().V1().DaemonSets(),
+		c.InformerFactory.Apps().V1().ControllerRevisions(),
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Nodes(),
+		client,
+		flowcontrol.NewBackOff(time.Second, 15*time.Minute),
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.DaemonSet.ConcurrentDaemonSetSyncs)}, nil
+}
+
+func newJob(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := job.NewController(ctx,
+		client,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Batch().V1().Jobs(),
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Job.ConcurrentJobSyncs)}, nil
+}
+
+func newCronJob(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := cronjob.NewController(ctx,
+		c.InformerFactory.Batch().V1().Jobs(),
+		c.InformerFactory.Batch().V1().CronJobs(),
+		client,
+	)
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.CronJob.ConcurrentCronJobSyncs)}, nil
+}
+
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.
 func newCloudNodeLifecycle(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop, err := cloudnodelifecycle.New(
@@ -284,4 +372,43 @@ func newCloudNodeLifecycle(ctx context.Context, c *ControllerContext, client kub
 // written here.
 func newCloudLoop(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
 	return nil, nil
+}
+
+func newEndpoints(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.Endpoint
+	loop := endpoint.NewEndpointController(ctx,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Services(),
+		c.InformerFactory.Core().V1().Endpoints(),
+		client,
+		options.EndpointUpdatesBatchPeriod.Duration,
+	)
+	return &Controller{Loop: loop, Workers: int(options.ConcurrentEndpointSyncs)}, nil
+}
+
+func newEndpointSlice(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.EndpointSlice
+	loop := endpointslice.NewController(ctx,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Services(),
+		c.InformerFactory.Core().V1().Nodes(),
+		c.InformerFactory.Discovery().V1().EndpointSlices(),
+		options.MaxEndpointsPerSlice,
+		client,
+		options.EndpointUpdatesBatchPeriod.Duration,
+	)
+	return &Controller{Loop: loop, Workers: int(options.ConcurrentServiceEndpointSyncs)}, nil
+}
+
+func newEndpointSliceMirroring(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.EndpointSliceMirroring
+	loop := endpointslicemirroring.NewController(ctx,
+		c.InformerFactory.Core().V1().Endpoints(),
+		c.InformerFactory.Discovery().V1().EndpointSlices(),
+		c.InformerFactory.Core().V1().Services(),
+		options.MirroringMaxEndpointsPerSubset,
+		client,
+		options.MirroringEndpointUpdatesBatchPeriod.Duration,
+	)
+	return &Controller{Loop: loop, Workers: int(options.MirroringConcurrentServiceEndpointSyncs)}, nil
 }

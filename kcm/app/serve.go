@@ -27,6 +27,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 	"github.com/kcm-book/kcm-book/kcm/app/options"
+	"github.com/kcm-book/kcm-book/kcm/trace"
 )
 
 // leaseGrace is how long after its Lease ran out a leader that has not noticed
@@ -120,6 +121,7 @@ func newMux(c config.CompletedConfig, h *health) *mux.PathRecorderMux {
 	healthz.InstallLivezHandler(m, h.live()...)
 	healthz.InstallReadyzHandler(m, append(h.live(), &h.ready)...)
 	slis.SLIMetricsWithReset{}.Install(m)
+	m.UnlistedHandle(trace.Path, trace.Handler())
 	if feature.DefaultFeatureGate.Enabled(zpages.ComponentFlagz) {
 		flagz.Install(m, c.Name, c.Flags)
 	}

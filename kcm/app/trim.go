@@ -1,9 +1,15 @@
 package app
 
 import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 )
 
 // trim drops from an object what no loop reads, before it is cached. The object
@@ -13,6 +19,7 @@ func trim(obj any) (any, error) {
 	trimManagedFields(obj)
 	trimSecret(obj)
 	trimPod(obj)
+	trimNode(obj)
 	return obj, nil
 }
 
@@ -32,22 +39,32 @@ func trimSecret(obj any) {
 	secret.Data = nil
 }
 
-// trimPod leaves of a pod where it is, whether it works or why not, and which of
-// its containers have begun and how often they have restarted. What is to run
-// there, its kubelet alone has to know. A loop that comes to read more has to keep
-// it here.
+// trimPod leaves of a pod what loops read. What is to run there, its kubelet alone
+// has to know. A loop that comes to read more has to keep it here.
 func trimPod(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
 	}
-	spec, status := pod.Spec, pod.Status
-	pod.Spec = corev1.PodSpec{NodeName: spec.NodeName}
-	for _, c := range spec.InitContainers {
+	whole := *pod
+	pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
+	keepState(pod, &whole)
+	keepAddresses(pod, &whole)
+	resourcequota.KeepCharge(pod, &whole)
+	keepPlace(pod, &whole)
+	keepConditions(pod, &whole)
+}
+
+// keepState keeps where a pod is, whether it works or why not, and which of its
+// containers have begun, how often they have restarted and how they have ended.
+func keepState(pod, whole *corev1.Pod) {
+	pod.Spec.NodeName = whole.Spec.NodeName
+	for _, c := range whole.Spec.InitContainers {
 		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
 		}
 	}
+	status := whole.Status
 	pod.Status = corev1.PodStatus{
 		Phase:                 status.Phase,
 		Reason:                status.Reason,
@@ -74,7 +91,8 @@ func begun(phase corev1.PodPhase, statuses []corev1.ContainerStatus) []corev1.Co
 		case s.State.Running != nil:
 			kept.State.Running = &corev1.ContainerStateRunning{}
 		case s.State.Terminated != nil:
-			kept.State.Terminated = &corev1.ContainerStateTerminated{}
+			end := s.State.Terminated
+			kept.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: end.ExitCode, FinishedAt: end.FinishedAt}
 		case s.LastTerminationState.Terminated != nil:
 			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
 		case s.RestartCount == 0:
@@ -83,4 +101,59 @@ func begun(phase corev1.PodPhase, statuses []corev1.ContainerStatus) []corev1.Co
 		begun = append(begun, kept)
 	}
 	return begun
+}
+
+// keepAddresses keeps under which addresses, names and ports a pod is reached.
+func keepAddresses(pod, whole *corev1.Pod) {
+	pod.Spec.Hostname, pod.Spec.Subdomain = whole.Spec.Hostname, whole.Spec.Subdomain
+	pod.Status.PodIP, pod.Status.PodIPs = whole.Status.PodIP, whole.Status.PodIPs
+	for _, c := range whole.Spec.Containers {
+		if ports := named(c.Ports); ports != nil {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Ports: ports})
+		}
+	}
+	sidecars := pod.Spec.InitContainers
+	for i := range sidecars {
+		from := slices.IndexFunc(whole.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == sidecars[i].Name })
+		sidecars[i].Ports = named(whole.Spec.InitContainers[from].Ports)
+	}
+}
+
+// named returns the ports that have a name: a Service may ask for them by it.
+func named(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	var named []corev1.ContainerPort
+	for _, p := range ports {
+		if p.Name != "" {
+			named = append(named, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
+		}
+	}
+	return named
+}
+
+// keepPlace keeps of a pod that is not bound yet the node that it is meant for.
+func keepPlace(pod, whole *corev1.Pod) {
+	if whole.Spec.NodeName != "" || whole.Spec.Affinity == nil || whole.Spec.Affinity.NodeAffinity == nil {
+		return
+	}
+	if pod.Spec.Affinity == nil {
+		pod.Spec.Affinity = &corev1.Affinity{}
+	}
+	pod.Spec.Affinity.NodeAffinity = whole.Spec.Affinity.NodeAffinity
+}
+
+// trimNode leaves of a node what pods may ask of it, and whether and where it
+// works.
+func trimNode(obj any) {
+	if node, ok := obj.(*corev1.Node); ok {
+		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses}
+	}
+}
+
+// keepConditions keeps all conditions of a pod that belongs to a Job, or did and is
+// not counted yet: the Job's pod failure policy may be about any.
+func keepConditions(pod, whole *corev1.Pod) {
+	owner := metav1.GetControllerOfNoCopy(whole)
+	if owner != nil && owner.Kind == "Job" || slices.Contains(whole.Finalizers, batchv1.JobTrackingFinalizer) {
+		pod.Status.Conditions = whole.Status.Conditions
+	}
 }

@@ -25,6 +25,16 @@ const (
 	StaleControllerConsistencyReplicaSet featuregate.Feature = "StaleControllerConsistencyReplicaSet"
 )
 
+// Feature gates that change what the loop for DaemonSets does.
+const (
+	// StaleControllerConsistencyDaemonSet keeps a DaemonSet from being synced
+	// before its own last write is in the cache (https://kep.k8s.io/5647).
+	StaleControllerConsistencyDaemonSet featuregate.Feature = "StaleControllerConsistencyDaemonSet"
+	// TaintTolerationComparisonOperators lets tolerations compare numbers
+	// (https://kep.k8s.io/5471).
+	TaintTolerationComparisonOperators featuregate.Feature = "TaintTolerationComparisonOperators"
+)
+
 //go:embed gates.yaml
 var gatesYAML []byte
 

@@ -57,11 +57,13 @@ func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 	if config.RateLimiter != nil {
 		limiter = config.RateLimiter
 	}
-	return &Loop[K]{
+	l := &Loop[K]{
 		LoopConfig: config,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: config.QueueName}),
 	}
+	l.trace(limiter)
+	return l
 }
 
 // Add asks for key to be synced soon. A key that waits already is not added

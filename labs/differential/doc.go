@@ -22,6 +22,8 @@
 // (https://kep.k8s.io/5647). A round of kcm is less than one of the original, and the loop for ReplicaSets goes first,
 // unless a step says otherwise.
 //
+// What kcm's loop for quotas charges is compared with the evaluators of the original, object by object (quota_test.go).
+//
 // What differs on purpose is listed in intended.go. A run ends where the two differ, be it by little, and where a fault has
 // hit a write of one side only.
 package differential

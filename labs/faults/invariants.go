@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,9 @@ var Invariants = []Invariant{
 	{"one-owner", "a pod has one owner at most", oneOwner},
 	{"orphaned", "what matches the selector of an owner that stays is not taken from it", orphaned},
 	{"recreate", "with Recreate, no pod of a new template is made while one of an old is there", recreate},
+	{"counted-twice", "a Job counts no more pods than have succeeded", countedTwice},
+	{"uncounted", "a pod that has succeeded is in its Job's status before its finalizer goes", uncounted},
+	{"parallelism", "a Job makes no pod when it has as many as may run", parallelism},
 }
 
 // moment is one change, and the world after it.
@@ -75,29 +79,56 @@ type Violation struct {
 // check returns what is wrong in a history, for each invariant the first.
 func check(changes []history.Change, users users) ([]Violation, error) {
 	var violations []Violation
-	m := &moment{
-		World: newWorld(), users: users, disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{},
-		deployments: map[types.UID][]*appsv1.Deployment{}, sets: map[types.UID][]*appsv1.ReplicaSet{},
-	}
-	broken := map[string]bool{}
-	for i, change := range changes {
-		var err error
-		if m.was, m.is, err = m.apply(change); err != nil {
+	j := newJudge(users)
+	for _, change := range changes {
+		broken, err := j.Look(change)
+		if err != nil {
 			return nil, err
 		}
-		m.at = change.Seen
-		m.remember()
-		if users.empty(change.Version) {
-			continue // all goes, in any order
+		violations = append(violations, broken...)
+	}
+	return violations, nil
+}
+
+// Judge holds the invariants against changes as they come.
+type Judge struct {
+	*moment
+	seen   int
+	broken map[string]bool
+}
+
+// NewJudge returns who has seen nothing yet.
+func NewJudge() *Judge { return newJudge(users{deleted: map[types.UID]bool{}}) }
+
+func newJudge(users users) *Judge {
+	return &Judge{broken: map[string]bool{}, moment: &moment{
+		World: newWorld(), users: users, disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{},
+		deployments: map[types.UID][]*appsv1.Deployment{}, sets: map[types.UID][]*appsv1.ReplicaSet{},
+	}}
+}
+
+// Deletes says that a user is about to delete a pod, so that no loop is blamed.
+func (j *Judge) Deletes(pod types.UID) { j.deleted[pod] = true }
+
+// Look returns the invariants that the next change breaks and that none before it
+// has broken. The changes have to come in the order of their versions.
+func (j *Judge) Look(change history.Change) (violations []Violation, err error) {
+	if j.was, j.is, err = j.apply(change); err != nil {
+		return nil, err
+	}
+	j.at = change.Seen
+	j.remember()
+	j.seen++
+	if j.empty(change.Version) {
+		return nil, nil // all goes, in any order
+	}
+	for _, invariant := range Invariants {
+		if j.broken[invariant.Name] {
+			continue
 		}
-		for _, invariant := range Invariants {
-			if broken[invariant.Name] {
-				continue
-			}
-			if says := invariant.broken(m); says != "" {
-				broken[invariant.Name] = true
-				violations = append(violations, Violation{invariant.Name, says, i})
-			}
+		if says := invariant.broken(j.moment); says != "" {
+			j.broken[invariant.Name] = true
+			violations = append(violations, Violation{invariant.Name, says, j.seen - 1})
 		}
 	}
 	return violations, nil
@@ -311,6 +342,52 @@ func recreate(m *moment) string {
 				return fmt.Sprintf("%s was made while %s of %s is there", pod.Name, old.Name, other.Name)
 			}
 		}
+	}
+	return ""
+}
+
+// countedTwice looks at a Job's status. A pod is in the counter or in the list.
+func countedTwice(m *moment) string {
+	job, is := m.is.(*batchv1.Job)
+	if !is {
+		return ""
+	}
+	counted := int(job.Status.Succeeded)
+	if listed := job.Status.UncountedTerminatedPods; listed != nil {
+		counted += len(listed.Succeeded)
+	}
+	if succeeded := count(m.podsOfJob(job), hasSucceeded); counted > int(succeeded) {
+		return fmt.Sprintf("%s counts %d pods, and %d have succeeded", job.Name, counted, succeeded)
+	}
+	return ""
+}
+
+func hasSucceeded(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }
+
+// uncounted looks at a pod whose finalizer goes.
+func uncounted(m *moment) string {
+	was, before := m.was.(*corev1.Pod)
+	is, after := m.is.(*corev1.Pod)
+	held := func(pod *corev1.Pod) bool { return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) }
+	if !before || !after || !held(was) || held(is) || !hasSucceeded(is) || m.jobOf(is) == nil {
+		return ""
+	}
+	listed := m.jobOf(is).Status.UncountedTerminatedPods
+	if listed == nil || !slices.Contains(listed.Succeeded, is.UID) {
+		return fmt.Sprintf("%s has lost its finalizer, and its Job does not know that it has succeeded", is.Name)
+	}
+	return ""
+}
+
+// parallelism looks at a pod that is new.
+func parallelism(m *moment) string {
+	pod, is := m.is.(*corev1.Pod)
+	if !is || m.was != nil || m.jobOf(pod) == nil {
+		return ""
+	}
+	job := m.jobOf(pod)
+	if active := count(m.podsOfJob(job), isActive); active > size(job.Spec.Parallelism) {
+		return fmt.Sprintf("%s was made, and %s has %d pods that run; %d may", pod.Name, job.Name, active, size(job.Spec.Parallelism))
 	}
 	return ""
 }

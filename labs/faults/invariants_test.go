@@ -135,6 +135,22 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			p.deletePod(one) // it is there until it has ended
 			p.pod(p.set(d, "2", 1), "two")
 		}},
+		{"counted-twice", "report counts 2 pods, and 1 have succeeded", func(p *past) {
+			job := p.report()
+			p.succeed(p.jobPod(job, "one"))
+			p.counts(job, 0, "one")
+			p.counts(job, 1, "one")
+		}},
+		{"uncounted", "one has lost its finalizer, and its Job does not know that it has succeeded", func(p *past) {
+			pod := p.jobPod(p.report(), "one")
+			p.succeed(pod)
+			p.letGo(pod)
+		}},
+		{"parallelism", "two was made, and report has 2 pods that run; 1 may", func(p *past) {
+			job := p.report()
+			p.jobPod(job, "one")
+			p.jobPod(job, "two")
+		}},
 	}
 	tested := map[string]bool{}
 	for _, test := range tests {

@@ -60,11 +60,20 @@ func NewPlayer(c *cluster.Cluster, dir string) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
+	collections, err := collectionsOf(client)
+	if err != nil {
+		return nil, err
+	}
+	return &Player{cluster: c, client: client, dynamic: api, collections: collections, dir: dir}, nil
+}
+
+// collectionsOf returns the paths of all namespaced resources in all namespaces.
+func collectionsOf(client kubernetes.Interface) (map[string]bool, error) {
 	_, lists, err := client.Discovery().ServerGroupsAndResources()
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its resources: %w", err)
 	}
-	p := &Player{cluster: c, client: client, dynamic: api, collections: map[string]bool{}, dir: dir}
+	collections := map[string]bool{}
 	for _, list := range lists {
 		for _, resource := range list.APIResources {
 			root := "/apis/"
@@ -72,11 +81,11 @@ func NewPlayer(c *cluster.Cluster, dir string) (*Player, error) {
 				root = "/api/"
 			}
 			if resource.Namespaced && !strings.Contains(resource.Name, "/") {
-				p.collections[path.Join(root, list.GroupVersion, resource.Name)] = true
+				collections[path.Join(root, list.GroupVersion, resource.Name)] = true
 			}
 		}
 	}
-	return p, nil
+	return collections, nil
 }
 
 // Result is what was seen in a run.
@@ -247,8 +256,11 @@ var recordable = map[string]schema.GroupVersionResource{
 	"replicasets":            {Group: "apps", Version: "v1", Resource: "replicasets"},
 	"pods":                   {Version: "v1", Resource: "pods"},
 	"replicationcontrollers": {Version: "v1", Resource: "replicationcontrollers"},
+	"daemonsets":             {Group: "apps", Version: "v1", Resource: "daemonsets"},
+	"controllerrevisions":    {Group: "apps", Version: "v1", Resource: "controllerrevisions"},
 	"serviceaccounts":        {Version: "v1", Resource: "serviceaccounts"},
 	"configmaps":             {Version: "v1", Resource: "configmaps"},
+	"jobs":                   {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
 func (s *stage) record(ctx context.Context) (err error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -91,6 +92,12 @@ func shown(o metav1.Object) string {
 			state = "available"
 		}
 		return state + ownedBy(o) + deleted
+	case *batchv1.Job:
+		listed := 0
+		if uncounted := o.Status.UncountedTerminatedPods; uncounted != nil {
+			listed = len(uncounted.Succeeded) + len(uncounted.Failed)
+		}
+		return fmt.Sprintf("%d active, %d succeeded, %d failed, %d written down%s", o.Status.Active, o.Status.Succeeded, o.Status.Failed, listed, deleted)
 	}
 	return "gone"
 }

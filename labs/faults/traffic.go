@@ -39,7 +39,7 @@ type Write struct {
 
 // traffic is what passes between a run's managers and the API server.
 type traffic struct {
-	namespace string
+	namespace string // the only one that the managers see, or "" for all
 	// collections are the paths of all namespaced resources in all namespaces.
 	collections map[string]bool
 	// strike is what happens outside of the proxy when a fault's number is
@@ -120,6 +120,12 @@ func (t *traffic) wrap(next proxy.RoundTripper) proxy.RoundTripper {
 // concerns tells whether a write to a path counts.
 func (t *traffic) concerns(path string) bool {
 	_, object, found := strings.Cut(path+"/", "/namespaces/"+t.namespace+"/")
+	if t.namespace == "" {
+		if _, object, found = strings.Cut(path+"/", "/namespaces/"); found {
+			_, object, found = strings.Cut(object, "/")
+			found = found && object != "" && !strings.Contains(path, "/namespaces/kube-")
+		}
+	}
 	return found && !strings.HasPrefix(object, "events/") && !strings.HasPrefix(object, "leases/") && !strings.HasSuffix(object, "/token/")
 }
 
@@ -132,6 +138,10 @@ const metadataPrefix = "metadata-"
 func (t *traffic) narrow(request *http.Request) (resource string, found bool) {
 	resource = path.Base(request.URL.Path)
 	switch {
+	case t.namespace == "":
+		if !t.collections[request.URL.Path] {
+			return "", false
+		}
 	case request.URL.Path == "/api/v1/namespaces":
 		query := request.URL.Query()
 		query.Set("fieldSelector", "metadata.name="+t.namespace)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,10 @@ var Workloads = []Workload{
 	{Name: "orphan", Says: "a Deployment of 2 is deleted without what it owns, and made anew", Loops: withCollector, Watched: theThree, play: orphan},
 	{Name: "namespace", Says: "a namespace with a Deployment of 2 is deleted", Loops: append(forDeployments[:2:2], "namespace-controller"),
 		Watched: append(theThree[:3:3], "namespaces"), Goes: true, play: deleteNamespace},
+	{Name: "daemons", Says: "a pod on each node, then another image", Loops: []string{"daemonset-controller"},
+		Watched: []string{"daemonsets", "controllerrevisions", "pods"}, Recorded: []string{"daemonsets", "controllerrevisions"}, play: daemons},
+	{Name: "job", Says: "a Job of 6 pods, 2 at a time", Loops: []string{"job-controller"},
+		Watched: []string{"jobs", "pods"}, Recorded: []string{"jobs"}, play: runJob},
 	{Name: "accounts", Says: "a namespace gets its account and the root CA, and gets them again", Loops: []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"},
 		Watched: []string{"serviceaccounts", "configmaps"}, Recorded: []string{"serviceaccounts", "configmaps"}, Bare: true, play: accounts},
 }
@@ -263,4 +268,70 @@ func accounts(ctx context.Context, s *stage) error {
 		return err
 	}
 	return s.await(ctx, "it has them again", there)
+}
+
+func daemons(ctx context.Context, s *stage) error {
+	s.did("create daemonset " + app)
+	_, err := s.client.AppsV1().DaemonSets(s.namespace).Create(ctx, &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec:       appsv1.DaemonSetSpec{Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate("web:1", true)},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if err := s.onAllNodes(ctx, "web:1"); err != nil {
+		return err
+	}
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"%s","image":"web:2"}]}}}}`, app)
+	s.did("patch daemonset " + app + " " + patch)
+	_, err = s.client.AppsV1().DaemonSets(s.namespace).Patch(ctx, app, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return err
+	}
+	return s.onAllNodes(ctx, "web:2")
+}
+
+// onAllNodes waits until the DaemonSet has a pod of the image on each node, and
+// says so.
+func (s *stage) onAllNodes(ctx context.Context, image string) error {
+	return s.await(ctx, "the DaemonSet has its pods of "+image, func(w *World) bool {
+		nodes := map[string]bool{}
+		for _, pod := range w.Pods {
+			nodes[pod.Spec.NodeName] = imageOf(pod.Spec) == image && isAvailable(pod)
+		}
+		for _, set := range w.DaemonSets {
+			n, status := int32(len(nodes)), set.Status
+			if n == 0 || len(w.Pods) != len(nodes) || status.DesiredNumberScheduled != n || status.UpdatedNumberScheduled != n ||
+				status.NumberAvailable != n || status.ObservedGeneration != set.Generation {
+				return false
+			}
+		}
+		for _, works := range nodes {
+			if !works {
+				return false
+			}
+		}
+		return len(w.DaemonSets) == 1
+	})
+}
+
+func runJob(ctx context.Context, s *stage) error {
+	s.did("create job " + app + " of 6, 2 at a time")
+	template := podTemplate("web:1", false)
+	template.Annotations["lab.kcm-book.io/run-for"] = "100ms"
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	_, err := s.client.BatchV1().Jobs(s.namespace).Create(ctx, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec:       batchv1.JobSpec{Completions: new(int32(6)), Parallelism: new(int32(2)), Template: template},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, "the Job is complete, and counts its pods", func(w *World) bool {
+		job := w.job(app)
+		if job == nil || job.Status.CompletionTime == nil {
+			return false
+		}
+		return job.Status.Succeeded == count(w.podsOfJob(job), hasSucceeded) && job.Status.Failed == 0
+	})
 }

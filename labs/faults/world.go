@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +26,8 @@ type World struct {
 	// and the same rules hold for them.
 	ReplicaSets map[types.UID]*appsv1.ReplicaSet
 	Pods        map[types.UID]*corev1.Pod
+	DaemonSets  map[types.UID]*appsv1.DaemonSet
+	Jobs        map[types.UID]*batchv1.Job
 	// Others are the names of all else that is recorded, by resource.
 	Others map[string]map[string]bool
 }
@@ -32,7 +35,7 @@ type World struct {
 func newWorld() *World {
 	return &World{
 		map[types.UID]*appsv1.Deployment{}, map[types.UID]*appsv1.ReplicaSet{}, map[types.UID]*corev1.Pod{},
-		map[string]map[string]bool{},
+		map[types.UID]*appsv1.DaemonSet{}, map[types.UID]*batchv1.Job{}, map[string]map[string]bool{},
 	}
 }
 
@@ -61,6 +64,10 @@ func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
 		return put(w.ReplicaSets, asReplicaSet(c.Object), gone)
 	case "pods":
 		return put(w.Pods, c.Object, gone)
+	case "daemonsets":
+		return put(w.DaemonSets, c.Object, gone)
+	case "jobs":
+		return put(w.Jobs, c.Object, gone)
 	}
 	if w.Others[c.Resource] == nil {
 		w.Others[c.Resource] = map[string]bool{}
@@ -127,6 +134,22 @@ func (w *World) deploymentOf(rs *appsv1.ReplicaSet) *appsv1.Deployment {
 	}
 	return nil
 }
+
+// jobOf returns the Job that owns a pod, or nil.
+func (w *World) jobOf(pod *corev1.Pod) *batchv1.Job {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return w.Jobs[owner.UID]
+	}
+	return nil
+}
+
+// podsOfJob returns the pods that a Job owns, by name.
+func (w *World) podsOfJob(job *batchv1.Job) []*corev1.Pod {
+	return sorted(w.Pods, func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, job) })
+}
+
+// job returns the Job of a name, or nil.
+func (w *World) job(name string) *batchv1.Job { return named(w.Jobs, name) }
 
 // deployment returns the one of a name, or nil.
 func (w *World) deployment(name string) *appsv1.Deployment { return named(w.Deployments, name) }
@@ -224,6 +247,12 @@ func (w *World) Ending() string {
 			owner, size(rs.Spec.Replicas), imageOf(rs.Spec.Template.Spec), rs.Status.Replicas, rs.Status.AvailableReplicas,
 			rs.Annotations["deployment.kubernetes.io/revision"]))
 	}
+	for _, set := range w.DaemonSets {
+		status := set.Status
+		lines = append(lines, fmt.Sprintf("daemonset %s: %s, %d nodes, %d updated, %d available, %d misscheduled, generation observed %t", set.Name,
+			imageOf(set.Spec.Template.Spec), status.DesiredNumberScheduled, status.UpdatedNumberScheduled, status.NumberAvailable,
+			status.NumberMisscheduled, set.Generation == status.ObservedGeneration))
+	}
 	for _, pod := range w.Pods {
 		state := string(pod.Status.Phase)
 		if isAvailable(pod) {
@@ -246,7 +275,7 @@ func (w *World) ownerOf(o metav1.Object) string {
 	switch {
 	case owner == nil:
 		return "nobody"
-	case w.Deployments[owner.UID] == nil && w.ReplicaSets[owner.UID] == nil:
+	case w.Deployments[owner.UID] == nil && w.ReplicaSets[owner.UID] == nil && w.DaemonSets[owner.UID] == nil:
 		return "a " + owner.Kind + " that is gone"
 	}
 	return "a " + owner.Kind

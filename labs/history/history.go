@@ -72,6 +72,7 @@ type Recording struct {
 
 	mu      sync.Mutex
 	changes []Change
+	news    chan struct{} // is closed at the next change
 	err     error
 }
 
@@ -180,6 +181,10 @@ func (r *Recording) add(kind watch.EventType, resource string, object *unstructu
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.news != nil {
+		close(r.news)
+		r.news = nil
+	}
 	r.changes = append(r.changes, Change{Type: kind, Resource: resource, Object: object, Version: version, Seen: time.Now()})
 }
 
@@ -201,6 +206,37 @@ func (r *Recording) Changes() ([]Change, error) {
 	changes := slices.Clone(r.changes)
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Version, b.Version) })
 	return changes, r.err
+}
+
+// Follow hands out all changes from the beginning on, each as soon as it is
+// recorded and in the order in which the watches have brought them, until ctx ends.
+func (r *Recording) Follow(ctx context.Context) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		for handed := 0; ; {
+			changes, news := r.after(handed)
+			for _, change := range changes {
+				if handed++; !yield(change) {
+					return
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-news:
+			}
+		}
+	}
+}
+
+// after returns the changes after the first n, and what is closed when there are
+// more.
+func (r *Recording) after(n int) (changes []Change, news <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.news == nil {
+		r.news = make(chan struct{})
+	}
+	return slices.Clone(r.changes[n:]), r.news
 }
 
 // CatchUp returns when all that had happened when it was called is recorded,

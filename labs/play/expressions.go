@@ -232,7 +232,7 @@ func withDefaults(object *unstructured.Unstructured) map[string]any {
 			status = map[string]any{}
 			o["status"] = status
 		}
-		for _, count := range []string{"replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "unavailableReplicas", "fullyLabeledReplicas", "observedGeneration"} {
+		for _, count := range []string{"replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "unavailableReplicas", "numberAvailable", "numberUnavailable", "updatedNumberScheduled", "fullyLabeledReplicas", "observedGeneration"} {
 			orDefault(status, map[string]any{count: int64(0)})
 		}
 		orDefault(status, map[string]any{"conditions": []any{}})

@@ -32,6 +32,14 @@ type manager struct {
 	own bool
 }
 
+// Spectator watches managers.
+type Spectator interface {
+	// Flags are those with which each manager is started; those of a script win.
+	Flags() []string
+	// Started says that a manager was started, which serves on a port of this machine.
+	Started(name, port string, p *process.Process)
+}
+
 // said is what it has logged so far.
 func (m *manager) said() string {
 	if m.pod == nil {
@@ -85,6 +93,9 @@ func (p *Play) start(c *call) error {
 		return err
 	}
 	p.keep(name, m)
+	if p.Spectator != nil {
+		p.Spectator.Started(name, m.port, m.Process)
+	}
 	c.Setenv(name+"_PORT", m.port)
 	return nil
 }

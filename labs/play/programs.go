@@ -114,6 +114,9 @@ func (s *Setting) run(controllers []string, flags ...string) (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Spectator != nil {
+		flags = append(s.Spectator.Flags(), flags...)
+	}
 	p, err := s.Manager.Start(controllers, append([]string{"--secure-port=" + port}, flags...)...)
 	return &manager{port: port, Process: p}, err
 }

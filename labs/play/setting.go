@@ -45,6 +45,8 @@ type Setting struct {
 	Module string
 	// Keep leaves everything up at the end of a script until ctx ends.
 	Keep bool
+	// Spectator is told of the managers that are started. It may be nil.
+	Spectator Spectator
 	// Narrator is told what happens. It may be nil.
 	Narrator Narrator
 	// Patience is how long await and its like wait. 0 means a minute, and four on

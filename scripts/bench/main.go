@@ -7,8 +7,9 @@
 // and once killed. A third cluster in each round has no controller manager: a
 // plain client creates 1000 pods there, which is the limit of what can be had.
 // Then each gets more clusters: one on which it has its own rate limits, and
-// deletes, one on which it rolls out among ever more other Deployments, and one
-// for a relabel of 1000 pods and a Deployment of 5000.
+// deletes, one on which it rolls out among ever more other Deployments, one for
+// a relabel of 1000 pods, a quota over 10,000 and a Deployment of 5000, and one
+// for a DaemonSet of 1000 nodes.
 //
 // # What is measured, and how
 //
@@ -71,8 +72,20 @@
 //     collector has seen a ConfigMap that came last. How long a plain client takes
 //     to list the Deployments and ReplicaSets stands beside it.
 //
+//   - daemons: a DaemonSet of 1000 nodes beside 100 others that want nodes which are
+//     not there, from its creation until all its pods are Ready. Then all nodes get a
+//     label that nobody asks for, and CPU is the process's until a DaemonSet that was
+//     created afterwards has its pod. Then they lose the label that brought the pods,
+//     until the last pod is gone. One round is enough.
+//
 //   - relabel: 50 goroutines change the label of 1000 pods of a ReplicaSet, which
 //     is the limit, until as many others are Ready.
+//
+//   - quota: 10,000 pods that no scheduler takes, then a quota of pods, CPU and
+//     memory, until its status says how many there are; then 100 of them are
+//     deleted one after the other, each until the status says one less. CPU is the
+//     process's meanwhile, and has in it what its other loops do about a pod that
+//     goes.
 //
 // After the counted rounds comes one that is not counted, in which CPU and heap
 // profiles are taken of both.
@@ -116,7 +129,7 @@ func main() {
 // choices returns what -only chooses among.
 func choices() []string {
 	names := []string{"limit", "cold"}
-	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, growthPhases, sizePhases) {
+	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, growthPhases, sizePhases, daemonPhases) {
 		names = append(names, p.name)
 	}
 	return names

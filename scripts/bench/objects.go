@@ -26,13 +26,15 @@ const (
 	restartNamespace = "restart"
 	relabelNamespace = "relabel"
 	hugeNamespace    = "huge"
+	quotaNamespace   = "quota"
+	daemonNamespace  = "daemons"
 )
 
 // prepare creates the namespaces, with the ServiceAccount that pods need, and
 // what waits for each loop's first work.
 func (t *trial) prepare(ctx context.Context) error {
 	for _, namespace := range []string{limitNamespace, coldNamespace, bareNamespace, bigNamespace, manyNamespace, cleanNamespace, killedNamespace,
-		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace, restartNamespace, relabelNamespace, hugeNamespace} {
+		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace, restartNamespace, relabelNamespace, hugeNamespace, quotaNamespace, daemonNamespace} {
 		if err := t.createNamespace(ctx, namespace); err != nil {
 			return err
 		}

@@ -39,9 +39,20 @@ const (
 	keyRelabel        = "relabel"
 	keyRelabelPatched = "relabelPatched"
 	keyRelabelCPU     = "relabelCPU"
+	keyQuota          = "quotaCounted"
+	keyRecount        = "quotaRecounted"
+	keyRecountCPU     = "quotaRecountCPU"
 	keyRestart        = "restart"
 	keyRestartListed  = "restartListed"
 	keyRestartPeak    = "restartPeak"
+
+	keyDaemons           = "daemonsReady"
+	keyDaemonsCPU        = "daemonsCPU"
+	keyDaemonsWrites     = "daemonsWrites"
+	keyLabelCPU          = "labelCPU"
+	keyDaemonsGone       = "daemonsGone"
+	keyDaemonsGoneWrites = "daemonsGoneWrites"
+	keyDaemonsPatched    = "daemonsPatched"
 
 	// huge comes before the keys of what is measured of the 5000 pods.
 	huge = "huge:"
@@ -65,6 +76,8 @@ var rows = []row{
 	{key: keyExist, name: "1000-pod Deployment: all pods exist", unit: "s"},
 	{key: keyReady, name: "1000-pod Deployment: all pods Ready", unit: "s"},
 	{key: keyPodCPU, name: "  CPU for each pod", unit: "ms"},
+	{key: keyPodCPU, name: "  CPU for each pod, beside kcm while somebody reads its trace", unit: "ms", beside: heardName},
+	{key: keyReady, name: "  all pods Ready, beside the same", unit: "s", beside: heardName},
 	{key: keyPodWrites, name: "  API writes for each pod"},
 	{key: keyUpdate, name: "1000-pod Deployment: rolling update", unit: "s"},
 	{key: keyZero, name: "1000-pod Deployment: scale to zero", unit: "s"},
@@ -92,11 +105,21 @@ var rows = []row{
 	{key: keyRelabel, name: "1000 pods relabelled: all replaced", unit: "s"},
 	{key: keyRelabelPatched, name: "  a plain client has relabelled them", unit: "s"},
 	{key: keyRelabelCPU, name: "  CPU", unit: "s"},
+	{key: keyQuota, name: "quota over 10,000 pods: counted for the first time", unit: "s"},
+	{key: keyRecount, name: "  counted again when one goes", unit: "ms"},
+	{key: keyRecountCPU, name: "  CPU for that", unit: "ms"},
 	{key: huge + keyRate, name: "5000-pod Deployment: pods created", unit: "pods/s", more: true},
 	{key: huge + keyReady, name: "  all pods Ready", unit: "s"},
 	{key: huge + keyPodCPU, name: "  CPU for each pod", unit: "ms"},
 	{key: huge + keyPodWrites, name: "  API writes for each pod"},
 	{key: huge + keyResident, name: "  RSS", unit: "MiB"},
+	{key: keyDaemons, name: "DaemonSet of 1000 nodes: all pods Ready", unit: "s"},
+	{key: keyDaemonsCPU, name: "  CPU for each pod", unit: "ms"},
+	{key: keyDaemonsWrites, name: "  API writes for each pod"},
+	{key: keyLabelCPU, name: "1000 nodes get a label that none of 100 others asks for: CPU", unit: "s"},
+	{key: keyDaemonsGone, name: "1000 nodes lose its label: all pods gone", unit: "s"},
+	{key: keyDaemonsPatched, name: "  a plain client has taken it away", unit: "s"},
+	{key: keyDaemonsGoneWrites, name: "  API writes for each pod"},
 	{key: keyResident, name: "RSS with 1000 pods", unit: "MiB"},
 	{key: keyResident, name: "  beside the original with all its loops", unit: "MiB", beside: allLoopsName},
 	{key: keyPeak, name: "RSS, peak", unit: "MiB"},

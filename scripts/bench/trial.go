@@ -33,12 +33,15 @@ type trial struct {
 	// leader is the replica that leads; all are those that were started.
 	leader *process
 	all    []*process
-	// profiler is nil in rounds that are counted, but for trials of deletions.
+	// profiler is nil in rounds that are counted, but for trials of deletions and of
+	// listening.
 	profiler *profiler
 	// atDefaults says that replicas are started with their own rate limits.
 	atDefaults bool
 	// neighbours are how many Deployments without pods there are.
 	neighbours int
+	// markers are how many DaemonSets of one node there are.
+	markers int
 }
 
 // trial runs all phases for a subject on a cluster of its own.
@@ -58,7 +61,7 @@ func (b *bench) trial(ctx context.Context, s subject, result *result, profile bo
 	ctx, died := context.WithCancelCause(ctx)
 	defer died(nil)
 	t := &trial{bench: b, subject: s, result: result, cluster: c, client: client, died: died}
-	if profile || s.about == deletions {
+	if profile || s.about == deletions || s.about == listening {
 		if t.profiler, err = newProfiler(t); err != nil {
 			return err
 		}
@@ -166,8 +169,10 @@ var (
 	}
 	sizePhases = []phase{
 		{name: "relabel", run: (*trial).relabel, once: true},
+		{name: "quota", run: (*trial).recount, once: true},
 		{name: "5000", run: (*trial).createHuge, once: true},
 	}
+	daemonPhases   = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
 	failoverPhases = []phase{
 		{name: "clean", run: (*trial).failOverClean},
 		{name: "killed", run: (*trial).failOverKilled},

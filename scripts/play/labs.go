@@ -130,6 +130,10 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if err != nil {
 		return err
 	}
+	viewed := os.Getenv("VIEW") != "" && l.script.NeedsCluster()
+	if viewed && place.pod {
+		return errors.New("VIEW=1 shows managers that are processes: leave out PLACE=static-pod")
+	}
 	program, err := l.build(ctx, narrator, place.subject)
 	if err != nil {
 		return err
@@ -152,6 +156,13 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if s.Manager, err = play.NewManager(ctx, s.Cluster, place.reference, program); err != nil {
 		return err
 	}
+	if viewed {
+		var end func()
+		if end, err = show(ctx, s, place.reference, "Lab "+l.name); err != nil {
+			return err
+		}
+		defer end()
+	}
 	if place.pod {
 		s.Manager.InPod(s.Cluster, module)
 	}
@@ -168,6 +179,10 @@ func (l lab) build(ctx context.Context, narrator play.Narrator, subject string) 
 		return finished()
 	}
 	narrator.Title(fmt.Sprintf("Lab %s, with %s", chapter, subject))
+	if os.Getenv("VIEW") != "" {
+		narrator.Say("VIEW=1 plays the finished kcm: the one of this chapter tells nothing of its inside.")
+		return finished()
+	}
 	if os.Getenv("KCM") != "" {
 		return finished()
 	}

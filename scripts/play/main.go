@@ -3,7 +3,7 @@
 //
 // In the environment, CLUSTER=kind plays on a kind cluster, REFERENCE=1 with the
 // original kube-controller-manager, PLACE=static-pod with kcm as a static pod of
-// a kind cluster, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter
+// a kind cluster, VIEW=1 shows the loops of a lab on a page, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter
 // before each step, JSON=1 prints what go test -json would, and KCM names another program
 // in place of the book's kcm.
 package main
@@ -128,6 +128,23 @@ func command() *cobra.Command {
 			Short:              "Play random operations with random faults, and look for what the manager then does wrong",
 			DisableFlagParsing: true,
 			RunE:               func(cmd *cobra.Command, args []string) error { return playChaos(cmd.Context(), args) },
+		},
+		&cobra.Command{
+			Use:   "view",
+			Short: "Show the loops of two replicas while they work, on a page of localhost",
+			Args:  cobra.NoArgs,
+			RunE:  func(cmd *cobra.Command, _ []string) error { return playView(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use:   "recordings [NN...]",
+			Short: "Record what moves in chapters; without them, what another form of the page has recorded",
+			RunE:  func(cmd *cobra.Command, args []string) error { return record(cmd.Context(), args) },
+		},
+		&cobra.Command{
+			Use:   "picture FILE",
+			Short: "Take a picture of the live view in the middle of a failover",
+			Args:  cobra.ExactArgs(1),
+			RunE:  func(cmd *cobra.Command, args []string) error { return takePicture(cmd.Context(), args[0]) },
 		},
 		&cobra.Command{
 			Use:   "rights [REGEXP]",

@@ -36,15 +36,22 @@ type ComponentConfig struct {
 	UseServiceAccountCredentials bool
 
 	// Cloud is about the cloud that the cluster runs in.
-	Cloud            cpconfig.KubeCloudSharedConfiguration
-	Deployment       kcmconfig.DeploymentControllerConfiguration
-	GarbageCollector kcmconfig.GarbageCollectorControllerConfiguration
-	Namespace        kcmconfig.NamespaceControllerConfiguration
-	PodGC            kcmconfig.PodGCControllerConfiguration
-	ReplicaSet       kcmconfig.ReplicaSetControllerConfiguration
-	Replication      kcmconfig.ReplicationControllerConfiguration
-	ServiceAccount   kcmconfig.SAControllerConfiguration
-	TTLAfterFinished kcmconfig.TTLAfterFinishedControllerConfiguration
+	Cloud                  cpconfig.KubeCloudSharedConfiguration
+	CronJob                kcmconfig.CronJobControllerConfiguration
+	DaemonSet              kcmconfig.DaemonSetControllerConfiguration
+	Deployment             kcmconfig.DeploymentControllerConfiguration
+	Endpoint               kcmconfig.EndpointControllerConfiguration
+	EndpointSlice          kcmconfig.EndpointSliceControllerConfiguration
+	EndpointSliceMirroring kcmconfig.EndpointSliceMirroringControllerConfiguration
+	GarbageCollector       kcmconfig.GarbageCollectorControllerConfiguration
+	Job                    kcmconfig.JobControllerConfiguration
+	Namespace              kcmconfig.NamespaceControllerConfiguration
+	PodGC                  kcmconfig.PodGCControllerConfiguration
+	ReplicaSet             kcmconfig.ReplicaSetControllerConfiguration
+	Replication            kcmconfig.ReplicationControllerConfiguration
+	ResourceQuota          kcmconfig.ResourceQuotaControllerConfiguration
+	ServiceAccount         kcmconfig.SAControllerConfiguration
+	TTLAfterFinished       kcmconfig.TTLAfterFinishedControllerConfiguration
 }
 
 // Config is what the manager runs with.

@@ -30,12 +30,19 @@ func (c *ComponentConfig) External() (*kcmconfig.KubeControllerManagerConfigurat
 	out.KubeCloudShared.CIDRAllocatorType = c.Cloud.CIDRAllocatorType
 	out.KubeCloudShared.ConfigureCloudRoutes = c.Cloud.ConfigureCloudRoutes
 	out.KubeCloudShared.NodeMonitorPeriod = c.Cloud.NodeMonitorPeriod
+	out.DaemonSetController = c.DaemonSet
 	out.DeploymentController = c.Deployment
+	out.EndpointController = c.Endpoint
+	out.EndpointSliceController = c.EndpointSlice
+	out.EndpointSliceMirroringController = c.EndpointSliceMirroring
 	out.NamespaceController = c.Namespace
 	out.GarbageCollectorController = c.GarbageCollector
 	out.PodGCController = c.PodGC
+	out.JobController = c.Job
+	out.CronJobController = c.CronJob
 	out.ReplicaSetController = c.ReplicaSet
 	out.ReplicationController = c.Replication
+	out.ResourceQuotaController = c.ResourceQuota
 	out.SAController = c.ServiceAccount
 	out.TTLAfterFinishedController = c.TTLAfterFinished
 	return out, nil

@@ -23,9 +23,16 @@ func controllerWorkers(c *config.ComponentConfig) []workers {
 		{"concurrent-rc-syncs", 5, "ReplicationControllers", &c.Replication.ConcurrentRCSyncs},
 		{"concurrent-replicaset-syncs", 5, "ReplicaSets", &c.ReplicaSet.ConcurrentRSSyncs},
 		{"concurrent-deployment-syncs", 5, "Deployments", &c.Deployment.ConcurrentDeploymentSyncs},
+		{"concurrent-endpoint-syncs", 5, "Services", &c.Endpoint.ConcurrentEndpointSyncs},
+		{"concurrent-service-endpoint-syncs", 5, "Services", &c.EndpointSlice.ConcurrentServiceEndpointSyncs},
+		{"mirroring-concurrent-service-endpoint-syncs", 5, "Endpoints", &c.EndpointSliceMirroring.MirroringConcurrentServiceEndpointSyncs},
 		{"concurrent-namespace-syncs", 10, "namespaces that are being deleted", &c.Namespace.ConcurrentNamespaceSyncs},
 		{"concurrent-gc-syncs", 20, "objects without owners", &c.GarbageCollector.ConcurrentGCSyncs},
+		{"concurrent-resource-quota-syncs", 5, "resource quotas", &c.ResourceQuota.ConcurrentResourceQuotaSyncs},
+		{"concurrent-daemonset-syncs", 2, "DaemonSets", &c.DaemonSet.ConcurrentDaemonSetSyncs},
 		{"concurrent-ttl-after-finished-syncs", 5, "Jobs whose time has come", &c.TTLAfterFinished.ConcurrentTTLSyncs},
+		{"concurrent-job-syncs", 5, "Jobs", &c.Job.ConcurrentJobSyncs},
+		{"concurrent-cron-job-syncs", 5, "CronJobs", &c.CronJob.ConcurrentCronJobSyncs},
 	}
 }
 
@@ -39,13 +46,16 @@ func addControllerFlags(c *config.ComponentConfig, groups *cliflag.NamedFlagSets
 	addServiceAccountFlags(c, groups.FlagSet("serviceaccount-controller"))
 	addNamespaceFlags(c, groups.FlagSet("namespace-controller"))
 	addGarbageCollectorFlags(c, groups.FlagSet("garbage-collector-controller"))
+	addEndpointFlags(c, groups)
 	addPodGCFlags(c, groups.FlagSet("pod-garbage-collector-controller"))
+	addResourceQuotaFlags(c, groups.FlagSet("resourcequota-controller"))
 }
 
 // validateControllers checks the options of the controllers.
 func validateControllers(c *config.ComponentConfig) []error {
 	errs := validateServiceAccount(c)
 	errs = append(errs, validateCloud(&c.Cloud)...)
+	errs = append(errs, validateEndpoints(c)...)
 	for _, w := range controllerWorkers(c) {
 		if *w.value < 1 {
 			errs = append(errs, fmt.Errorf("--%s=%d: must be at least 1, or nothing would ever be synced", w.flag, *w.value))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/trace"
 )
 
 // maxRetries is how often a failing deployment is tried again. With the delays
@@ -92,7 +93,10 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if seen, err = c.note(ctx, seen); err != nil {
 		return err
 	}
-	err = c.act(ctx, seen, decide(seen))
+	trace.Sees(ctx, seen.facts)
+	plan := decide(seen)
+	trace.Decides(ctx, plan.facts)
+	err = c.act(ctx, seen, plan)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // nothing can be created there any more
 	}

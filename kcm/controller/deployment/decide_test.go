@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func TestARoundOfARollingUpdate(t *testing.T) {
@@ -58,7 +60,7 @@ func TestTheNewReplicaSetIsCreatedComplete(t *testing.T) {
 
 	rs := decide(seen).create
 	require.NotNil(t, rs)
-	hash := podTemplateHash(d.Spec.Template, nil)
+	hash := controller.PodTemplateHash(d.Spec.Template, nil)
 	assert.Equal(t, "web-"+hash, rs.Name)
 	assert.Equal(t, "ns", rs.Namespace)
 	assert.Equal(t, map[string]string{"app": "web", hashLabel: hash}, rs.Labels)

@@ -7,6 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // survives makes up a Deployment and ReplicaSets whose annotations, labels and
@@ -34,7 +36,7 @@ func survives(t *rapid.T) {
 	}
 
 	selectsEverything(d)
-	podTemplateHash(d.Spec.Template, d.Status.CollisionCount)
+	controller.PodTemplateHash(d.Spec.Template, d.Status.CollisionCount)
 	p := decide(see(d, replicaSets...))
 	if p.create != nil {
 		require.GreaterOrEqual(t, size(p.create), int32(0), "of the new ReplicaSet")

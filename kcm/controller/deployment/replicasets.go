@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // hashLabel tells the pods of the versions of a deployment apart.
@@ -83,7 +85,7 @@ func sum(replicaSets []*appsv1.ReplicaSet, number func(*appsv1.ReplicaSet) int32
 func newReplicaSet(seen observed) *appsv1.ReplicaSet {
 	d := seen.deployment
 	template := *d.Spec.Template.DeepCopy()
-	hash := podTemplateHash(template, d.Status.CollisionCount)
+	hash := controller.PodTemplateHash(template, d.Status.CollisionCount)
 	template.Labels = withHash(template.Labels, hash)
 	selector := d.Spec.Selector.DeepCopy()
 	selector.MatchLabels = withHash(selector.MatchLabels, hash)

@@ -6,10 +6,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -28,15 +26,7 @@ const (
 type monitor struct {
 	synced cache.InformerSynced
 	// own is nil for an informer of other loops, which is theirs to stop.
-	own *ownInformer
-}
-
-// ownInformer is an informer that nobody else has.
-type ownInformer struct {
-	store cache.Store
-	stop  context.CancelFunc
-	// stopped is closed when the informer has called its last handler.
-	stopped chan struct{}
+	own *controller.MetadataInformer
 }
 
 // watchKinds keeps an informer for each resource, until ctx ends and all of
@@ -60,7 +50,7 @@ func (gc *GarbageCollector) watchKinds(ctx context.Context) {
 	}
 	for _, m := range gc.monitors {
 		if m.own != nil {
-			<-m.own.stopped
+			m.own.Stop()
 		}
 	}
 }
@@ -69,7 +59,7 @@ func (gc *GarbageCollector) watchKinds(ctx context.Context) {
 // those whose resource is gone. One that the API server could not tell about
 // just now, because the program behind it does not answer, keeps its informer.
 func (gc *GarbageCollector) syncMonitors(ctx context.Context) error {
-	resources, unknown, err := deletableResources(gc.discovery)
+	resources, unknown, err := controller.Resources(gc.discovery.ServerPreferredResources, "delete", "list", "watch")
 	if err != nil {
 		return err
 	}
@@ -90,30 +80,6 @@ func (gc *GarbageCollector) syncMonitors(ctx context.Context) error {
 		return fmt.Errorf("the API server could not tell about some groups: %v", unknown)
 	}
 	return nil
-}
-
-// deletableResources returns the kinds of which objects can be listed, watched
-// and deleted, in the version that the API server prefers, and the versions of
-// which it could not tell.
-func deletableResources(client discovery.ServerResourcesInterface) (
-	map[schema.GroupVersionResource]schema.GroupVersionKind, map[schema.GroupVersion]error, error) {
-	lists, err := client.ServerPreferredResources()
-	unknown, partly := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && !partly {
-		return nil, nil, fmt.Errorf("discover resources: %w", err)
-	}
-	all := discovery.SupportsAllVerbs{Verbs: []string{"delete", "list", "watch"}}
-	resources := map[schema.GroupVersionResource]schema.GroupVersionKind{}
-	for _, list := range discovery.FilteredBy(all, lists) {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			return nil, nil, fmt.Errorf("discover resources: %w", err)
-		}
-		for _, r := range list.APIResources {
-			resources[version.WithResource(r.Name)] = version.WithKind(r.Kind)
-		}
-	}
-	return resources, unknown, nil
 }
 
 func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) {
@@ -139,47 +105,13 @@ func (gc *GarbageCollector) follow(informer cache.SharedIndexInformer, kind sche
 	})}
 }
 
-// watch starts an informer whose only handlers are the graph's. One that can be
-// shared would keep a queue and two goroutines for whoever comes later.
+// watch starts an informer whose only handlers are the graph's.
 func (gc *GarbageCollector) watch(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) *monitor {
-	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: gc.listerWatcher(resource),
-		ObjectType:    &object{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { gc.appeared(obj.(*object)) },
-			UpdateFunc: func(old, obj any) { gc.changed(old.(*object), obj.(*object)) },
-			DeleteFunc: func(obj any) {
-				if unseen, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-					obj = unseen.Obj
-				}
-				gc.gone(obj.(*object))
-			},
-		},
-		Transform: func(obj any) (any, error) {
-			if full, ok := obj.(*object); ok {
-				return trim(full, kind), nil
-			}
-			return obj, nil // a tombstone has what was trimmed before
-		},
+	trimmed := func(full *object) *object { return trim(full, kind) }
+	own := controller.WatchMetadata(ctx, gc.metadata, resource, trimmed, controller.Handlers[*object]{
+		Add: gc.appeared, Update: gc.changed, Delete: gc.gone,
 	})
-	ctx, stop := context.WithCancel(ctx)
-	own := &ownInformer{store: store, stop: stop, stopped: make(chan struct{})}
-	go func() {
-		defer close(own.stopped)
-		informer.RunWithContext(ctx)
-	}()
-	return &monitor{synced: informer.HasSynced, own: own}
-}
-
-func (gc *GarbageCollector) listerWatcher(resource schema.GroupVersionResource) cache.ListerWatcher {
-	objects := gc.metadata.Resource(resource)
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			controller.Newest(&options)
-			return objects.List(ctx, options)
-		},
-		WatchFuncWithContext: objects.Watch,
-	}, gc.metadata)
+	return &monitor{synced: own.HasSynced, own: own}
 }
 
 // trim returns what the collector reads of an object. The API server sends
@@ -224,14 +156,13 @@ func (gc *GarbageCollector) noticeKinds(obj *object) {
 
 // stopMonitor stops an informer whose resource is gone. What it showed may have
 // been deleted, or may be shown by the informer of another version.
-func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.GroupVersionResource, own *ownInformer) {
+func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.GroupVersionResource, own *controller.MetadataInformer) {
 	klog.FromContext(ctx).V(2).Info("Watching no more", "resource", resource)
-	own.stop()
-	<-own.stopped
+	own.Stop()
 	gc.mu.Lock()
 	delete(gc.monitors, resource)
 	gc.mu.Unlock()
-	for _, obj := range own.store.List() {
+	for _, obj := range own.List() {
 		gc.change(func(g *graph) work { return g.forget(obj.(*object)) })
 	}
 }

@@ -54,7 +54,7 @@ func watching(t *testing.T, kinds *kindsOf, objects ...runtime.Object) (*Garbage
 		cancel()
 		for _, m := range gc.monitors {
 			if m.own != nil {
-				<-m.own.stopped
+				m.own.Stop()
 			}
 		}
 		ended, end := context.WithCancel(context.Background())

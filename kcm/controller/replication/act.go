@@ -42,7 +42,7 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 // those that were created and no others.
 func (c *Controller) createPods(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
 	c.expectations.Expect(set, count)
-	created, err := slowStart(count, func() error { return c.createPod(ctx, set) })
+	created, err := controller.SlowStart(count, func() error { return c.createPod(ctx, set) })
 	for range count - created {
 		c.expectations.CreationObserved(set) // no notification will come of it
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/trace"
 )
 
 // BurstReplicas is how many pods one sync creates or deletes at most. The rest
@@ -149,11 +150,14 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil || seen.set == nil {
 		return err
 	}
+	trace.Sees(ctx, func() trace.Facts { return c.facts(seen) })
 	// Also when something fails: the next try may be later than that.
 	if at, ok := nextAvailable(seen); ok {
 		c.loop.AddAfter(key, at.Sub(c.clock.Now()))
 	}
-	failure := c.act(ctx, seen, c.holdBack(seen, decide(seen, c.burstReplicas)))
+	plan := c.holdBack(seen, decide(seen, c.burstReplicas))
+	trace.Decides(ctx, plan.facts)
+	failure := c.act(ctx, seen, plan)
 	if err := c.updateStatus(ctx, seen.set, decideStatus(seen, failure)); err != nil {
 		return err
 	}

@@ -17,19 +17,28 @@ import (
 
 const (
 	modulePath   = "github.com/kcm-book/kcm-book/labs/upstream"
+	kcmPath      = "github.com/kcm-book/kcm-book/kcm"
 	upstreamPath = "k8s.io/kubernetes"
 )
 
-// shims are the packages of upstream's that the suites get from this module instead, by import path.
+// shims are the packages of upstream's that the suites get from this module instead, by import path, or from kcm where they
+// are called alike.
 var shims = map[string]string{
-	upstreamPath + "/pkg/controller/deployment":       modulePath + "/shims/deployment",
-	upstreamPath + "/pkg/controller/garbagecollector": modulePath + "/shims/garbagecollector",
-	upstreamPath + "/pkg/controller/namespace":        modulePath + "/shims/namespace",
-	upstreamPath + "/pkg/controller/podgc":            modulePath + "/shims/podgc",
-	upstreamPath + "/pkg/controller/replicaset":       modulePath + "/shims/replicaset",
-	upstreamPath + "/pkg/controller/replication":      modulePath + "/shims/replication",
-	upstreamPath + "/pkg/controller/serviceaccount":   modulePath + "/shims/serviceaccount",
-	upstreamPath + "/pkg/serviceaccount":              modulePath + "/shims/signing",
+	upstreamPath + "/pkg/controller/cronjob":                modulePath + "/shims/cronjob",
+	upstreamPath + "/pkg/controller/daemon":                 modulePath + "/shims/daemon",
+	upstreamPath + "/pkg/controller/endpoint":               kcmPath + "/controller/endpoint",
+	upstreamPath + "/pkg/controller/endpointslice":          kcmPath + "/controller/endpointslice",
+	upstreamPath + "/pkg/controller/endpointslicemirroring": kcmPath + "/controller/endpointslicemirroring",
+	upstreamPath + "/pkg/controller/job":                    modulePath + "/shims/job",
+	upstreamPath + "/pkg/controller/resourcequota":          modulePath + "/shims/resourcequota",
+	upstreamPath + "/pkg/controller/deployment":             modulePath + "/shims/deployment",
+	upstreamPath + "/pkg/controller/garbagecollector":       modulePath + "/shims/garbagecollector",
+	upstreamPath + "/pkg/controller/namespace":              modulePath + "/shims/namespace",
+	upstreamPath + "/pkg/controller/podgc":                  modulePath + "/shims/podgc",
+	upstreamPath + "/pkg/controller/replicaset":             modulePath + "/shims/replicaset",
+	upstreamPath + "/pkg/controller/replication":            modulePath + "/shims/replication",
+	upstreamPath + "/pkg/controller/serviceaccount":         modulePath + "/shims/serviceaccount",
+	upstreamPath + "/pkg/serviceaccount":                    modulePath + "/shims/signing",
 }
 
 // suite is one of upstream's integration suites.
@@ -47,6 +56,11 @@ var suites = []suite{
 	{"serviceaccount", "controller/serviceaccount.(*TokensController).Run", "controller/serviceaccount.(*TokensController).Run"},
 	{"garbagecollector", "controller/garbagecollector.(*GarbageCollector).Run", "controller/garbagecollector.(*GarbageCollector).Run"},
 	{"namespace", "controller/namespace.(*NamespaceController).Run", "controller/namespace.(*NamespaceController).Run"},
+	{"endpoints", "controller/endpoint.(*Controller).Run", "controller/endpoint.(*Controller).Run"},
+	{"endpointslice", "controller/endpointslice.(*Controller).Run", "controller/endpointslice.(*Controller).Run"},
+	{"quota", "controller/resourcequota.(*Controller).Run", "controller/resourcequota.(*Controller).Run"},
+	{"daemonset", "controller/daemon.(*Controller).Run", "controller/daemon.(*DaemonSetsController).Run"},
+	{"cronjob", "controller/cronjob.(*Controller).Run", "controller/cronjob.(*ControllerV2).Run"},
 	{"podgc", "controller/podgc.(*Controller).Run", "controller/podgc.(*PodGCController).Run"},
 }
 

@@ -47,6 +47,8 @@ type Chapter struct {
 	Blocks []*Block
 	// Retired are the declarations that the chapter takes out of the stages.
 	Retired []Retirement
+	// Aside says that what the chapter adds to the packages of others is nothing that their tests see.
+	Aside bool
 	// Spans are the code spans in the prose.
 	Spans []Span
 	// Exercises are what the reader writes.
@@ -268,11 +270,15 @@ func (b *Block) addSurroundings() {
 	}
 }
 
-var retirement = regexp.MustCompile(`(?s)<!--\s*retire:(.*?)-->`)
+var (
+	retirement = regexp.MustCompile(`(?s)<!--\s*retire:(.*?)-->`)
+	aside      = regexp.MustCompile(`<!--\s*aside\s*-->`)
+)
 
 // addRemarks finds what comments say to the tools in a part of the text that is HTML.
 func (c *Chapter) addRemarks(begin, end int) error {
 	c.addComments(begin, end)
+	c.Aside = c.Aside || aside.Match(c.Source[begin:end])
 	for _, match := range retirement.FindAllSubmatchIndex(c.Source[begin:end], -1) {
 		line := c.LineAt(begin + match[0])
 		words := strings.Fields(string(c.Source[begin+match[2] : begin+match[3]]))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,7 +21,12 @@ type files struct {
 	wanted []string
 	// copied are files of the site, by their path in it, that are those of the repository.
 	copied map[string][]byte
+	// moving are the recordings, which are pages already, by their path in the site.
+	moving map[string][]byte
 }
+
+// recordings is the folder with what was recorded of the loops: pages that play it.
+const recordings = "labs/view/recordings"
 
 // place is a line of a file, counted from 1.
 type place struct {
@@ -28,7 +34,9 @@ type place struct {
 	line int
 }
 
-func newFiles(s *Site) *files { return &files{site: s, copied: map[string][]byte{}} }
+func newFiles(s *Site) *files {
+	return &files{site: s, copied: map[string][]byte{}, moving: map[string][]byte{}}
+}
 
 // address returns where a file or a directory of the repository is shown, from the root of the site. The words of the
 // link say which step of a lab is meant.
@@ -41,6 +49,10 @@ func (f *files) address(file, words string) string {
 		return "scenarios.html"
 	case strings.HasPrefix(file, "labs/scenarios/") && f.site.isScenario(file):
 		return "scenarios.html#" + strings.TrimSuffix(strings.Trim(folder+script, "/"), ".txtar")
+	}
+	if content, err := os.ReadFile(filepath.Join(f.site.root, file)); err == nil && path.Dir(file) == recordings && path.Ext(file) == ".html" {
+		f.moving["pictures/"+file] = content // as far below the root as the recording takes it to be
+		return "pictures/" + file
 	}
 	if !slices.Contains(f.wanted, file) {
 		f.wanted = append(f.wanted, file)
@@ -103,8 +115,8 @@ func (f *files) render(out map[string][]byte) error {
 			return err
 		}
 	}
-	for name, content := range f.copied {
-		out[name] = content
+	for _, files := range []map[string][]byte{f.copied, f.moving} {
+		maps.Copy(out, files)
 	}
 	return nil
 }
@@ -127,7 +139,7 @@ func (f *files) page(file string) (*Page, []byte, error) {
 		page = newPage(file, page.Out, content, nil)
 		body, err := f.site.body(page)
 		return page, body, err
-	case ".svg":
+	case ".svg", ".png":
 		address, size, err := f.picture(file)
 		return page, fmt.Appendf(nil, "<h1>%s</h1>\n<img src=%q alt=\"the picture %s\"%s>\n", file, relative(page.Out, address), file, size), err
 	}

@@ -234,7 +234,12 @@ func (r *pageRenderer) link(w util.BufWriter, source []byte, node ast.Node, ente
 	}
 	link := node.(*ast.Link)
 	words := strings.Join(strings.Fields(chapters.Plain(link, source)), " ")
-	address := relative(r.page.Out, r.site.address(r.page, string(link.Destination), words))
+	to := r.site.address(r.page, string(link.Destination), words)
+	address := relative(r.page.Out, to)
+	if _, moves := r.site.files.moving[to]; moves && link.FirstChild().Kind() == ast.KindImage {
+		fmt.Fprintf(w, "<a class=\"moving\" href=\"%s\">", html.EscapeString(address))
+		return ast.WalkContinue, nil
+	}
 	fmt.Fprintf(w, "<a href=\"%s\">", html.EscapeString(address))
 	return ast.WalkContinue, nil
 }

@@ -35,7 +35,8 @@
 // chapters up to it show, each in its latest form, in the files in which the
 // finished code has them, with the imports that they need. A package's unit tests
 // join the stage in which all its declarations have their final form, and what
-// the tests import from labs/ comes with them.
+// the tests import from labs/ comes with them. They do not wait for what a chapter
+// adds that says <!-- aside -->.
 //
 // Besides Go, a block can show a file of the repository, or a step of the chapter's
 // lab:

@@ -261,7 +261,8 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 		mistakes = append(mistakes, s.declare(p, file, text, node, begin, node.End(), namesOf(node)...))
 	}
 	for _, comment := range syntax.Comments {
-		if !s.belongs(p, file, syntax, comment) {
+		// What is for staticcheck alone no reader has to see.
+		if !s.belongs(p, file, syntax, comment) && !strings.HasPrefix(comment.List[0].Text, "//lint:file-ignore ") {
 			mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out",
 				p.dir, file.name, s.fset.Position(comment.Pos()).Line))
 		}

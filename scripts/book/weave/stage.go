@@ -37,7 +37,7 @@ type StagePackage struct {
 	// uses are what its names stand for, when it has been checked.
 	uses     map[*ast.Ident]types.Object
 	checking bool
-	// finished tells whether everything in it has its final form.
+	// finished tells whether everything in it has its final form, as far as its tests see it.
 	finished bool
 }
 
@@ -143,7 +143,7 @@ func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
 		}
 	}
 	for _, d := range p.source.declarations {
-		if !s.hasFinal(d) {
+		if !s.hasFinal(d) && !s.lacksWhatIsAside(d) {
 			p.finished = false
 		}
 	}
@@ -189,6 +189,30 @@ func (s *Stage) hasFinal(d *Declaration) bool {
 		return err == nil && showings[0].chapter() <= s.number && text == d.text+"\n"
 	}
 	return showings[len(showings)-1].chapter() <= s.number
+}
+
+// lacksWhatIsAside tells whether nothing but chapters aside keeps a declaration
+// from its final form.
+func (s *Stage) lacksWhatIsAside(d *Declaration) bool {
+	showings := s.weave.showings[key{d.pkg.dir, d.names[0]}]
+	if len(showings) == 0 {
+		return false
+	}
+	first, before := showings[0], s.number
+	if first.block.Chapter.Aside {
+		return true
+	}
+	for _, chapter := range s.weave.chapters {
+		if !chapter.Aside {
+			before = max(before, chapter.Number)
+		}
+	}
+	now, err := s.weave.textOf(first, s.number)
+	if err != nil || !first.roster || first.chapter() > s.number {
+		return false
+	}
+	last, err := s.weave.textOf(first, before)
+	return err == nil && now == last
 }
 
 // addFile writes a file: the package's comment if this is where it stands, the

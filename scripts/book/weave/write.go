@@ -144,12 +144,20 @@ func (s *Stage) contents() (map[string][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := s.addTests(dir, paths, files); err != nil {
+			if err := s.addTests(dir, slices.DeleteFunc(paths, p.lacksTested), files); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return files, s.addExercises(files)
+}
+
+// lacksTested tells whether a file of tests is named after one that the stage does
+// not have yet.
+func (p *StagePackage) lacksTested(path string) bool {
+	name := strings.TrimSuffix(filepath.Base(path), "_test.go") + ".go"
+	return slices.ContainsFunc(p.source.files, func(f *File) bool { return f.name == name }) &&
+		!slices.ContainsFunc(p.files, func(f *StageFile) bool { return f.name == name })
 }
 
 // addEmbedded adds the files that a file has go:embed put into the program.

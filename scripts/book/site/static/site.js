@@ -258,11 +258,19 @@ addEventListener("beforeprint", () => {
 });
 addEventListener("afterprint", () => { for (const folded of opened.splice(0)) folded.open = false; });
 
+// A picture that moves is a still one with a link to what plays it. Here it is played in its place.
+function playInPlace(link) {
+	const picture = link.querySelector("img");
+	link.after(make("iframe", { src: link.href, title: picture.alt, loading: "lazy", class: "moving" }));
+	picture.before("By itself in a page");
+}
+
 addEventListener("DOMContentLoaded", () => {
 	const header = document.querySelector("header");
 	addSearch(header);
 	addThemeButton(header);
 	document.querySelectorAll("figure.code").forEach(addTools);
+	document.querySelectorAll("a.moving").forEach(playInPlace);
 	offerPlace();
 	rememberPlace();
 	// Code that is wider than its box can be scrolled with the keyboard.

@@ -1,0 +1,150 @@
+package cronjob
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func init() {
+	// One of the handlers sleeps by the real time, in a bubble for decades.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
+}
+
+// hourly is a CronJob of a bubble, where it is midnight on January 1, 2000.
+func hourly(edits ...func(*batchv1.CronJob)) *batchv1.CronJob {
+	return testCronJob(append([]func(*batchv1.CronJob){func(cj *batchv1.CronJob) {
+		cj.CreationTimestamp = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+		cj.Spec.JobTemplate.Labels = map[string]string{"app": "nightly"}
+	}}, edits...)...)
+}
+
+// run runs a controller while something happens, and returns when Jobs were
+// created and what the CronJob's status then is. The API server refuses so many
+// creations at first.
+func run(t *testing.T, cj *batchv1.CronJob, refusals int, happens func(client *fake.Clientset), objects ...runtime.Object) (created string, status batchv1.CronJobStatus) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewSimpleClientset(append(objects, cj)...)
+		var at []string
+		names := map[string]bool{}
+		client.PrependReactor("create", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if refusals > 0 {
+				refusals--
+				return true, nil, apierrors.NewInternalError(errors.New("the API server is busy"))
+			}
+			job := action.(clienttesting.CreateAction).GetObject().(*batchv1.Job)
+			job.UID, job.CreationTimestamp = types.UID("uid-"+job.Name), metav1.Now()
+			if !names[job.Name] { // no second one of a name can be
+				at = append(at, time.Now().UTC().Format(time.TimeOnly))
+			}
+			names[job.Name] = true
+			return false, nil, nil
+		})
+		factory := informers.NewSharedInformerFactory(client, 0)
+		ctx, stop := context.WithCancel(t.Context())
+		c := NewController(ctx, factory.Batch().V1().Jobs(), factory.Batch().V1().CronJobs(), client)
+		ended := make(chan struct{})
+		factory.Start(ctx.Done())
+		go func() { c.Run(ctx, 2); close(ended) }()
+		happens(client)
+		now, err := client.BatchV1().CronJobs("shop").Get(t.Context(), cj.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		created, status = cmp.Or(strings.Join(at, " "), "never"), now.Status
+		stop()
+		<-ended
+		factory.Shutdown()
+	})
+	return created, status
+}
+
+func hours(n time.Duration) func(*fake.Clientset) {
+	return func(*fake.Clientset) { time.Sleep(n*time.Hour + 10*time.Minute) }
+}
+
+func TestJobsAreCreatedInTime(t *testing.T) {
+	t.Parallel()
+	t.Run("one is created at each moment", func(t *testing.T) {
+		t.Parallel()
+		created, status := run(t, hourly(), 0, hours(3))
+		assert.Equal(t, "01:00:00 02:00:00 03:00:00", created, "when Jobs are created: each full hour, for three hours")
+		assert.Len(t, status.Active, 3, "active Jobs")
+		assert.Equal(t, "03:00:00", status.LastScheduleTime.UTC().Format(time.TimeOnly), "last moment")
+	})
+	t.Run("a schedule that changes counts from then on", func(t *testing.T) {
+		t.Parallel()
+		created, _ := run(t, hourly(), 0, func(client *fake.Clientset) {
+			time.Sleep(70 * time.Minute)
+			cj, err := client.BatchV1().CronJobs("shop").Get(t.Context(), "nightly", metav1.GetOptions{})
+			require.NoError(t, err)
+			cj.Spec.Schedule = "20 * * * *"
+			_, err = client.BatchV1().CronJobs("shop").Update(t.Context(), cj, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			time.Sleep(time.Hour)
+		})
+		assert.Equal(t, "01:00:00 01:20:00", created, "when Jobs are created: at each full hour, and from 01:10 on at 20 past")
+	})
+	t.Run("a creation that fails is tried again", func(t *testing.T) {
+		t.Parallel()
+		created, status := run(t, hourly(), 2, hours(1))
+		assert.Equal(t, "01:00:00", created, "when Jobs are created, refusals left out: the first two requests are refused")
+		assert.Len(t, status.Active, 1, "active Jobs")
+	})
+}
+
+func TestAJobThatWasCreatedBeforeACrashIsNotCreatedAgain(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
+	t.Run("it is entered in the status", func(t *testing.T) {
+		t.Parallel()
+		job, err := newJob(hourly(), at)
+		require.NoError(t, err)
+		job.UID = "uid-before"
+		_, status := run(t, hourly(), 0, hours(1), job)
+		require.Len(t, status.Active, 1, "active Jobs")
+		assert.EqualValues(t, "uid-before", status.Active[0].UID, "which one")
+		assert.True(t, status.LastScheduleTime.Time.Equal(at), "last moment")
+	})
+	t.Run("one of that name that is somebody else's is left alone", func(t *testing.T) {
+		t.Parallel()
+		job, err := newJob(hourly(), at)
+		require.NoError(t, err)
+		job.OwnerReferences = nil
+		_, status := run(t, hourly(), 0, hours(1), job)
+		assert.Empty(t, status.Active, "active Jobs")
+	})
+}
+
+func TestUnderReplaceOneMakesRoom(t *testing.T) {
+	t.Parallel()
+	var left []string
+	created, status := run(t, hourly(policy(batchv1.ReplaceConcurrent)), 0, func(client *fake.Clientset) {
+		hours(2)(client)
+		jobs, err := client.BatchV1().Jobs("shop").List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		for _, job := range jobs.Items {
+			left = append(left, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
+		}
+		slices.Sort(left)
+	})
+	assert.Equal(t, "01:00:00 02:00:00", created, "when Jobs are created")
+	assert.Equal(t, []string{"2000-01-01T02:00:00Z"}, left, "Jobs that are left: none has ended")
+	assert.Len(t, status.Active, 1, "active Jobs")
+}

@@ -1,0 +1,95 @@
+package cronjob
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// tooMany is how many missed moments are counted before the user is told.
+const tooMany = 100
+
+// errNever is of a schedule without a moment, such as February 31.
+var errNever = errors.New("time difference between two schedules is less than 1 second")
+
+// parse reads a CronJob's schedule in its time zone. Without a zone it is that of
+// the process. The library panics at some texts.
+func parse(cj *batchv1.CronJob) (schedule cron.Schedule, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("invalid schedule format: %v", r)
+		}
+	}()
+	text := cj.Spec.Schedule
+	if cj.Spec.TimeZone != nil && !strings.Contains(text, "TZ") {
+		text = fmt.Sprintf("TZ=%s %s", *cj.Spec.TimeZone, text)
+	}
+	return cron.ParseStandard(text)
+}
+
+// moments are those of a schedule around now.
+type moments struct {
+	// due is the last one that was missed, or zero if none was. Those before it
+	// nobody makes up for.
+	due time.Time
+	// missed is how many were, counted up to one more than tooMany.
+	missed int
+	// next is the first one to come.
+	next time.Time
+}
+
+// momentsOf returns the moments of a CronJob's schedule. Those were missed that lie
+// after the last one for which a Job was created, or after the creation of the
+// CronJob, and within its starting deadline.
+func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, now time.Time) (moments, error) {
+	since := cj.CreationTimestamp.Time
+	if last := cj.Status.LastScheduleTime; last != nil {
+		since = last.Time
+	}
+	if schedule.Next(since).IsZero() {
+		return moments{}, errNever
+	}
+	m := moments{next: schedule.Next(now)}
+	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
+		// It counts from since, not from midnight.
+		passed := now.Sub(since).Truncate(every.Delay)
+		m.next = since.Add(passed + every.Delay)
+	}
+	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {
+		if oldest := now.Add(-time.Duration(*deadline) * time.Second); oldest.After(since) {
+			since = oldest
+		}
+	}
+	for at := schedule.Next(since); !at.After(now) && m.missed <= tooMany; at = schedule.Next(at) {
+		m.due = at
+		m.missed++
+	}
+	if m.missed > tooMany {
+		m.due = last(schedule, m.due, now)
+	}
+	return m, nil
+}
+
+// last returns the last moment that is not after now, given an earlier one. It
+// halves the time in between, so that years take no longer than hours.
+func last(schedule cron.Schedule, earlier, now time.Time) time.Time {
+	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
+		return earlier.Add(now.Sub(earlier).Truncate(every.Delay))
+	}
+	from, to := earlier, now
+	for to.Sub(from) > time.Second {
+		if middle := from.Add(to.Sub(from) / 2); schedule.Next(middle).After(now) {
+			to = middle
+		} else {
+			from = middle
+		}
+	}
+	if at := schedule.Next(from); !at.After(now) {
+		return at
+	}
+	return earlier
+}

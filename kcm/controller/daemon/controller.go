@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// burstReplicas is how many pods one sync creates at most, and how many it
+// deletes. The rest follows when these have been observed.
+const burstReplicas = 250
+
+var kind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
+
+// Controller keeps the pods of all DaemonSets.
+type Controller struct {
+	client kubernetes.Interface
+	loop   *controller.Loop[cache.ObjectName]
+	events *controller.Events
+	clock  clock.PassiveClock
+
+	sets          appslisters.DaemonSetLister
+	nodes         corelisters.NodeLister
+	podIndex      controller.OwnerIndex[*corev1.Pod]
+	revisionIndex controller.OwnerIndex[*appsv1.ControllerRevision]
+	podControl    controller.PodControl
+
+	setWrites, podWrites, revisionWrites *controller.OwnWrites
+
+	expectations *controller.Expectations
+	failures     *flowcontrol.Backoff
+	synced       []cache.InformerSynced
+}
+
+// New returns the loop for DaemonSets. How long it waits before it replaces a
+// pod that has failed on a node is failures' to say, which has to have the
+// real clock.
+func New(
+	ctx context.Context,
+	setInformer appsinformers.DaemonSetInformer,
+	revisionInformer appsinformers.ControllerRevisionInformer,
+	podInformer coreinformers.PodInformer,
+	nodeInformer coreinformers.NodeInformer,
+	client kubernetes.Interface,
+	failures *flowcontrol.Backoff,
+) *Controller {
+	registerMetrics()
+	events := controller.NewEvents(ctx, client, "daemonset-controller")
+	c := &Controller{
+		client:         client,
+		events:         events,
+		clock:          clock.RealClock{},
+		sets:           setInformer.Lister(),
+		nodes:          nodeInformer.Lister(),
+		podIndex:       controller.NewOwnerIndex[*corev1.Pod](podInformer.Informer()),
+		revisionIndex:  controller.NewOwnerIndex[*appsv1.ControllerRevision](revisionInformer.Informer()),
+		podControl:     controller.NewPodControl(client, events),
+		setWrites:      controller.NewOwnWrites(setInformer.Informer().GetStore()),
+		podWrites:      controller.NewOwnWrites(podInformer.Informer().GetStore()),
+		revisionWrites: controller.NewOwnWrites(revisionInformer.Informer().GetStore()),
+		expectations:   controller.NewExpectations(clock.RealClock{}),
+		failures:       failures,
+	}
+	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
+		Name:       "daemonset-controller",
+		QueueName:  "daemonset",
+		Sync:       c.sync,
+		MaxRetries: controller.RetryForever,
+	})
+	c.watchSets(setInformer.Informer())
+	c.watchOwned(podInformer.Informer(), revisionInformer.Informer())
+	c.watchNodes(nodeInformer.Informer())
+	return c
+}
+
+// Run syncs DaemonSets with as many workers at a time as it is told. It returns
+// when ctx has ended and the workers have finished.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	defer c.events.Start()()
+	var forgetting sync.WaitGroup
+	forgetting.Go(func() { c.forgetFailures(ctx) })
+	defer forgetting.Wait()
+	c.loop.Run(ctx, workers, c.synced...)
+}
+
+// sync brings the pods of one DaemonSet closer to what its spec says, its
+// history to what it has been, and its status to what was seen. The history
+// comes first: what tells a new pod from an old one is the revision.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
+	seen, err := c.observe(ctx, key)
+	if err != nil || seen.set == nil || seen.set.DeletionTimestamp != nil {
+		return err // the pods of one that is being deleted are the garbage collector's
+	}
+	if at, ok := nextLook(seen); ok {
+		c.loop.AddAfter(key, at.Sub(seen.now))
+	}
+	if seen.current, err = c.currentRevision(ctx, seen); err != nil {
+		return fmt.Errorf("history of DaemonSet %s: %w", key, err)
+	}
+	failure := c.act(ctx, seen, decide(seen, burstReplicas))
+	if failure == nil && seen.mayAct {
+		failure = c.deleteRevisions(ctx, seen)
+	}
+	if err := errors.Join(failure, c.updateStatus(ctx, seen)); err != nil {
+		return fmt.Errorf("DaemonSet %s: %w", key, err)
+	}
+	return nil
+}
+
+// nextLook returns when there may be something to do though nothing will be
+// notified: a ready pod becomes available, or a failed one may be replaced.
+func nextLook(seen observed) (time.Time, bool) {
+	var next time.Time
+	sooner := func(at time.Time) {
+		if at.After(seen.now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	minReady := time.Duration(seen.set.Spec.MinReadySeconds) * time.Second
+	for _, place := range seen.places {
+		if place.pause > 0 {
+			sooner(seen.now.Add(place.pause))
+		}
+		for _, pod := range place.pods {
+			if since, ready := controller.PodReadySince(pod); ready {
+				sooner(since.Add(minReady))
+			}
+		}
+	}
+	return next, !next.IsZero()
+}

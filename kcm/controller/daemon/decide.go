@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// plan is what one sync does about the pods.
+type plan struct {
+	// create are the names of the nodes that get a pod.
+	create []string
+	delete []*corev1.Pod
+}
+
+func (p plan) isEmpty() bool { return len(p.create) == 0 && len(p.delete) == 0 }
+
+// decide plans which nodes get a pod and which pods go. Nodes that have too
+// few, too many or the wrong ones come first; only where that leaves nothing
+// to do does a rolling update go on. It plans nothing before the set may act,
+// and at most burst creations and burst deletions.
+func decide(seen observed, burst int) plan {
+	if !seen.mayAct {
+		return plan{}
+	}
+	p := plan{delete: slices.Clone(seen.lost)}
+	for _, place := range seen.places {
+		create, remove := tidy(seen, place)
+		if create {
+			p.create = append(p.create, place.node)
+		}
+		p.delete = append(p.delete, remove...)
+	}
+	if p.isEmpty() && seen.set.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		p = rollOut(seen)
+	}
+	return plan{create: p.create[:min(len(p.create), burst)], delete: p.delete[:min(len(p.delete), burst)]}
+}
+
+// tidy decides about one node, whatever its pods' revisions: whether it gets a
+// pod, and which of its pods go.
+//
+// A node on which no pod may stay loses all. One that is to have a pod gets it
+// when there is none, not even one that is going. Where a pod may stay, those
+// that have ended go, but for failed ones during the node's pause, and of the
+// others the first stays. A set that surges differs in two ways: a pod that
+// is going counts for nothing, and of two revisions two pods may stay (see
+// second). During a pause a node gets no pod in either case.
+//
+// A pod that is going is not deleted again.
+func tidy(seen observed, place place) (create bool, remove []*corev1.Pod) {
+	var living []*corev1.Pod
+	for _, pod := range place.pods {
+		switch {
+		case pod.DeletionTimestamp != nil:
+		case !place.stay:
+			remove = append(remove, pod)
+		case hasFailed(pod) && place.pause > 0:
+		case hasEnded(pod):
+			remove = append(remove, pod)
+		default:
+			living = append(living, pod)
+		}
+	}
+	if !surges(seen.set) {
+		return place.run && len(place.pods) == 0, append(remove, living[min(1, len(living)):]...)
+	}
+	create = place.run && len(living) == 0 && place.pause == 0
+	return create, append(remove, excess(seen, living)...)
+}
+
+// excess returns which pods of a node go when the set surges. Of each of the
+// two versions, the current one and all others, the first pod may stay. Of a
+// pair the old one goes when it is not ready, since it helps nobody, or when
+// the new one is available.
+func excess(seen observed, living []*corev1.Pod) []*corev1.Pod {
+	var current, old, excess []*corev1.Pod
+	for _, pod := range living {
+		if seen.isCurrent(pod) {
+			current = append(current, pod)
+		} else {
+			old = append(old, pod)
+		}
+	}
+	if len(current) > 0 && len(old) > 0 && (!controller.IsPodReady(old[0]) || seen.isAvailable(current[0])) {
+		excess = append(excess, old[0])
+	}
+	return slices.Concat(excess, current[min(1, len(current)):], old[min(1, len(old)):])
+}
+
+// isCurrent tells whether a pod has the set's template, as it is now.
+func (seen observed) isCurrent(pod *corev1.Pod) bool {
+	generation, known := templateGeneration(seen.set)
+	return pod.Labels[hashLabel] == revisionHash(seen.current) || (known && pod.Labels[generationLabel] == generation)
+}
+
+func (seen observed) isAvailable(pod *corev1.Pod) bool {
+	return controller.IsPodAvailable(pod, seen.set.Spec.MinReadySeconds, seen.now)
+}
+
+func hasFailed(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed }
+
+func hasEnded(pod *corev1.Pod) bool { return hasFailed(pod) || pod.Status.Phase == corev1.PodSucceeded }

@@ -1,0 +1,190 @@
+package endpoint
+
+//lint:file-ignore SA1019 Endpoints are deprecated, and this is about them.
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+func init() {
+	// One of the handlers sleeps by real time when errors come fast, which in a
+	// synctest bubble is for decades.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
+}
+
+// server is an API server in memory that gives Endpoints versions.
+func server(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	var lock sync.Mutex
+	n := 0
+	client.PrependReactor("*", "endpoints", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if write, ok := action.(clienttesting.CreateAction); ok { // an update has the same methods
+			lock.Lock()
+			defer lock.Unlock()
+			n++
+			write.GetObject().(*corev1.Endpoints).ResourceVersion = strconv.Itoa(n)
+		}
+		return false, nil, nil
+	})
+	return client
+}
+
+// play runs the controller in a bubble until body returns.
+func play(t *testing.T, client *fake.Clientset, batchPeriod time.Duration, body func(ctx context.Context)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		factory := informers.NewSharedInformerFactory(client, 0)
+		core := factory.Core().V1()
+		c := NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, batchPeriod)
+		factory.Start(ctx.Done())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx, 2) })
+		wait(time.Second) // informers look after a tenth of it whether their caches are filled
+		body(ctx)
+		stop()
+		running.Wait()
+		factory.Shutdown()
+	})
+}
+
+func wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// there returns the subsets that the API server has, or "none".
+func there(client *fake.Clientset, name string) string {
+	endpoints, err := client.CoreV1().Endpoints("default").Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		return "none"
+	}
+	return inWords(endpoints.Subsets)
+}
+
+func writes(client *fake.Clientset) int {
+	n := 0
+	for _, action := range client.Actions() {
+		if action.GetResource().Resource == "endpoints" && (action.GetVerb() == "create" || action.GetVerb() == "update") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEndpointsFollowTheirService(t *testing.T) {
+	t.Parallel()
+	client := server(service(), running(1))
+	play(t, client, 0, func(ctx context.Context) {
+		require.Equal(t, "8080: 10.0.0.1", there(client, "web"))
+		_, err := client.CoreV1().Pods("default").Create(ctx, running(2, notReady), metav1.CreateOptions{})
+		require.NoError(t, err)
+		wait(time.Second)
+		require.Equal(t, "8080: 10.0.0.1 10.0.0.2!", there(client, "web"))
+		require.NoError(t, client.CoreV1().Services("default").Delete(ctx, "web", metav1.DeleteOptions{}))
+		wait(time.Second)
+		assert.Equal(t, "none", there(client, "web"))
+	})
+}
+
+func TestEndpointsThatSomebodyHasDeletedComeBack(t *testing.T) {
+	t.Parallel()
+	client := server(service(), running(1))
+	play(t, client, 0, func(ctx context.Context) {
+		require.NoError(t, client.CoreV1().Endpoints("default").Delete(ctx, "web", metav1.DeleteOptions{}))
+		wait(time.Second)
+		assert.Equal(t, "8080: 10.0.0.1", there(client, "web"))
+	})
+}
+
+func TestEndpointsWithoutAServiceGoWhenTheLoopBeginsButForLocks(t *testing.T) {
+	t.Parallel()
+	left := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "left"}}
+	lock := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lock",
+		Annotations: map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: "{}"}}}
+	client := server(left, lock)
+	play(t, client, 0, func(context.Context) {
+		assert.Equal(t, "none", there(client, "left"))
+		assert.Equal(t, "", there(client, "lock"))
+	})
+}
+
+func TestAServiceWithoutASelectorAndANameForSomethingOutsideAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	client := server(
+		service(func(s *corev1.Service) { s.Spec.Selector = nil }),
+		service(func(s *corev1.Service) { s.Name, s.Spec.Type = "outside", corev1.ServiceTypeExternalName }),
+		running(1))
+	play(t, client, 0, func(context.Context) { assert.Zero(t, writes(client)) })
+}
+
+func TestWhatChangesWithinTheBatchPeriodIsWrittenTogether(t *testing.T) {
+	t.Parallel()
+	client := server(service())
+	play(t, client, time.Second, func(ctx context.Context) {
+		before := writes(client)
+		for n := range 3 {
+			_, err := client.CoreV1().Pods("default").Create(ctx, running(n), metav1.CreateOptions{})
+			require.NoError(t, err)
+			wait(100 * time.Millisecond)
+		}
+		wait(time.Second)
+		assert.Equal(t, "8080: 10.0.0.0 10.0.0.1 10.0.0.2", there(client, "web"))
+		assert.Equal(t, before+1, writes(client), "writes for three pods")
+	})
+}
+
+func TestAWriteThatFailsIsToldAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	client := server(service(), running(1))
+	failures := 2
+	client.PrependReactor("create", "endpoints", func(clienttesting.Action) (bool, runtime.Object, error) {
+		failures--
+		return failures >= 0, nil, errors.New("the server is busy")
+	})
+	play(t, client, 0, func(ctx context.Context) {
+		assert.Equal(t, "8080: 10.0.0.1", there(client, "web"))
+		events, err := client.CoreV1().Events("default").List(ctx, metav1.ListOptions{})
+		require.NoError(t, err)
+		require.NotEmpty(t, events.Items)
+		assert.Equal(t, "FailedToCreateEndpoint", events.Items[0].Reason)
+		assert.Equal(t, "Failed to create endpoint for service default/web: the server is busy", events.Items[0].Message)
+	})
+}
+
+func TestANamespaceThatIsBeingDeletedIsNoFailure(t *testing.T) {
+	t.Parallel()
+	client := server(service(), running(1))
+	client.PrependReactor("create", "endpoints", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, terminating()
+	})
+	play(t, client, 0, func(ctx context.Context) {
+		wait(time.Hour)
+		assert.Equal(t, 1, writes(client))
+	})
+}
+
+// terminating is what the API server says to who creates something in a namespace that is being deleted.
+func terminating() error {
+	err := apierrors.NewForbidden(corev1.Resource("endpoints"), "web", errors.New("the namespace is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return err
+}

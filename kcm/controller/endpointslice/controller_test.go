@@ -1,0 +1,262 @@
+package endpointslice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func init() {
+	// One of the handlers sleeps by real time when errors come fast, which in a
+	// synctest bubble is for decades.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
+}
+
+// server is an API server in memory that gives slices names, UIDs and generations.
+func server(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	var lock sync.Mutex
+	n := int64(0)
+	client.PrependReactor("*", "endpointslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		write, ok := action.(clienttesting.CreateAction) // an update has the same methods
+		if !ok {
+			return false, nil, nil
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		n++
+		slice := write.GetObject().(*discoveryv1.EndpointSlice)
+		slice.Generation = n
+		if slice.Name == "" {
+			slice.Name = fmt.Sprint(slice.GenerateName, n)
+			slice.UID = types.UID(slice.Name)
+		}
+		return false, nil, nil
+	})
+	return client
+}
+
+// play runs the controller in a bubble until body returns.
+func play(t *testing.T, client *fake.Clientset, batchPeriod time.Duration, body func(ctx context.Context)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		factory := informers.NewSharedInformerFactory(client, 0)
+		core := factory.Core().V1()
+		c := NewController(ctx, core.Pods(), core.Services(), core.Nodes(), factory.Discovery().V1().EndpointSlices(), limit, client, batchPeriod)
+		factory.Start(ctx.Done())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx, 2) })
+		time.Sleep(time.Second) // informers look after a tenth of it whether their caches are filled
+		synctest.Wait()
+		body(ctx)
+		stop()
+		running.Wait()
+		factory.Shutdown()
+	})
+}
+
+func node() *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}} }
+
+// there returns what the API server has, as "a b; c".
+func there(t *testing.T, client *fake.Clientset) string {
+	t.Helper()
+	list, err := client.DiscoveryV1().EndpointSlices("default").List(context.Background(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var words []string
+	for _, slice := range list.Items {
+		var names []string
+		for _, e := range slice.Endpoints {
+			names = append(names, e.TargetRef.Name)
+		}
+		slices.Sort(names)
+		words = append(words, strings.Join(names, " "))
+	}
+	slices.Sort(words)
+	return strings.Join(words, "; ")
+}
+
+func writes(client *fake.Clientset) int {
+	n := 0
+	for _, action := range client.Actions() {
+		if action.GetResource().Resource == "endpointslices" && slices.Contains([]string{"create", "update", "delete"}, action.GetVerb()) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSlicesFollowThePodsOfAService(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(), running("a"), running("b"))
+	play(t, client, 0, func(ctx context.Context) {
+		require.Equal(t, "a b", there(t, client))
+		pods := client.CoreV1().Pods("default")
+		for _, name := range []string{"c", "d", "e"} {
+			_, err := pods.Create(ctx, running(name), metav1.CreateOptions{})
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		require.Equal(t, "a b c d; e", there(t, client))
+		require.NoError(t, pods.Delete(ctx, "e", metav1.DeleteOptions{}))
+		require.NoError(t, pods.Delete(ctx, "a", metav1.DeleteOptions{}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, "b c d", there(t, client))
+	})
+}
+
+func TestWhatChangesWithinTheBatchPeriodIsWrittenTogether(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service())
+	play(t, client, time.Second, func(ctx context.Context) {
+		before := writes(client)
+		for _, name := range []string{"a", "b", "c"} {
+			_, err := client.CoreV1().Pods("default").Create(ctx, running(name), metav1.CreateOptions{})
+			require.NoError(t, err)
+			time.Sleep(100 * time.Millisecond)
+		}
+		synctest.Wait()
+		require.Equal(t, before, writes(client), "writes before the period has passed")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, "a b c", there(t, client))
+		assert.Equal(t, before+1, writes(client), "writes for three pods")
+	})
+}
+
+func TestItsOwnWritesAreNothingNew(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(), running("a"))
+	play(t, client, 0, func(context.Context) {
+		before := writes(client)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, before, writes(client))
+	})
+}
+
+func TestWhatSomebodyElseDoesToASliceIsPutRightAfterASecond(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(), running("a"))
+	play(t, client, 0, func(ctx context.Context) {
+		api := client.DiscoveryV1().EndpointSlices("default")
+		list, err := api.List(ctx, metav1.ListOptions{})
+		require.NoError(t, err)
+		slice := list.Items[0].DeepCopy()
+		slice.Endpoints = nil
+		_, err = api.Update(ctx, slice, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, "", there(t, client))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, "a", there(t, client))
+		require.NoError(t, api.Delete(ctx, slice.Name, metav1.DeleteOptions{}))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, "a", there(t, client))
+	})
+}
+
+func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(), running("a"))
+	failures := 2
+	client.PrependReactor("create", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+		failures--
+		return failures >= 0, nil, errors.New("the server is busy")
+	})
+	play(t, client, 0, func(context.Context) {
+		require.Equal(t, "", there(t, client))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, "", there(t, client), "after a second or two")
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, "a", there(t, client), "after three seconds more")
+	})
+}
+
+func TestAPodOnAnUnknownNodeIsToldOfWhenTheNodeIsThere(t *testing.T) {
+	t.Parallel()
+	client := server(service(), running("a"))
+	play(t, client, 0, func(ctx context.Context) {
+		require.Equal(t, "", there(t, client))
+		_, err := client.CoreV1().Nodes().Create(ctx, node(), metav1.CreateOptions{})
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, "a", there(t, client))
+	})
+}
+
+func TestNothingIsCreatedForAServiceThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = new(metav1.Now()), []string{"x"} }), running("a"))
+	play(t, client, 0, func(context.Context) { assert.Zero(t, writes(client)) })
+}
+
+func TestAServiceWithoutASelectorIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(func(s *corev1.Service) { s.Spec.Selector = nil }), running("a"))
+	play(t, client, 0, func(context.Context) { assert.Zero(t, writes(client)) })
+}
+
+func TestEndpointsAreHintedForTheirZone(t *testing.T) {
+	t.Parallel()
+	north := node()
+	north.Labels = map[string]string{corev1.LabelTopologyZone: "north"}
+	client := server(north, service(func(s *corev1.Service) {
+		s.Spec.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferClose)
+	}), running("a"))
+	play(t, client, 0, func(ctx context.Context) {
+		api := client.DiscoveryV1().EndpointSlices("default")
+		list, err := api.List(ctx, metav1.ListOptions{})
+		require.NoError(t, err)
+		require.NotNil(t, list.Items[0].Endpoints[0].Hints)
+		assert.Equal(t, "north", list.Items[0].Endpoints[0].Hints.ForZones[0].Name)
+		changed := service()
+		_, err = client.CoreV1().Services("default").Update(ctx, changed, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		synctest.Wait()
+		list, err = api.List(ctx, metav1.ListOptions{})
+		require.NoError(t, err)
+		assert.Nil(t, list.Items[0].Endpoints[0].Hints, "nobody asks for hints any more")
+	})
+}
+
+func TestWhoAsksForTopologyIsToldWhyItHasNone(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(func(s *corev1.Service) {
+		s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
+	}), running("a"))
+	play(t, client, 0, func(ctx context.Context) {
+		events, err := client.CoreV1().Events("default").List(ctx, metav1.ListOptions{})
+		require.NoError(t, err)
+		var said []string
+		for _, event := range events.Items {
+			said = append(said, event.Reason+": "+event.Message)
+		}
+		require.Len(t, said, 1, "one for the family that the Service has: %q", said)
+		assert.Contains(t, said[0], "addressType: IPv4")
+	})
+}

@@ -1,0 +1,130 @@
+package endpointslicemirroring
+
+//lint:file-ignore SA1019 Endpoints are deprecated, and this is about them.
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// play runs the controller in a bubble, with the Service web that has no selector, and these Endpoints.
+func play(t *testing.T, endpoints *corev1.Endpoints, body func(ctx context.Context, client *fake.Clientset)) {
+	t.Helper()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	client := fake.NewClientset(service, endpoints)
+	client.PrependReactor("create", "endpointslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		slice := action.(clienttesting.CreateAction).GetObject().(*discoveryv1.EndpointSlice)
+		slice.Name, slice.UID = slice.GenerateName+string(slice.AddressType), "1"
+		return false, nil, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		factory := informers.NewSharedInformerFactory(client, 0)
+		core := factory.Core().V1()
+		c := NewController(ctx, core.Endpoints(), factory.Discovery().V1().EndpointSlices(), core.Services(), 2, client, 0)
+		factory.Start(ctx.Done())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx, 2) })
+		wait()
+		body(ctx, client)
+		stop()
+		running.Wait()
+		factory.Shutdown()
+	})
+}
+
+func wait() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// there returns the addresses in all slices of the API server.
+func there(t *testing.T, client *fake.Clientset) string {
+	t.Helper()
+	list, err := client.DiscoveryV1().EndpointSlices("default").List(context.Background(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var all []string
+	for _, slice := range list.Items {
+		for _, endpoint := range slice.Endpoints {
+			all = append(all, endpoint.Addresses...)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func TestAMirrorEnds(t *testing.T) {
+	t.Parallel()
+	for what, end := range map[string]func(ctx context.Context, client *fake.Clientset) error{
+		"with the Endpoints": func(ctx context.Context, client *fake.Clientset) error {
+			return client.CoreV1().Endpoints("default").Delete(ctx, "web", metav1.DeleteOptions{})
+		},
+		"with their Service": func(ctx context.Context, client *fake.Clientset) error {
+			return client.CoreV1().Services("default").Delete(ctx, "web", metav1.DeleteOptions{})
+		},
+		"when the Service gains a selector": func(ctx context.Context, client *fake.Clientset) error {
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+			_, err := client.CoreV1().Services("default").Update(ctx, service, metav1.UpdateOptions{})
+			return err
+		},
+		"when a label asks for it": func(ctx context.Context, client *fake.Clientset) error {
+			endpoints := byHand("8080: 192.0.2.1")
+			endpoints.Labels[discoveryv1.LabelSkipMirror] = "true"
+			_, err := client.CoreV1().Endpoints("default").Update(ctx, endpoints, metav1.UpdateOptions{})
+			return err
+		},
+		"when the Endpoints are a lock": func(ctx context.Context, client *fake.Clientset) error {
+			endpoints := byHand("8080: 192.0.2.1")
+			endpoints.Annotations[resourcelock.LeaderElectionRecordAnnotationKey] = "{}"
+			_, err := client.CoreV1().Endpoints("default").Update(ctx, endpoints, metav1.UpdateOptions{})
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			play(t, byHand("8080: 192.0.2.1"), func(ctx context.Context, client *fake.Clientset) {
+				require.Equal(t, "192.0.2.1", there(t, client))
+				require.NoError(t, end(ctx, client))
+				wait()
+				assert.Equal(t, "", there(t, client))
+			})
+		})
+	}
+}
+
+func TestWhatIsLeftOutIsTold(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct{ endpoints, there, want string }{
+		"no address": {"8080: 192.0.2.1 nowhere", "192.0.2.1",
+			"InvalidIPAddress: Skipped 1 invalid IP addresses when mirroring to EndpointSlices"},
+		"too many": {"8080: 192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4!", "192.0.2.1 192.0.2.2",
+			"TooManyAddressesToMirror: A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 2 addresses were skipped"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			play(t, byHand(test.endpoints), func(ctx context.Context, client *fake.Clientset) {
+				require.Equal(t, test.there, there(t, client))
+				events, err := client.CoreV1().Events("default").List(ctx, metav1.ListOptions{})
+				require.NoError(t, err)
+				require.Len(t, events.Items, 1)
+				assert.Equal(t, test.want, events.Items[0].Reason+": "+events.Items[0].Message)
+			})
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package job
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// account is the first step of counting. It writes into the status which pods
+// have ended and are not in the counters yet, and returns those whose finalizer
+// can go once the status is stored.
+//
+// Of pods that succeed for an index the index is written down, which can be done
+// twice without harm. All others are written down by UID, and a UID in the status
+// that has no finalizer any more is counted: see settle.
+func account(seen observed, t tally, v *verdict, status *batchv1.JobStatus) (release []*corev1.Pod) {
+	job := seen.job
+	settle(status, tracked(seen.pods))
+	uncounted := status.UncountedTerminatedPods
+	succeeded, failed := waiting(*status)
+	for _, pod := range accountable(seen, t, v) {
+		_, valid := indexOf(job, pod)
+		switch {
+		case !valid || failed.Has(pod.UID) || succeeded.Has(pod.UID):
+		case pod.Status.Phase == corev1.PodSucceeded && !isIndexed(job):
+			uncounted.Succeeded = append(uncounted.Succeeded, pod.UID)
+		case pod.Status.Phase == corev1.PodSucceeded:
+		case (hasFailed(job, pod) || v.failed()) && judge(job.Spec.PodFailurePolicy, pod).counts():
+			uncounted.Failed = append(uncounted.Failed, pod.UID)
+		}
+		release = append(release, pod)
+	}
+	if isIndexed(job) {
+		status.Succeeded, status.CompletedIndexes = int32(t.succeeded), t.completed.String()
+	}
+	if countsPerIndex(job) {
+		status.FailedIndexes = new(t.failedIndexes.String())
+	}
+	return release
+}
+
+// accountable returns the pods whose finalizer may go: those that have ended,
+// except for those that wait for their replacement, and all of a Job that ends or
+// is deleted. Of too many it returns those first that the status knows already,
+// so that never more than Burst UIDs stand there.
+func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
+	succeeded, failed := waiting(seen.job.Status)
+	var known, others []*corev1.Pod
+	for _, pod := range seen.pods {
+		index, _ := indexOf(seen.job, pod)
+		all := v != nil || seen.job.DeletionTimestamp != nil
+		failedAndReplaced := hasFailed(seen.job, pod) && t.replaced[index] != pod
+		switch {
+		case !hasFinalizer(pod) || !all && !failedAndReplaced && pod.Status.Phase != corev1.PodSucceeded:
+		case succeeded.Has(pod.UID) || failed.Has(pod.UID):
+			known = append(known, pod)
+		default:
+			others = append(others, pod)
+		}
+	}
+	pods := append(known, others...)
+	return pods[:min(len(pods), Burst)]
+}
+
+// tracked returns the pods that have their finalizers yet.
+func tracked(pods []*corev1.Pod) sets.Set[types.UID] {
+	tracked := sets.Set[types.UID]{}
+	for _, pod := range filter(pods, hasFinalizer) {
+		tracked.Insert(pod.UID)
+	}
+	return tracked
+}
+
+// settle is the second step of counting. A UID whose pod has its finalizer no
+// longer is taken out, and the counter is raised in the same write, so that
+// whoever reads the status finds the pod in one of the two places and never in
+// both.
+func settle(status *batchv1.JobStatus, tracked sets.Set[types.UID]) {
+	uncounted := &batchv1.UncountedTerminatedPods{}
+	if status.UncountedTerminatedPods != nil {
+		*uncounted = *status.UncountedTerminatedPods
+	}
+	move := func(uids []types.UID, counter *int32) []types.UID {
+		left := slices.DeleteFunc(slices.Clone(uids), func(uid types.UID) bool { return !tracked.Has(uid) })
+		*counter += int32(len(uids) - len(left))
+		return left
+	}
+	uncounted.Succeeded = move(uncounted.Succeeded, &status.Succeeded)
+	uncounted.Failed = move(uncounted.Failed, &status.Failed)
+	status.UncountedTerminatedPods = uncounted
+}

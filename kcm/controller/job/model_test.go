@@ -1,0 +1,589 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/labs/latecache"
+)
+
+// model is a cluster with one Job and the loop that runs it. The loop is the real
+// one, from the handlers of its informers to its client. What surrounds it moves
+// when it is told to: what its caches show and its handlers hear, between which
+// two requests its process is killed, how its pods end.
+type model struct {
+	jobs     *latecache.Store[*batchv1.Job]
+	pods     *latecache.Store[*corev1.Pod]
+	jobCache *latecache.Informer[*batchv1.Job]
+	podCache *latecache.Informer[*corev1.Pod]
+	clock    *clocktesting.FakePassiveClock
+	loop     *Controller
+	// cachesTell says that the caches know which version they show.
+	cachesTell bool
+
+	answers  answers
+	requests int // of the present sync
+	named    int // pods that were ever created
+	// unheard counts the pods that were created, and no answer came.
+	unheard int
+	// ranOut says that the expectations of the loop may have run out.
+	ranOut bool
+	// written are the pods that ever stood in the status by UID, and counted those
+	// that the counters took over.
+	written, counted map[types.UID]bool
+	// stopped are the pods that the loop itself has stopped, not to be counted.
+	stopped map[types.UID]bool
+	// succeeded and failed are the pods that truly have.
+	succeeded, failed map[types.UID]bool
+
+	trace []string
+	// wrong is the first promise that the loop broke, and how.
+	wrong, how string
+}
+
+// answers is how the API server answers the requests of one sync.
+type answers struct {
+	how outcome
+	// after is how many requests are answered before that.
+	after int
+}
+
+type outcome string
+
+const (
+	well    outcome = "all is done"
+	refused outcome = "the rest is refused"
+	unsure  outcome = "the next is done, but its answer is lost"
+	killed  outcome = "the process is killed"
+)
+
+const namespace, name = "shop", "report"
+
+var testNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newModel(cachesTell bool, edits ...func(*batchv1.Job)) *model {
+	m := &model{
+		jobs:       latecache.NewStore[*batchv1.Job](batchv1.Resource("jobs")),
+		pods:       latecache.NewStore[*corev1.Pod](corev1.Resource("pods")),
+		clock:      clocktesting.NewFakePassiveClock(testNow),
+		cachesTell: cachesTell,
+		written:    map[types.UID]bool{},
+		counted:    map[types.UID]bool{},
+		stopped:    map[types.UID]bool{},
+		succeeded:  map[types.UID]bool{},
+		failed:     map[types.UID]bool{},
+	}
+	job := testJob(edits...)
+	job.UID, job.Status = "", batchv1.JobStatus{}
+	stored(m.jobs.Create(job))
+	return m
+}
+
+// stored stops the test when the API server refuses what the model itself wants.
+func stored[T any](obj T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// start starts the loop, with caches that have just been filled and with a memory
+// in which there is nothing.
+func (m *model) start(t *rapid.T) {
+	m.jobCache, m.podCache = latecache.NewInformer(m.jobs), latecache.NewInformer(m.pods)
+	client := &fake.Clientset{}
+	client.AddReactor("*", "*", m.answer)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	factory.InformerFor(&batchv1.Job{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.jobCache })
+	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.podCache })
+	m.loop = newController(t.Context(), client, m.clock, factory.Core().V1().Pods(), factory.Batch().V1().Jobs())
+	if !m.cachesTell {
+		m.loop.podWrites = controller.NewOwnWrites(tellsNothing{})
+	}
+	c := m.loop
+	t.Cleanup(func() { shutDown(c) })
+	m.ranOut = false
+}
+
+// shutDown ends what the constructor began.
+func shutDown(c *Controller) {
+	ended, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
+	cancel()
+	c.Run(ended, 0)
+}
+
+// sync is one round of the loop. It may come at any moment.
+func (m *model) sync(t *rapid.T, answers answers) error {
+	m.answers, m.requests = answers, 0
+	m.clock.SetTime(m.clock.Now().Add(time.Second))
+	err := m.loop.sync(t.Context(), cache.NewObjectName(namespace, name))
+	text := string(answers.how)
+	if answers.how != well {
+		text = fmt.Sprintf("%d requests, then %s", answers.after, answers.how)
+	}
+	m.note("the loop syncs, with %d requests: %s", m.requests, text)
+	if m.wrong != "" {
+		m.fail(t, m.wrong, "%s", m.how)
+	}
+	return err
+}
+
+// answer is the API server.
+func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error) {
+	if get, ok := action.(clienttesting.GetActionImpl); ok {
+		job, err := m.jobs.Get(get.Name)
+		return true, job, err
+	}
+	m.requests++
+	if m.requests > m.answers.after && m.answers.how == killed {
+		return true, nil, errors.New("the process is no more")
+	}
+	if m.requests > m.answers.after && m.answers.how == refused {
+		return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "", errors.New("exceeded quota"))
+	}
+	obj, err := m.do(action)
+	if m.requests == m.answers.after+1 && m.answers.how == unsure {
+		if action.GetVerb() == "create" {
+			m.unheard++
+		}
+		return true, nil, apierrors.NewTimeoutError("request did not complete", 0)
+	}
+	return true, obj, err
+}
+
+func (m *model) do(action clienttesting.Action) (runtime.Object, error) {
+	switch action := action.(type) {
+	case clienttesting.CreateActionImpl:
+		return m.createPod(action.Object.(*corev1.Pod)), nil
+	case clienttesting.PatchActionImpl:
+		return m.patchPod(action.Name, action.Patch)
+	case clienttesting.DeleteActionImpl:
+		return nil, m.deletePod(action.Name, action.DeleteOptions.Preconditions)
+	case clienttesting.UpdateActionImpl: // of the status
+		return m.updateStatus(action.Object.(*batchv1.Job))
+	}
+	panic(fmt.Sprintf("the model knows no %s", action.GetVerb()))
+}
+
+func (m *model) createPod(pod *corev1.Pod) *corev1.Pod {
+	pod.Name = fmt.Sprint(name, "-", m.named)
+	pod.CreationTimestamp, pod.Status.Phase = metav1.NewTime(m.clock.Now()), corev1.PodPending
+	m.named++
+	created := stored(m.pods.Create(pod))
+	job := m.job()
+	if !hasFinalizer(created) {
+		m.broke("a pod could end uncounted", "created %s without finalizer", created.Name)
+	}
+	if m.ranOut && !m.cachesTell {
+		return created // nothing tells the loop what it has created
+	}
+	if isIndexed(job) {
+		m.checkIndex(created)
+	} else if have := len(m.active()) + len(m.succeeded); have > int(*job.Spec.Completions)+m.unheard {
+		m.broke("a pod was created that is not needed", "created %s: %d pods are active or have succeeded, and %d completions are wanted",
+			created.Name, have, *job.Spec.Completions)
+	}
+	return created
+}
+
+// checkIndex wants no pod for an index for which another one runs or has
+// succeeded, but for those of whose creation the loop has never heard.
+func (m *model) checkIndex(created *corev1.Pod) {
+	for _, pod := range m.pods.List() {
+		busy := m.succeeded[pod.UID] || controller.IsPodActive(pod)
+		if pod.UID != created.UID && busy && m.unheard == 0 && index(pod) == index(created) {
+			m.broke("a pod was created that is not needed", "created %s for index %s, which %s has", created.Name, index(created), pod.Name)
+		}
+	}
+}
+
+func index(pod *corev1.Pod) string { return pod.Annotations[batchv1.JobCompletionIndexAnnotation] }
+
+// patchPod takes the finalizer off. Other patches this cluster gives no reason for.
+func (m *model) patchPod(name string, patch []byte) (*corev1.Pod, error) {
+	var wanted struct {
+		Metadata struct {
+			UID     types.UID `json:"uid"`
+			Version string    `json:"resourceVersion"`
+			Take    []string  `json:"$deleteFromPrimitiveList/finalizers"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(patch, &wanted); err != nil {
+		return nil, err
+	}
+	pod, err := m.pods.Get(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case pod.UID != wanted.Metadata.UID:
+		return nil, apierrors.NewInvalid(schemaOf(pod), name, nil)
+	case wanted.Metadata.Version != "" && wanted.Metadata.Version != pod.ResourceVersion:
+		return nil, apierrors.NewConflict(corev1.Resource("pods"), name, errors.New("it has changed"))
+	case len(wanted.Metadata.Take) != 1 || !hasFinalizer(pod):
+		return pod, nil
+	}
+	m.checkReleased(pod)
+	pod.Finalizers = nil
+	if pod.DeletionTimestamp != nil && ended(pod) {
+		stored(pod, m.pods.Delete(name))
+		return pod, nil
+	}
+	return stored(m.pods.Update(pod)), nil
+}
+
+// checkReleased wants the end of a pod to stand in the status before its finalizer
+// goes. A pod that runs is stopped, and is nobody's any more.
+func (m *model) checkReleased(pod *corev1.Pod) {
+	status := m.job().Status
+	switch {
+	case !m.succeeded[pod.UID] && !m.failed[pod.UID]:
+		m.stopped[pod.UID] = true
+	case m.succeeded[pod.UID] && isIndexed(m.job()):
+		if !parseIndexes(status.CompletedIndexes, 100).has(indexNumber(pod)) {
+			m.broke("a pod was let go of uncounted", "took the finalizer off %s, whose index %s is not completed in the status", pod.Name, index(pod))
+		}
+	case !m.written[pod.UID] && !isFinished(m.job()):
+		m.broke("a pod was let go of uncounted", "took the finalizer off %s, which the status has never had", pod.Name)
+	}
+}
+
+func indexNumber(pod *corev1.Pod) int {
+	var n int
+	fmt.Sscan(index(pod), &n)
+	return n
+}
+
+func (m *model) deletePod(name string, wanted *metav1.Preconditions) error {
+	pod, err := m.pods.Get(name)
+	switch {
+	case err != nil:
+		return err
+	case wanted != nil && (*wanted.UID != pod.UID || *wanted.ResourceVersion != pod.ResourceVersion):
+		return apierrors.NewConflict(corev1.Resource("pods"), name, errors.New("it has changed"))
+	}
+	m.terminate(pod)
+	return nil
+}
+
+// terminate is what the API server does when a deletion is asked for.
+func (m *model) terminate(pod *corev1.Pod) {
+	if pod.DeletionTimestamp == nil {
+		pod.DeletionTimestamp = &metav1.Time{Time: m.clock.Now()}
+		if !ended(pod) && hasFinalizer(pod) {
+			m.failed[pod.UID] = true
+		}
+		pod = stored(m.pods.Update(pod))
+	}
+	if ended(pod) && !hasFinalizer(pod) {
+		stored(pod, m.pods.Delete(pod.Name))
+	}
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// updateStatus is where each pod is to come in once, and be counted once.
+func (m *model) updateStatus(job *batchv1.Job) (*batchv1.Job, error) {
+	before := m.job().Status
+	updated, err := m.jobs.Update(job)
+	if err != nil {
+		return nil, err
+	}
+	was, is := before.UncountedTerminatedPods, updated.Status.UncountedTerminatedPods
+	if was == nil {
+		was = &batchv1.UncountedTerminatedPods{}
+	}
+	counted := m.move(was.Succeeded, is.Succeeded, m.succeeded, "succeeded")
+	if grown := updated.Status.Succeeded - before.Succeeded; !isIndexed(job) && grown != counted {
+		m.broke("the counters do not grow by what leaves the lists", "took %d succeeded pods out of the list and added %d", counted, grown)
+	}
+	counted = m.move(was.Failed, is.Failed, m.failed, "failed")
+	if grown := updated.Status.Failed - before.Failed; grown != counted {
+		m.broke("the counters do not grow by what leaves the lists", "took %d failed pods out of the list and added %d", counted, grown)
+	}
+	return updated, nil
+}
+
+// move notes which pods came into a list and which left it.
+func (m *model) move(was, is []types.UID, truly map[types.UID]bool, how string) (left int32) {
+	for _, uid := range is {
+		if slices.Contains(was, uid) {
+			continue
+		}
+		if m.written[uid] {
+			m.broke("a pod was counted twice", "wrote %s into the status a second time", uid)
+		}
+		if !truly[uid] {
+			m.broke("a pod was counted that has not ended", "wrote down that %s has %s", uid, how)
+		}
+		m.written[uid] = true
+	}
+	for _, uid := range was {
+		if !slices.Contains(is, uid) {
+			left++
+			m.counted[uid] = true
+		}
+	}
+	return left
+}
+
+// broke notes the first promise that the loop breaks.
+func (m *model) broke(promise, did string, args ...any) {
+	if m.wrong == "" {
+		m.wrong, m.how = promise, "Your loop "+fmt.Sprintf(did, args...)
+	}
+}
+
+// What may become of a pod.
+const (
+	runs     = "runs"
+	succeeds = "succeeds"
+	fails    = "fails"
+	deleted  = "is deleted by somebody"
+	ends     = "ends, as it was told to"
+)
+
+// live lets that happen to a pod, if it can, and tells whether it could.
+func (m *model) live(pod *corev1.Pod, what string) bool {
+	active := controller.IsPodActive(pod)
+	switch {
+	case what == runs && active && pod.Status.Phase == corev1.PodPending:
+		pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+	case what == succeeds && active:
+		m.end(pod, corev1.PodSucceeded)
+	case what == fails && active:
+		m.end(pod, corev1.PodFailed)
+	case what == ends && pod.DeletionTimestamp != nil && !ended(pod):
+		m.end(pod, corev1.PodFailed)
+		if !hasFinalizer(pod) {
+			stored(pod, m.pods.Delete(pod.Name))
+			return true
+		}
+	case what == deleted && active:
+		m.terminate(pod)
+		return true
+	default:
+		return false
+	}
+	stored(m.pods.Update(pod))
+	return true
+}
+
+func (m *model) end(pod *corev1.Pod, phase corev1.PodPhase) {
+	pod.Status.Phase = phase
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(m.clock.Now())}}}}
+	switch {
+	case !hasFinalizer(pod):
+	case phase == corev1.PodSucceeded:
+		m.succeeded[pod.UID] = true
+	default:
+		m.failed[pod.UID] = true
+	}
+}
+
+// wait lets the longest pause of the back-off pass, and the time that an
+// expectation is kept.
+func (m *model) wait() {
+	m.clock.SetTime(m.clock.Now().Add(longestPause + time.Second))
+	m.ranOut = true
+	m.note("%s go by", longestPause)
+}
+
+// comeToRest lets the cluster come to rest: the caches catch up, failures have
+// ended, and pods succeed.
+func (m *model) comeToRest(t *rapid.T) {
+	for rounds := 0; !isFinished(m.job()); rounds++ {
+		if rounds == 40 {
+			m.fail(t, "the Job does not end", "All was well, and the Job was not over after %d syncs", rounds)
+		}
+		m.jobCache.CatchUp()
+		m.podCache.CatchUp()
+		m.wait()
+		if err := m.sync(t, answers{how: well}); err != nil {
+			m.fail(t, "a sync failed without need", "All was well, and your loop failed: %v", err)
+		}
+		for _, pod := range m.pods.List() {
+			m.live(pod, cmp.Or(map[bool]string{true: ends}[pod.DeletionTimestamp != nil], succeeds))
+		}
+	}
+	m.checkDone(t)
+}
+
+// checkDone compares what the status says with what has happened.
+func (m *model) checkDone(t *rapid.T) {
+	job, status := m.job(), m.job().Status
+	succeeded := len(m.succeeded)
+	if isIndexed(job) {
+		succeeded = parseIndexes(status.CompletedIndexes, 100).len()
+	}
+	if int(status.Succeeded) != succeeded || int(status.Failed) != len(m.failed) {
+		m.fail(t, "the Job's counters are not what has happened", "The status says %d succeeded and %d failed, and %d and %d have",
+			status.Succeeded, status.Failed, succeeded, len(m.failed))
+	}
+	if status.Active != 0 || len(m.active()) > 0 || isTrue(status, batchv1.JobComplete) == isTrue(status, batchv1.JobFailed) {
+		m.fail(t, "the Job is not over when it says so", "The Job is over, with %d active pods, and says %v", len(m.active()), status.Conditions)
+	}
+	if isTrue(status, batchv1.JobComplete) && status.Succeeded < *job.Spec.Completions {
+		m.fail(t, "the Job is over too early", "The Job is complete with %d of %d", status.Succeeded, *job.Spec.Completions)
+	}
+	for _, pod := range m.pods.List() {
+		if hasFinalizer(pod) {
+			m.fail(t, "a pod is held for ever", "The Job is over, and %s has its finalizer", pod.Name)
+		}
+	}
+}
+
+func (m *model) job() *batchv1.Job     { return stored(m.jobs.Get(name)) }
+func (m *model) active() []*corev1.Pod { return filter(m.pods.List(), controller.IsPodActive) }
+
+// note adds a line to the trace: what has happened, and how things are now.
+func (m *model) note(format string, args ...any) {
+	status := m.job().Status
+	uncounted := cmp.Or(status.UncountedTerminatedPods, &batchv1.UncountedTerminatedPods{})
+	_, untold := m.podCache.Behind()
+	m.trace = append(m.trace, fmt.Sprintf("%3d %-75s | %s | cache %s, untold %d | succeeded %d%v %s failed %d%v", len(m.trace), fmt.Sprintf(format, args...),
+		podStates(m.pods.List()), podStates(m.podCache.Cached()), untold,
+		status.Succeeded, uncounted.Succeeded, status.CompletedIndexes, status.Failed, uncounted.Failed))
+}
+
+// podStates writes the number of each pod, a letter for its state, and a + if it
+// has its finalizer.
+func podStates(pods []*corev1.Pod) string {
+	var states []string
+	for _, pod := range pods {
+		state := "a"
+		switch {
+		case pod.Status.Phase == corev1.PodSucceeded:
+			state = "s"
+		case pod.Status.Phase == corev1.PodFailed:
+			state = "f"
+		case pod.DeletionTimestamp != nil:
+			state = "t"
+		}
+		if hasFinalizer(pod) {
+			state += "+"
+		}
+		states = append(states, strings.TrimPrefix(pod.Name, name+"-")+state)
+	}
+	slices.Sort(states)
+	return cmp.Or(strings.Join(states, " "), "-")
+}
+
+// fail says in one sentence what the loop did, and then what led to it. The
+// failure itself is the promise alone, because rapid makes a case smaller only as
+// long as it fails for the same reason, which it tells by the text.
+func (m *model) fail(t *rapid.T, promise, how string, args ...any) {
+	t.Logf("%s.\n\n%s\npods: a active, t being deleted, s succeeded, f failed, + with finalizer",
+		fmt.Sprintf(how, args...), strings.Join(m.trace, "\n"))
+	t.Fatal(promise)
+}
+
+// anything is what may happen, at any time.
+func anything(m *model) map[string]func(*rapid.T) {
+	few := rapid.IntRange(1, 4)
+	return map[string]func(*rapid.T){
+		"the loop syncs": func(t *rapid.T) { m.sync(t, answers{how: well}) },
+		"the loop syncs in trouble": func(t *rapid.T) {
+			how := rapid.SampledFrom([]outcome{refused, unsure}).Draw(t, "how")
+			m.sync(t, answers{how, rapid.IntRange(0, 5).Draw(t, "after")})
+		},
+		"the process is killed in the middle of a sync": func(t *rapid.T) {
+			m.sync(t, answers{killed, rapid.IntRange(0, 5).Draw(t, "after")})
+			m.start(t)
+			m.note("the loop starts")
+		},
+		"pods are shown": func(t *rapid.T) {
+			if unshown, _ := m.podCache.Behind(); unshown == 0 {
+				t.SkipNow()
+			}
+			m.podCache.Show(few.Draw(t, "changes"))
+			m.note("changes of pods reach the cache")
+		},
+		"the loop is told": func(t *rapid.T) {
+			if _, untold := m.podCache.Behind(); untold == 0 {
+				t.SkipNow()
+			}
+			m.podCache.Tell(few.Draw(t, "changes"))
+			m.note("the loop is told of changes in the cache")
+		},
+		"the Job is shown": func(t *rapid.T) {
+			m.jobCache.CatchUp()
+			m.note("the loop sees the Job as it is")
+		},
+		"time goes by": func(t *rapid.T) { m.wait() },
+		"the watch breaks": func(t *rapid.T) {
+			m.podCache.Relist()
+			m.note("the watch breaks, pods are listed anew")
+		},
+		"pods live": func(t *rapid.T) {
+			pods := m.pods.List()
+			if len(pods) == 0 {
+				t.SkipNow()
+			}
+			for range few.Draw(t, "changes") {
+				pod := stored(m.pods.Get(pods[rapid.IntRange(0, len(pods)-1).Draw(t, "pod")].Name))
+				what := rapid.SampledFrom([]string{runs, succeeds, succeeds, fails, deleted, ends}).Draw(t, "what")
+				if m.live(pod, what) {
+					m.note("%s %s", pod.Name, what)
+				}
+				if pods = m.pods.List(); len(pods) == 0 {
+					return
+				}
+			}
+		},
+	}
+}
+
+func TestAccountsOnALateCache(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		promise    string
+		cachesTell bool
+		edits      []func(*batchv1.Job)
+	}{
+		{"wherever the process is killed, however late its caches, each pod is counted once", true, nil},
+		{"also if the caches cannot tell how late they are", false, nil},
+		{"each failure is counted once in an Indexed Job, too", true, []func(*batchv1.Job){indexed}},
+		{"and where each index has a limit of its own", true, []func(*batchv1.Job){indexed, perIndex(3)}},
+	} {
+		t.Run(test.promise, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				edits := append(test.edits,
+					completions(rapid.Int32Range(1, 4).Draw(t, "completions")),
+					parallelism(rapid.Int32Range(1, 4).Draw(t, "parallelism")),
+					backoffLimit(rapid.Int32Range(0, 8).Draw(t, "backoffLimit")))
+				m := newModel(test.cachesTell, edits...)
+				m.start(t)
+				m.note("the loop starts")
+				t.Repeat(anything(m))
+				m.comeToRest(t)
+			})
+		})
+	}
+}

@@ -1,0 +1,198 @@
+package resourcequota
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// ControllerOptions are what a quota controller is made of.
+type ControllerOptions struct {
+	// QuotaClient writes the status of quotas.
+	QuotaClient           corev1client.ResourceQuotasGetter
+	ResourceQuotaInformer coreinformers.ResourceQuotaInformer
+	// ResyncPeriod returns how often all quotas are looked at, whatever has
+	// happened. Zero is never.
+	ResyncPeriod func() time.Duration
+	// DiscoveryFunc returns the namespaced resources that there are.
+	DiscoveryFunc func() ([]*metav1.APIResourceList, error)
+	// InformerFactory has the informers of what is charged for more than being
+	// there. Those that no other loop has asked for are started when the first
+	// quota needs them.
+	InformerFactory informers.SharedInformerFactory
+	// Metadata watches what is only counted.
+	Metadata metadata.Interface
+}
+
+// Controller keeps the status of quotas.
+type Controller struct {
+	ControllerOptions
+	quotas corelisters.ResourceQuotaLister
+	synced cache.InformerSynced
+
+	// uncounted has quotas that limit what the API server knows no sum of, and
+	// others those that have to be looked at again.
+	uncounted, others *controller.Loop[cache.ObjectName]
+	// overdue has pods whose charge ends by itself.
+	overdue *controller.Loop[cache.ObjectName]
+
+	// mu guards monitors and their tallies.
+	mu sync.Mutex
+	// monitors has a nil for what is limited and is no resource.
+	monitors map[schema.GroupResource]*monitor
+	// wanted has an element when a quota limits what has no monitor yet.
+	wanted chan struct{}
+}
+
+// recountDelay is how long quotas wait for a look because there is more than
+// before, or the API server says so. It has counted that already.
+const recountDelay = 5 * time.Second
+
+// NewController returns the loop. It reads informers, which the caller starts,
+// and sends no request yet.
+func NewController(ctx context.Context, options *ControllerOptions) *Controller {
+	c := &Controller{
+		ControllerOptions: *options,
+		quotas:            options.ResourceQuotaInformer.Lister(),
+		monitors:          map[schema.GroupResource]*monitor{},
+		wanted:            make(chan struct{}, 1),
+	}
+	loop := func(queue string, sync func(context.Context, cache.ObjectName) error) *controller.Loop[cache.ObjectName] {
+		return controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
+			Name: "resourcequota-controller", QueueName: queue, Sync: sync, MaxRetries: controller.RetryForever,
+		})
+	}
+	c.uncounted = loop("resourcequota_priority", c.sync)
+	c.others = loop("resourcequota_primary", c.sync)
+	c.overdue = loop("resourcequota_overdue", func(_ context.Context, pod cache.ObjectName) error {
+		c.look(pods, pod)
+		return nil
+	})
+	c.synced = controller.Handle(options.ResourceQuotaInformer.Informer(), controller.Handlers[*corev1.ResourceQuota]{
+		Add:    c.changed,
+		Update: c.updated,
+	})
+	return c
+}
+
+// Run counts, with as many workers as it is told for quotas that were never
+// counted, and as many for the others. It returns when ctx has ended and all of
+// them have finished.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { c.watchLimited(ctx) })
+	running.Go(func() { c.resync(ctx) })
+	running.Go(func() { c.uncounted.Run(ctx, workers, c.synced) })
+	running.Go(func() { c.overdue.Run(ctx, 1, c.synced) })
+	c.others.Run(ctx, workers, c.synced)
+}
+
+// resync has all quotas looked at from time to time.
+func (c *Controller) resync(ctx context.Context) {
+	for period := c.ResyncPeriod(); period > 0; period = c.ResyncPeriod() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(period):
+		}
+		c.wake(metav1.NamespaceAll, func(*corev1.ResourceQuota) bool { return true }, 0)
+	}
+}
+
+// updated has a quota looked at when its limits are others than those that the
+// API server goes by, and a bit after a sum has changed: what the API server has
+// added it may have failed to store.
+func (c *Controller) updated(old, quota *corev1.ResourceQuota) {
+	switch {
+	case isUncounted(quota):
+		c.changed(quota)
+	case !equality.Semantic.DeepEqual(old.Status.Used, quota.Status.Used):
+		c.add(quota, recountDelay)
+	}
+}
+
+// changed has a quota looked at soon, and has what it limits watched.
+func (c *Controller) changed(quota *corev1.ResourceQuota) {
+	if c.lacksMonitors(quota) {
+		select {
+		case c.wanted <- struct{}{}:
+		default: // they will be started anyway
+		}
+	}
+	c.add(quota, 0)
+}
+
+// add has a quota looked at, before all others if the API server knows no sum of
+// what it limits.
+func (c *Controller) add(quota *corev1.ResourceQuota, delay time.Duration) {
+	queue := c.others
+	if isUncounted(quota) {
+		queue = c.uncounted
+	}
+	queue.AddAfter(cache.MetaObjectToName(quota), delay)
+}
+
+// wake has those quotas of a namespace, or of all, looked at that a function
+// chooses.
+func (c *Controller) wake(namespace string, choose func(*corev1.ResourceQuota) bool, delay time.Duration) {
+	quotas, err := c.quotas.ResourceQuotas(namespace).List(labels.Everything())
+	if err != nil {
+		return // the cache never fails
+	}
+	for _, quota := range quotas {
+		if choose(quota) {
+			c.add(quota, delay)
+		}
+	}
+}
+
+// sync writes the status of a quota if it is not as it should be.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
+	quota, err := c.quotas.ResourceQuotas(key.Namespace).Get(key.Name)
+	if err != nil {
+		return nil // it is gone: a cache has no other error
+	}
+	sums, ready := c.observe(quota)
+	if !ready {
+		return nil // it is woken when they are
+	}
+	if status, write := decide(quota, sums); write {
+		return c.act(ctx, quota, status)
+	}
+	return nil
+}
+
+// act writes the status, unless the API server has counted on since the quota
+// was read. Then that has to be read first.
+func (c *Controller) act(ctx context.Context, quota *corev1.ResourceQuota, status corev1.ResourceQuotaStatus) error {
+	quota = quota.DeepCopy()
+	quota.Status = status
+	_, err := c.QuotaClient.ResourceQuotas(quota.Namespace).UpdateStatus(ctx, quota, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("quota %s was written since: %w", klog.KObj(quota), controller.ErrStaleCache)
+	case err != nil:
+		return fmt.Errorf("write status of quota %s: %w", klog.KObj(quota), err)
+	}
+	return nil
+}

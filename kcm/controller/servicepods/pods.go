@@ -1,0 +1,88 @@
+package servicepods
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/net"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// IsReachable tells whether a pod has an address at which something may still
+// answer: it was given one, and has not ended. A pod that is being deleted may
+// be reachable, and may even be ready.
+func IsReachable(pod *corev1.Pod) bool {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return !ended && (pod.Status.PodIP != "" || len(pod.Status.PodIPs) > 0)
+}
+
+// Addresses returns the pod's addresses of one IP family, in the form in which
+// everybody writes them. A pod has at most one of each.
+func Addresses(pod *corev1.Pod, family corev1.IPFamily) []string {
+	var addresses []string
+	for _, podIP := range pod.Status.PodIPs {
+		ip := net.ParseIPSloppy(podIP.IP)
+		if ip != nil && net.IsIPv6(ip) == (family == corev1.IPv6Protocol) {
+			addresses = append(addresses, ip.String())
+		}
+	}
+	return addresses
+}
+
+// Families returns the IP families that a Service has addresses of, the most
+// important one first. The API server fills them in; for a Service that was
+// written before it did, its cluster IP says which, and a headless one has both.
+func Families(service *corev1.Service) []corev1.IPFamily {
+	switch {
+	case len(service.Spec.IPFamilies) > 0:
+		return service.Spec.IPFamilies
+	case IsHeadless(service):
+		return []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	case net.IsIPv6String(service.Spec.ClusterIP):
+		return []corev1.IPFamily{corev1.IPv6Protocol}
+	}
+	return []corev1.IPFamily{corev1.IPv4Protocol}
+}
+
+// IsHeadless tells whether a Service has no address of its own. Then the name of
+// the Service stands for the addresses of its pods.
+func IsHeadless(service *corev1.Service) bool {
+	return service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone
+}
+
+// Hostname returns the name under which DNS is to have the pod within the
+// Service, or nothing. A pod has one if it asks for it, by hostname and subdomain.
+func Hostname(pod *corev1.Pod, service *corev1.Service) string {
+	if pod.Spec.Subdomain != service.Name {
+		return ""
+	}
+	return pod.Spec.Hostname
+}
+
+// Labels returns the labels that an object which tells a Service's addresses
+// takes over: the Service's own without the reserved keys, and one more if it is
+// headless. They are a copy.
+func Labels(service *corev1.Service, reserved ...string) map[string]string {
+	taken := maps.Clone(service.Labels)
+	if taken == nil {
+		taken = map[string]string{}
+	}
+	for _, key := range append(reserved, corev1.IsHeadlessService) {
+		delete(taken, key)
+	}
+	if IsHeadless(service) {
+		taken[corev1.IsHeadlessService] = ""
+	}
+	return taken
+}
+
+// sameAddress tells whether what is told of a pod is the same. Its node is
+// settled before it has an address.
+func sameAddress(a, b *corev1.Pod) bool {
+	return (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
+		IsReachable(a) == IsReachable(b) &&
+		controller.IsPodReady(a) == controller.IsPodReady(b) &&
+		slices.Equal(a.Status.PodIPs, b.Status.PodIPs)
+}

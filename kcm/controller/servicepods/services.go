@@ -1,0 +1,107 @@
+// Package servicepods says which pods stand behind a Service, and where they
+// are reached. The loops that write this down, as Endpoints and as
+// EndpointSlices, share it.
+package servicepods
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+)
+
+// selectorIndex is the name of the index behind [Services].
+const selectorIndex = "selector"
+
+// Services finds the Services that select a pod without a look at all others of
+// the namespace. All loops share one index, which the first of them adds.
+type Services struct {
+	indexer cache.Indexer
+}
+
+// NewServices adds the index to the informer of Services unless it is there
+// already.
+func NewServices(informer cache.SharedIndexInformer) Services {
+	indexer := informer.GetIndexer()
+	if _, exists := indexer.GetIndexers()[selectorIndex]; !exists {
+		if err := informer.AddIndexers(cache.Indexers{selectorIndex: selectorKeys}); err != nil {
+			// Only an informer that was stopped refuses an index.
+			utilruntime.HandleError(fmt.Errorf("index Services by selector: %w", err))
+		}
+	}
+	return Services{indexer}
+}
+
+// selectorKeys puts a Service under one label that its pods must have: the one
+// whose key is the first. Without a selector it has no pods, and no key.
+func selectorKeys(obj any) ([]string, error) {
+	service := obj.(*corev1.Service)
+	if len(service.Spec.Selector) == 0 {
+		return nil, nil
+	}
+	first := ""
+	for key := range service.Spec.Selector {
+		if first == "" || key < first {
+			first = key
+		}
+	}
+	return []string{selectorKey(service.Namespace, first, service.Spec.Selector[first])}, nil
+}
+
+func selectorKey(namespace, label, value string) string {
+	return namespace + "/" + label + "=" + value
+}
+
+// Selecting returns the names of the Services that select a pod. It looks at
+// those Services that have one label in common with the pod, and at no others.
+func (s Services) Selecting(pod *corev1.Pod) []cache.ObjectName {
+	var selecting []cache.ObjectName
+	for label, value := range pod.Labels {
+		found, err := s.indexer.ByIndex(selectorIndex, selectorKey(pod.Namespace, label, value))
+		if err != nil {
+			utilruntime.HandleError(fmt.Errorf("look up the Services of pod %s/%s: %w", pod.Namespace, pod.Name, err))
+			return nil
+		}
+		for _, obj := range found {
+			service := obj.(*corev1.Service)
+			if labels.SelectorFromValidatedSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
+				selecting = append(selecting, cache.MetaObjectToName(service))
+			}
+		}
+	}
+	return selecting
+}
+
+// Watch calls changed with each Service whose addresses may have changed with a
+// pod: it appeared, went, or did something that an address tells. A pod whose
+// labels have changed concerns the Services that selected it before, too.
+func (s Services) Watch(informer cache.SharedIndexInformer, changed func(service cache.ObjectName)) cache.InformerSynced {
+	all := func(pod *corev1.Pod) {
+		for _, service := range s.Selecting(pod) {
+			changed(service)
+		}
+	}
+	return controller.Handle(informer, controller.Handlers[*corev1.Pod]{
+		Add: all,
+		Update: func(old, pod *corev1.Pod) {
+			for _, service := range s.affected(old, pod) {
+				changed(service)
+			}
+		},
+		Delete: all,
+	})
+}
+
+// affected returns the Services for which an update of a pod makes a difference.
+func (s Services) affected(old, pod *corev1.Pod) []cache.ObjectName {
+	before, now := sets.New(s.Selecting(old)...), sets.New(s.Selecting(pod)...)
+	if !sameAddress(old, pod) {
+		return before.Union(now).UnsortedList()
+	}
+	return before.SymmetricDifference(now).UnsortedList()
+}

@@ -1,0 +1,163 @@
+package controller
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+// creations counts what SlowStart does with a create that takes the given times
+// and fails when told.
+type creations struct {
+	mu                sync.Mutex
+	launched, running int
+	succeeded, failed int
+	outsideWindow     bool
+}
+
+func (c *creations) create(took func(call int) time.Duration, fails func(call int) bool) error {
+	c.mu.Lock()
+	c.launched++
+	call := c.launched
+	c.running++
+	c.outsideWindow = c.outsideWindow || c.running > c.succeeded+1
+	c.mu.Unlock()
+
+	time.Sleep(took(call))
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	if fails(call) {
+		c.failed++
+		return fmt.Errorf("call %d was refused", call)
+	}
+	c.succeeded++
+	return nil
+}
+
+// returned says what SlowStart returned, how often it had called create, and
+// after which time.
+func (c *creations) returned(created int, err error, took time.Duration) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text := fmt.Sprintf("%d created with %d calls in %s", created, c.launched, took)
+	if err != nil {
+		text += ", " + err.Error()
+	}
+	if c.running > 0 {
+		text += fmt.Sprintf(", %d calls still running", c.running)
+	}
+	return text
+}
+
+// Time is that of a synctest bubble: calls take exactly as long as they say.
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	second := func(int) time.Duration { return time.Second }
+	never := func(int) bool { return false }
+	tests := map[string]struct {
+		count int
+		took  func(call int) time.Duration
+		fails func(call int) bool
+		want  string
+	}{
+		"for nothing to create nothing is called": {
+			count: 0, took: second, fails: never, want: "0 created with 0 calls in 0s",
+		},
+		"one pod is one call": {
+			count: 1, took: second, fails: never, want: "1 created with 1 calls in 1s",
+		},
+		"the window doubles with every round trip": {
+			count: 127, took: second, fails: never, want: "127 created with 127 calls in 7s",
+		},
+		"a first call that is refused is the only one": {
+			count: 100, took: second, fails: func(int) bool { return true }, want: "0 created with 1 calls in 1s, call 1 was refused",
+		},
+		"after a refusal no call is launched, and those that run are waited for": {
+			count: 100,
+			took: func(call int) time.Duration {
+				return map[int]time.Duration{2: time.Second, 3: 5 * time.Second}[call] + time.Second
+			},
+			fails: func(call int) bool { return call == 2 },
+			want:  "2 created with 3 calls in 7s, call 2 was refused",
+		},
+		"when several are refused the first refusal is returned": {
+			count: 100,
+			took:  func(call int) time.Duration { return time.Duration(10-call) * time.Second },
+			fails: func(call int) bool { return call >= 2 },
+			want:  "1 created with 3 calls in 17s, call 3 was refused",
+		},
+		"a refusal wastes at most one call more than have succeeded": {
+			count: 100,
+			took: func(call int) time.Duration {
+				if call > 3 {
+					return time.Duration(call) * time.Second
+				}
+				return time.Second
+			},
+			fails: func(call int) bool { return call > 3 },
+			want:  "3 created with 7 calls in 9s, call 4 was refused",
+		},
+		"one slow call holds up no other": {
+			count: 100,
+			took: func(call int) time.Duration {
+				if call == 2 {
+					return time.Minute
+				}
+				return time.Second
+			},
+			fails: never, want: "100 created with 100 calls in 1m1s",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var c creations
+				start := time.Now()
+				created, err := SlowStart(tt.count, func() error { return c.create(tt.took, tt.fails) })
+				seen := c.returned(created, err, time.Since(start))
+				time.Sleep(time.Hour) // calls that were left behind end within the bubble
+				assert.Equal(t, tt.want, seen, "%d pods are wanted", tt.count)
+			})
+		})
+	}
+}
+
+func TestSlowStartKeepsItsBounds(t *testing.T) {
+	t.Parallel()
+	t.Run("however long calls take and whichever fail, no more run than the window allows and all are counted", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(rt *rapid.T) {
+			count := rapid.IntRange(0, 80).Draw(rt, "count")
+			seconds := rapid.SliceOfN(rapid.IntRange(1, 50), count, count).Draw(rt, "seconds")
+			// Refused from a call on, as by a quota, or here and there.
+			quota := rapid.IntRange(0, 100).Draw(rt, "quota")
+			flaky := rapid.SliceOfN(rapid.IntRange(0, 30), count, count).Draw(rt, "flaky")
+			took := func(call int) time.Duration { return time.Duration(seconds[call-1]) * time.Second }
+			fails := func(call int) bool { return call > quota || flaky[call-1] == 0 }
+
+			var c creations
+			var created int
+			var err error
+			synctest.Test(t, func(*testing.T) {
+				created, err = SlowStart(count, func() error { return c.create(took, fails) })
+				time.Sleep(time.Hour) // as above
+			})
+			assert.Equal(rt, c.succeeded, created, "how many have succeeded, and how many it says")
+			assert.False(rt, c.outsideWindow, "more calls ran at the same time than had succeeded, plus one")
+			assert.LessOrEqual(rt, c.failed, c.succeeded+1, "failures, and successes plus one")
+			if err == nil {
+				assert.Equal(rt, count, created)
+			} else {
+				assert.Positive(rt, c.failed)
+			}
+		})
+	})
+}

@@ -1,0 +1,437 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/trace"
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// Moment is one thing that has happened.
+type Moment struct {
+	// N counts the moments from 0. It is the address of the moment in a link.
+	N int `json:"n"`
+	// At is when, in milliseconds since 1970.
+	At int64 `json:"at"`
+	// Kind is deployment, replicaset, pod, lease, manager, queue, sync, deed or invariant.
+	Kind string `json:"kind"`
+	// Says is the line of the text log.
+	Says string `json:"says"`
+	// Set has of the nodes of the scene what is new or changed, with nil for what a
+	// node does not have any more; Gone are the nodes that are no more.
+	Set  map[string]Node `json:"set,omitempty"`
+	Gone []string        `json:"gone,omitempty"`
+}
+
+// Node is one thing in the scene: an object, a key in a queue with its last sync, a
+// manager or an invariant. Kind says which, and which other fields it has.
+type Node map[string]any
+
+// Scene is what there is at a moment, by the names of the nodes.
+type Scene map[string]Node
+
+// Apply makes a scene that of a moment, coming from the one before it.
+func (s Scene) Apply(m Moment) {
+	for id, changed := range m.Set {
+		node := Node{}
+		maps.Copy(node, s[id])
+		maps.Copy(node, changed)
+		maps.DeleteFunc(node, func(_ string, value any) bool { return value == nil })
+		s[id] = node
+	}
+	for _, id := range m.Gone {
+		delete(s, id)
+	}
+}
+
+// teller makes moments of what it is told, and keeps the scene of the last one.
+type teller struct {
+	scene   Scene
+	moments []Moment
+	// leader is the manager that has begun to lead last, or "" if that is gone.
+	leader string
+}
+
+func newTeller() *teller { return &teller{scene: Scene{}} }
+
+// since returns what is different in a node from the one before it, which may be nil.
+func (n Node) since(before Node) Node {
+	changed := Node{}
+	for field, value := range n {
+		if was, had := before[field]; !had || !reflect.DeepEqual(was, value) {
+			changed[field] = value
+		}
+	}
+	for field := range before {
+		if _, has := n[field]; !has {
+			changed[field] = nil
+		}
+	}
+	return changed
+}
+
+// tell adds a moment. The nodes are whole.
+func (t *teller) tell(at time.Time, kind, says string, nodes Scene, gone ...string) {
+	m := Moment{N: len(t.moments), At: at.UnixMilli(), Kind: kind, Says: says, Gone: gone}
+	for id, node := range nodes {
+		if changed := node.since(t.scene[id]); len(changed) > 0 {
+			if m.Set == nil {
+				m.Set = map[string]Node{}
+			}
+			m.Set[id] = changed
+		}
+	}
+	t.scene.Apply(m)
+	t.moments = append(t.moments, m)
+}
+
+// change tells of a change of an object, if the view shows such objects and the
+// change can be seen.
+func (t *teller) change(c history.Change) {
+	o := c.Object
+	if strings.HasPrefix(o.GetNamespace(), "kube-") {
+		return
+	}
+	describe := map[string]func(*unstructured.Unstructured) Node{
+		"deployments": deploymentNode, "replicasets": setNode, "replicationcontrollers": setNode, "pods": podNode,
+	}[c.Resource]
+	if describe == nil {
+		return
+	}
+	id, kind := string(o.GetUID()), strings.TrimSuffix(c.Resource, "s")
+	before, known := t.scene[id]
+	name := kind + " " + o.GetName()
+	if c.Type == watch.Deleted {
+		if known {
+			t.tell(c.Seen, kind, name+" is gone", nil, id)
+		}
+		return
+	}
+	node := describe(o)
+	node["kind"], node["name"], node["namespace"], node["version"] = kind, o.GetName(), o.GetNamespace(), o.GetResourceVersion()
+	if owner := controllerOf(o); owner != "" {
+		node["owner"] = owner
+	}
+	says := name + ": " + difference(before, node)
+	if !known {
+		says = name + " is there: " + difference(nil, node)
+	}
+	if known && difference(before, node) == "" {
+		says = name + " was written, and shows nothing new"
+	}
+	t.tell(c.Seen, kind, says, Scene{id: node})
+}
+
+// told are the fields of nodes that the text log tells, in its order.
+var told = []string{"state", "want", "pods", "updated", "ready", "available", "revision", "image", "paused", "deleted", "owner"}
+
+// difference says what is different in a node, or what it has if there was none.
+func difference(before, after Node) string {
+	var all []string
+	for _, field := range told {
+		was, is := before[field], after[field]
+		switch {
+		case was == is || before == nil && (is == nil || is == "" || is == false || is == int64(0)):
+		case field == "owner" && is == nil:
+			all = append(all, "nobody's")
+		case field == "owner":
+			if before != nil {
+				all = append(all, "another owner's")
+			}
+		case field == "state":
+			all = append(all, fmt.Sprint(is))
+		case is == true:
+			all = append(all, field)
+		case is == false:
+			all = append(all, "not "+field)
+		case before == nil:
+			all = append(all, fmt.Sprintf("%s %v", field, is))
+		default:
+			all = append(all, fmt.Sprintf("%s %v, was %v", field, is, was))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func controllerOf(o *unstructured.Unstructured) string {
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Controller != nil && *owner.Controller {
+			return string(owner.UID)
+		}
+	}
+	return ""
+}
+
+// number reads a number, which is 0 where the API server leaves it out.
+func number(o *unstructured.Unstructured, fields ...string) int64 {
+	n, _, _ := unstructured.NestedInt64(o.Object, fields...)
+	return n
+}
+
+func revisionOf(o *unstructured.Unstructured) string {
+	return o.GetAnnotations()["deployment.kubernetes.io/revision"]
+}
+
+func imageOf(o *unstructured.Unstructured, fields ...string) string {
+	containers, _, _ := unstructured.NestedSlice(o.Object, append(fields, "containers")...)
+	if len(containers) == 0 {
+		return ""
+	}
+	container, _ := containers[0].(map[string]any)
+	image, _ := container["image"].(string)
+	return path.Base(image)
+}
+
+func deploymentNode(o *unstructured.Unstructured) Node {
+	paused, _, _ := unstructured.NestedBool(o.Object, "spec", "paused")
+	return Node{
+		"want": number(o, "spec", "replicas"), "pods": number(o, "status", "replicas"),
+		"updated": number(o, "status", "updatedReplicas"), "ready": number(o, "status", "readyReplicas"),
+		"available": number(o, "status", "availableReplicas"), "revision": revisionOf(o),
+		"image":  imageOf(o, "spec", "template", "spec"),
+		"behind": o.GetGeneration() > number(o, "status", "observedGeneration"),
+		"paused": paused, "deleted": o.GetDeletionTimestamp() != nil,
+	}
+}
+
+func setNode(o *unstructured.Unstructured) Node {
+	return Node{
+		"want": number(o, "spec", "replicas"), "pods": number(o, "status", "replicas"),
+		"ready": number(o, "status", "readyReplicas"), "available": number(o, "status", "availableReplicas"),
+		"revision": revisionOf(o), "image": imageOf(o, "spec", "template", "spec"), "deleted": o.GetDeletionTimestamp() != nil,
+	}
+}
+
+// podNode has a state for each colour: waiting, starting, ready, ending, ended.
+func podNode(o *unstructured.Unstructured) Node {
+	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+	node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
+	state := "waiting"
+	switch {
+	case o.GetDeletionTimestamp() != nil:
+		state = "ending"
+	case phase == "Succeeded" || phase == "Failed":
+		state = "ended"
+	case isReady(o):
+		state = "ready"
+	case node != "":
+		state = "starting"
+	}
+	return Node{"state": state, "image": imageOf(o, "spec")}
+}
+
+func isReady(o *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Ready" && condition["status"] == "True"
+	})
+}
+
+// step tells of what a loop of a manager has done.
+func (t *teller) step(manager string, s trace.Step) {
+	if s.What == trace.Lost {
+		t.tell(s.At, "sync", fmt.Sprintf("%d steps of %s are lost: they came too fast", s.Lost, manager), nil)
+		return
+	}
+	if s.Namespace == "" || strings.HasPrefix(s.Namespace, "kube-") {
+		return
+	}
+	if s.What == trace.Begun && t.leader == "" { // a leader that was frozen goes on for a while
+		t.leads(s.At, manager)
+	}
+	id := keyPrefix(manager) + s.Loop + "/" + s.Namespace + "/" + s.Name
+	node := Node{"kind": "key", "loop": s.Loop, "namespace": s.Namespace, "name": s.Name}
+	maps.Copy(node, t.scene[id])
+	node["manager"] = manager
+	kind := "sync"
+	switch s.What {
+	case trace.Queued:
+		kind = "queue"
+		node["queued"], node["due"] = true, s.At.Add(time.Duration(s.Seconds*float64(time.Second))).UnixMilli()
+	case trace.Begun:
+		for _, former := range []string{"observed", "decided", "done", "more", "waits", "error", "seconds"} {
+			delete(node, former)
+		}
+		node["sync"], node["working"], node["queued"] = s.Sync, true, false
+	case trace.Observed:
+		node["observed"] = s.Facts
+		if active, counts := s.Facts["active"]; counts {
+			node["saw"] = active // stays while later syncs wait for the cache
+		}
+	case trace.Decided:
+		node["decided"] = s.Facts
+	case trace.Done:
+		t.done(node, s)
+	case trace.Ended:
+		node["working"], node["seconds"] = false, s.Seconds
+		switch {
+		case waits(s):
+			node["waits"] = s.Error
+		case s.Error != "":
+			node["error"] = s.Error
+		}
+	}
+	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+sentence(s), Scene{id: node})
+}
+
+// waits tells whether a sync has ended because the cache lacks what the loop itself has
+// written, which is no failure.
+func waits(s trace.Step) bool { return strings.HasPrefix(s.Error, controller.ErrStaleCache.Error()) }
+
+// most is how many writes of a sync are kept by themselves.
+const most = 5
+
+// done adds a write to a key's node: the first ones with their paths, and how many
+// of all have succeeded and failed.
+func (t *teller) done(node Node, s trace.Step) {
+	writes, _ := node["done"].([]string)
+	if len(writes) < most {
+		node["done"] = append(slices.Clone(writes), fmt.Sprintf("%s %s", short(s.Request), outcome(s)))
+	} else {
+		more, _ := node["more"].(int)
+		node["more"] = more + 1
+	}
+}
+
+// short is a request without what stands before its namespace.
+func short(request string) string {
+	method, rest, _ := strings.Cut(request, " ")
+	if _, after, found := strings.Cut(rest, "/namespaces/"); found {
+		_, rest, _ = strings.Cut(after, "/")
+	}
+	return method + " " + rest
+}
+
+func outcome(s trace.Step) string {
+	if s.Error != "" {
+		return "failed: " + s.Error
+	}
+	return fmt.Sprintf("was answered %d after %.0f ms", s.Code, 1000*s.Seconds)
+}
+
+// sentence says a step.
+func sentence(s trace.Step) string {
+	switch s.What {
+	case trace.Queued:
+		if s.Seconds == 0 {
+			return "is queued"
+		}
+		return fmt.Sprintf("is queued, and due in %.0f ms", 1000*s.Seconds)
+	case trace.Begun:
+		return fmt.Sprintf("begins sync %d", s.Sync)
+	case trace.Observed:
+		return "observes " + factsText(s.Facts)
+	case trace.Decided:
+		if len(s.Facts) == 0 {
+			return "decides to do nothing"
+		}
+		return "decides " + factsText(s.Facts)
+	case trace.Done:
+		return short(s.Request) + " " + outcome(s)
+	default:
+		switch {
+		case waits(s):
+			return "waits: " + s.Error
+		case s.Error != "":
+			return "ends with an error: " + s.Error
+		}
+		return fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)
+	}
+}
+
+// factsText is facts in the order of their names.
+func factsText(facts map[string]any) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		switch value := facts[name].(type) {
+		case map[string]any:
+			all = append(all, name+" ("+factsText(value)+")")
+		case []any:
+			var each []string
+			for _, one := range value {
+				if nested, is := one.(map[string]any); is {
+					each = append(each, "("+factsText(nested)+")")
+				} else {
+					each = append(each, fmt.Sprint(one))
+				}
+			}
+			all = append(all, name+" "+strings.Join(each, " "))
+		case float64: // as JSON has all numbers
+			all = append(all, name+" "+strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0"))
+		default:
+			all = append(all, fmt.Sprintf("%s %v", name, value))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// leads tells that a manager leads, if that is new.
+func (t *teller) leads(at time.Time, manager string) {
+	if t.leader == manager {
+		return
+	}
+	set := Scene{}
+	if former, known := t.scene["manager:"+t.leader]; known && former["state"] == "leads" {
+		node := maps.Clone(former)
+		node["state"] = "led"
+		set["manager:"+t.leader] = node
+	}
+	set["manager:"+manager] = Node{"kind": "manager", "name": manager, "state": "leads"}
+	t.leader = manager
+	t.tell(at, "manager", manager+" leads", set)
+}
+
+// manager tells how a manager is: it waits, leads, is frozen, woken or gone.
+func (t *teller) manager(at time.Time, name, state string) {
+	id := "manager:" + name
+	if before := t.scene[id]; before["state"] == state {
+		return
+	}
+	if state == "leads" {
+		t.leads(at, name)
+		return
+	}
+	if t.leader == name && state != "frozen" && state != "woken" {
+		t.leader = ""
+	}
+	var gone []string
+	if state == "gone" { // and its queues with it
+		for other := range t.scene {
+			if strings.HasPrefix(other, keyPrefix(name)) {
+				gone = append(gone, other)
+			}
+		}
+		slices.Sort(gone)
+	}
+	t.tell(at, "manager", name+" "+stateText[state], Scene{id: {"kind": "manager", "name": name, "state": state}}, gone...)
+}
+
+// keyPrefix begins the names of the nodes of a manager's keys.
+func keyPrefix(manager string) string { return "key:" + manager + "/" }
+
+var stateText = map[string]string{
+	"waits": "waits to lead", "frozen": "is frozen", "woken": "wakes up, and goes on where it was", "gone": "is gone",
+}
+
+// invariant tells whether one holds.
+func (t *teller) invariant(at time.Time, name, rule, broken string) {
+	node := Node{"kind": "invariant", "name": name, "rule": rule, "state": "holds"}
+	says := "invariant " + name + " holds so far: " + rule
+	if broken != "" {
+		node["state"], node["says"] = "broken", broken
+		says = "invariant " + name + " is broken: " + broken
+	}
+	t.tell(at, "invariant", says, Scene{"invariant:" + name: node})
+}

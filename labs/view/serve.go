@@ -1,0 +1,199 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	//go:embed page/view.html
+	pageHTML string
+	//go:embed page/view.css
+	pageCSS string
+	//go:embed page/scene.js
+	sceneJS string
+	//go:embed page/view.js
+	viewJS string
+)
+
+// page is the page, which has all that it needs in it.
+var page = template.Must(template.New("view").Parse(pageHTML))
+
+// moduleLines are those that tie the modules of the page together, which a page that
+// has them in one does not need.
+var moduleLines = regexp.MustCompile(`(?m)^import .*$|^export `)
+
+// PageMark stands in a page that was written by this form of it, and in no other.
+func PageMark() string {
+	sum := sha256.Sum256([]byte(pageHTML + pageCSS + sceneJS + viewJS))
+	return "page " + hex.EncodeToString(sum[:8])
+}
+
+// data is what the page is told at its beginning.
+type data struct {
+	Title   string                       `json:"title"`
+	Live    bool                         `json:"live"`
+	Missing string                       `json:"missing,omitempty"`
+	Deeds   []Deed                       `json:"deeds,omitempty"`
+	Book    map[string]map[string]string `json:"book,omitempty"`
+	Root    string                       `json:"root"` // where the book's pages are, or "" if nowhere
+	Moments []Moment                     `json:"moments,omitempty"`
+}
+
+// write writes the page with what it shows.
+func write(d data) ([]byte, error) {
+	var b strings.Builder
+	err := page.Execute(&b, map[string]any{
+		"Title": d.Title, "Mark": PageMark(), "CSS": template.CSS(pageCSS), "Data": d,
+		"JS": template.JS(moduleLines.ReplaceAllString(sceneJS+"\n"+viewJS, "")),
+	})
+	return []byte(b.String()), err
+}
+
+// Export returns one HTML file that plays the moments from number n on. Its links into
+// the book begin with root, if that is not empty.
+func (v *View) Export(title, root string, n int) ([]byte, error) {
+	return write(data{Title: title, Missing: v.missing(), Book: v.Book, Root: root, Moments: v.From(n)})
+}
+
+// Serve serves the page on a port of localhost, 0 for any, until ctx ends. It calls
+// ready with the address, which has the token in it.
+func (v *View) Serve(ctx context.Context, port int, ready func(address string)) error {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("serve the view: %w", err)
+	}
+	server := &http.Server{Handler: v.Handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	context.AfterFunc(ctx, func() { server.Close() })
+	ready(fmt.Sprintf("http://%s/%s/", listener.Addr(), v.token))
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Handler answers below the token, and refuses everything else.
+func (v *View) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", v.servePage)
+	mux.HandleFunc("GET /moments", v.serveMoments)
+	mux.HandleFunc("GET /export", v.serveExport)
+	mux.HandleFunc("POST /deeds/{name}", v.serveDeed)
+	if v.Pages != "" {
+		mux.Handle("GET /book/", http.StripPrefix("/book/", http.FileServer(http.Dir(v.Pages))))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if subtle.ConstantTimeCompare([]byte(token), []byte(v.token)) != 1 {
+			http.Error(w, "this page is shown to who has the token that was printed with its address", http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		below := r.Clone(r.Context())
+		below.URL.Path, below.URL.RawPath = "/"+rest, ""
+		mux.ServeHTTP(w, below)
+	})
+}
+
+func (v *View) servePage(w http.ResponseWriter, r *http.Request) {
+	d := data{Title: v.Title, Live: true, Missing: v.missing(), Deeds: v.Deeds, Book: v.Book}
+	if v.Pages != "" {
+		d.Root = "book/"
+	}
+	text, err := write(d)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Write(text)
+}
+
+func (v *View) missing() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.Missing
+}
+
+// Lacks says what cannot be shown and why, unless that was said already.
+func (v *View) Lacks(what string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.Missing = cmp.Or(v.Missing, what)
+}
+
+// serveMoments sends moments as server-sent events, many in one where many have
+// come. A page that connects anew goes on after the last one that it has.
+func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
+	after := -1
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		after, _ = strconv.Atoi(id)
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	control := http.NewResponseController(w)
+	for {
+		moments, news := v.After(after + 1)
+		if len(moments) > 0 {
+			after = moments[len(moments)-1].N
+			text, err := json.Marshal(map[string]any{"moments": moments, "missing": v.missing()})
+			if err != nil {
+				return
+			}
+			if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", after, text); err != nil {
+				return
+			}
+		}
+		if control.Flush() != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-news:
+		}
+	}
+}
+
+func (v *View) serveExport(w http.ResponseWriter, _ *http.Request) {
+	text, err := v.Export(v.Title, "", 0)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="loops.html"`)
+	w.Write(text)
+}
+
+// serveDeed does what a button does, if it is one of ours.
+func (v *View) serveDeed(w http.ResponseWriter, r *http.Request) {
+	i := slices.IndexFunc(v.Deeds, func(d Deed) bool { return d.Name == r.PathValue("name") })
+	if i < 0 {
+		http.Error(w, "there is no such button", http.StatusNotFound)
+		return
+	}
+	v.Did(v.Deeds[i].Name + ": " + v.Deeds[i].Does)
+	// What was begun is done, also if the page is closed meanwhile.
+	if err := v.Deeds[i].Do(context.WithoutCancel(r.Context())); err != nil {
+		v.Did(v.Deeds[i].Name + " did not succeed: " + err.Error())
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,192 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kcm-book/kcm-book/kcm/trace"
+	"github.com/kcm-book/kcm-book/labs/faults"
+	"github.com/kcm-book/kcm-book/labs/history"
+)
+
+// Deed is something that a button does.
+type Deed struct {
+	Name string `json:"name"`
+	// Does says what it does, and Watch what to look at then.
+	Does string `json:"does"`
+	// Do does it. An error is shown.
+	Do func(context.Context) error `json:"-"`
+}
+
+// View makes moments of what it is told and shows them. Its methods may be called
+// at any time.
+type View struct {
+	// Title is what is shown.
+	Title string
+	// Missing says what cannot be shown and why, or nothing.
+	Missing string
+	// Deeds are what the buttons do.
+	Deeds []Deed
+	// Book leads from the names of loops and from what their steps are called to
+	// where the book declares them, from the root of the book's pages.
+	Book map[string]map[string]string
+	// Pages is the folder with the book's pages, or "" if there is none.
+	Pages string
+
+	// Asked tells whether a manager has asked to delete a pod. If it did not, that was
+	// a user, and no loop is blamed. nil means that nobody knows.
+	Asked func(namespace, pod string) bool
+
+	token string
+	mu    sync.Mutex
+	told  *teller
+	news  chan struct{} // is closed at the next moment
+
+	judging *faults.Judge // nil once the invariants do not count any more
+}
+
+// New returns a view of which nobody has seen anything.
+func New(title string) *View {
+	return &View{Title: title, token: rand.Text(), told: newTeller(), news: make(chan struct{})}
+}
+
+// tell has something told, and wakes who waits for news.
+func (v *View) tell(f func(*teller)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := len(v.told.moments)
+	if f(v.told); len(v.told.moments) > before {
+		close(v.news)
+		v.news = make(chan struct{})
+	}
+}
+
+// Step tells of what a loop of a manager has done.
+func (v *View) Step(manager string, s trace.Step) {
+	v.tell(func(t *teller) { t.step(manager, s) })
+}
+
+// Manager tells how a manager is: waits, leads, frozen,
+// woken or gone.
+func (v *View) Manager(name, state string) {
+	v.tell(func(t *teller) { t.manager(time.Now(), name, state) })
+}
+
+// Did tells of something that was done from outside.
+func (v *View) Did(what string) {
+	v.tell(func(t *teller) { t.tell(time.Now(), "deed", what, nil) })
+}
+
+// After returns the moments after the first n, and what is closed when there are
+// more.
+func (v *View) After(n int) (moments []Moment, news <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.told.moments[min(n, len(v.told.moments)):], v.news
+}
+
+// From returns the moments from number n on as if nothing had been before: the first
+// one has the whole scene.
+func (v *View) From(n int) []Moment {
+	all, _ := v.After(0)
+	if n >= len(all) {
+		return nil
+	}
+	scene := Scene{}
+	for _, m := range all[:n+1] {
+		scene.Apply(m)
+	}
+	part := slices.Clone(all[n:])
+	part[0].Set, part[0].Gone = scene, nil
+	for i := range part {
+		part[i].N = i
+	}
+	return part
+}
+
+// settled is how old a change is when the invariants are held against it: by then
+// those of other resources that came before it have come, too.
+const settled = 300 * time.Millisecond
+
+// Record tells of what is recorded, and holds the invariants against it, until ctx
+// ends.
+func (v *View) Record(ctx context.Context, r *history.Recording, judge *faults.Judge) {
+	v.mu.Lock()
+	v.judging = judge
+	v.mu.Unlock()
+	for _, invariant := range faults.Invariants {
+		v.tell(func(t *teller) { t.invariant(time.Now(), invariant.Name, invariant.Says, "") })
+	}
+	changes := make(chan history.Change, 1<<16)
+	var judging sync.WaitGroup
+	judging.Go(func() { v.judge(ctx, changes, judge) })
+	defer judging.Wait()
+	defer close(changes)
+	for change := range r.Follow(ctx) {
+		v.tell(func(t *teller) { t.change(change) })
+		changes <- change
+	}
+}
+
+// judge holds the invariants against changes in the order of their versions.
+func (v *View) judge(ctx context.Context, changes <-chan history.Change, judge *faults.Judge) {
+	var waiting []history.Change
+	ticker := time.NewTicker(settled / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case change, more := <-changes:
+			if !more {
+				return
+			}
+			waiting = append(waiting, change)
+		case <-ctx.Done():
+			for range changes {
+			}
+			return
+		case <-ticker.C:
+			slices.SortStableFunc(waiting, func(a, b history.Change) int { return cmp.Compare(a.Version, b.Version) })
+			for len(waiting) > 0 && time.Since(waiting[0].Seen) > settled {
+				v.look(judge, waiting[0])
+				waiting = waiting[1:]
+			}
+		}
+	}
+}
+
+// StopJudging says that the invariants do not count any more, and why.
+func (v *View) StopJudging(why string) {
+	v.mu.Lock()
+	counted := v.judging != nil
+	v.judging = nil
+	v.mu.Unlock()
+	if counted {
+		v.Did("The invariants do not count any more: " + why)
+	}
+}
+
+// look holds the invariants against a change.
+func (v *View) look(judge *faults.Judge, change history.Change) {
+	v.mu.Lock()
+	counts := v.judging != nil
+	v.mu.Unlock()
+	if !counts {
+		return
+	}
+	o := change.Object
+	if change.Resource == "pods" && (v.Asked == nil || !v.Asked(o.GetNamespace(), o.GetName())) {
+		judge.Deletes(o.GetUID())
+	}
+	violations, err := judge.Look(change)
+	if err != nil {
+		v.Did("The invariants could not be looked at: " + err.Error())
+	}
+	for _, broken := range violations {
+		i := slices.IndexFunc(faults.Invariants, func(i faults.Invariant) bool { return i.Name == broken.Invariant })
+		v.tell(func(t *teller) { t.invariant(time.Now(), broken.Invariant, faults.Invariants[i].Says, broken.Says) })
+	}
+}
