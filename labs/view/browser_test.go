@@ -106,14 +106,13 @@ func TestAThousandPodsAreOnTheScreenInTime(t *testing.T) {
 	until(t, ctx, "view.player.last >= 0")
 	const pods = 1000
 	rollOut(v, pods)
-	until(t, ctx, fmt.Sprintf("view.player.at >= %d && view.delays.length > %d", 4*pods, 3*pods))
+	until(t, ctx, fmt.Sprintf("document.getElementById('scene').textContent.includes('%d ready') && view.delays.length > %d", pods, 3*pods))
 	delays := ask[[]float64](t, ctx, "view.delays")
 	slices.Sort(delays)
 	p95 := delays[len(delays)*95/100]
 	t.Logf("from a change to the screen: %.0f ms in the middle, %.0f ms at the 95th percentile, %.0f ms at most", delays[len(delays)/2], p95, delays[len(delays)-1])
 	assert.LessOrEqual(t, p95, 100.0, "milliseconds at the 95th percentile")
 	assert.Less(t, ask[int](t, ctx, "document.querySelectorAll('#scene *').length"), 100, "shapes for pods that are alike")
-	assert.Contains(t, ask[string](t, ctx, "document.getElementById('scene').textContent"), "1000 ready")
 }
 
 func TestThePageStepsBackAndForthWithKeysAndByItsAddress(t *testing.T) {
