@@ -203,6 +203,12 @@ func (c *Controller) takeFinalizer(ctx context.Context, job *batchv1.Job, pod *c
 	if err != nil {
 		return nil, err
 	}
+	return c.patchPod(ctx, job, pod, patch)
+}
+
+// patchPod sends a patch of a pod, and notes that the cache has to show it before
+// the Job is synced again.
+func (c *Controller) patchPod(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
 	patched, err := c.podControl.Patch(ctx, pod, patch)
 	if err == nil {
 		c.podWrites.Wrote(cache.MetaObjectToName(job), patched.ResourceVersion)

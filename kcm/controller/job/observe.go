@@ -134,9 +134,5 @@ func (c *Controller) patchClaim(ctx context.Context, job *batchv1.Job, pod *core
 	if err != nil {
 		return nil, err
 	}
-	patched, err := c.podControl.Patch(ctx, pod, patch)
-	if err == nil {
-		c.podWrites.Wrote(cache.MetaObjectToName(job), patched.ResourceVersion)
-	}
-	return patched, err
+	return c.patchPod(ctx, job, pod, patch)
 }
