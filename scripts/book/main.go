@@ -100,6 +100,7 @@ func siteCommand(root string) *cobra.Command {
 	command.Flags().BoolVar(&serve, "serve", false, "show the pages on this machine, and write and show them anew at each save")
 	command.Flags().BoolVar(&pdf, "pdf", false, "print the book to build/site/book.pdf as well; this needs Chromium")
 	command.Flags().IntVar(&port, "port", 8000, "the port to show them on; 0 takes a free one")
+	command.MarkFlagsMutuallyExclusive("serve", "pdf")
 	return command
 }
 
