@@ -60,36 +60,65 @@ func tellsTheSame(current, wanted *corev1.Endpoints) bool {
 		apiequality.Semantic.DeepEqual(sorted(current.Subsets), sorted(wanted.Subsets))
 }
 
-// offer is a port, and the pods that have it.
-type offer struct {
-	ports []corev1.EndpointPort // one, or none of a headless Service without ports
-	pods  []int
-}
-
-// subsets returns the addresses of a Service in the form in which the API server
-// stores them: for each port all pods that have it, and ports that the same pods
-// have together.
+// subsets returns the addresses of a Service, in the form of Together.
 func subsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
-	addresses := make([]corev1.EndpointAddress, len(pods))
-	offers := map[string]*offer{}
-	for i, pod := range pods {
-		var ok bool
-		if addresses[i], ok = addressOf(service, pod); !ok {
+	var all []corev1.EndpointSubset
+	for _, pod := range pods {
+		address, ok := addressOf(service, pod)
+		if !ok {
 			continue
 		}
 		for _, ports := range portsOf(service, pod) {
-			key := portsKey(ports)
-			if offers[key] == nil {
-				offers[key] = &offer{ports: ports}
+			s := corev1.EndpointSubset{Ports: ports}
+			if service.Spec.PublishNotReadyAddresses || controller.IsPodReady(pod) {
+				s.Addresses = []corev1.EndpointAddress{address}
+			} else {
+				s.NotReadyAddresses = []corev1.EndpointAddress{address}
 			}
-			offers[key].pods = append(offers[key].pods, i)
+			all = append(all, s)
+		}
+	}
+	return Together(all)
+}
+
+// offer is a port, and the addresses that have it, by number, with whether they
+// are ready.
+type offer struct {
+	ports []corev1.EndpointPort // one, or none of a subset without ports
+	ready map[int]bool
+}
+
+// Together returns subsets that tell the same in one form: for each port all
+// addresses that have it, and ports that the same addresses have, ready or not,
+// together. Addresses are the same if their IP and their target are. One that
+// some subset says is not ready is not, for the ports of that subset.
+func Together(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
+	var addresses []corev1.EndpointAddress
+	numbers := map[[2]string]int{}
+	offers := map[string]*offer{}
+	for _, s := range subsets {
+		for i, address := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
+			id := [2]string{address.IP, uidOf(address)}
+			n, known := numbers[id]
+			if !known {
+				n = len(addresses)
+				numbers[id], addresses = n, append(addresses, address)
+			}
+			for _, ports := range oneByOne(s.Ports) {
+				key := portsKey(ports)
+				if offers[key] == nil {
+					offers[key] = &offer{ports: ports, ready: map[int]bool{}}
+				}
+				wasReady, again := offers[key].ready[n]
+				offers[key].ready[n] = i < len(s.Addresses) && (wasReady || !again)
+			}
 		}
 	}
 	together := map[string]*corev1.EndpointSubset{}
 	for _, o := range offers {
-		key := fmt.Sprint(o.pods)
+		key := fmt.Sprint(o.ready)
 		if together[key] == nil {
-			together[key] = subset(service, pods, addresses, o.pods)
+			together[key] = o.subset(addresses)
 		}
 		together[key].Ports = append(together[key].Ports, o.ports...)
 	}
@@ -100,14 +129,22 @@ func subsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubse
 	return sorted(all)
 }
 
-// subset returns the addresses of some of the pods.
-func subset(service *corev1.Service, pods []*corev1.Pod, addresses []corev1.EndpointAddress, some []int) *corev1.EndpointSubset {
+func oneByOne(ports []corev1.EndpointPort) [][]corev1.EndpointPort {
+	if len(ports) == 0 {
+		return [][]corev1.EndpointPort{nil}
+	}
+	return slices.Collect(slices.Chunk(ports, 1))
+}
+
+// subset returns the addresses that have the port, and no ports yet.
+func (o *offer) subset(addresses []corev1.EndpointAddress) *corev1.EndpointSubset {
 	s := &corev1.EndpointSubset{}
-	for _, i := range some {
-		if service.Spec.PublishNotReadyAddresses || controller.IsPodReady(pods[i]) {
-			s.Addresses = append(s.Addresses, addresses[i])
-		} else {
-			s.NotReadyAddresses = append(s.NotReadyAddresses, addresses[i])
+	for n, address := range addresses {
+		switch isReady, has := o.ready[n]; {
+		case isReady:
+			s.Addresses = append(s.Addresses, address)
+		case has:
+			s.NotReadyAddresses = append(s.NotReadyAddresses, address)
 		}
 	}
 	return s

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/net"
 
+	"github.com/kcm-book/kcm-book/kcm/controller/endpoint"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
 )
 
@@ -24,8 +25,7 @@ type leftOut struct {
 
 // decide returns what is to be written for the slices to tell what the Endpoints
 // do: for each set of ports one slice of IPv4 and one of IPv6 addresses, the
-// ready ones first, together at most limit. The API server has seen to it that
-// a port is in one subset only, and an address is ready or not.
+// ready ones first, together at most limit.
 func decide(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, limit int) (endpointslice.Plan, leftOut) {
 	groups := map[groupKey]*endpointslice.Group{}
 	for _, slice := range existing {
@@ -33,20 +33,20 @@ func decide(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, 
 		g.Existing = append(g.Existing, slice)
 	}
 	var left leftOut
-	for _, subset := range endpoints.Subsets {
+	for _, subset := range endpoint.Together(endpoints.Subsets) {
 		ports, room := portsOf(subset.Ports), limit
 		for i, address := range slices.Concat(subset.Addresses, subset.NotReadyAddresses) {
-			endpoint, addressType, ok := endpointOf(address, i < len(subset.Addresses))
+			wanted, addressType, ok := endpointOf(address, i < len(subset.Addresses))
 			switch {
-			case room == 0:
-				left.tooMany++
-				continue
 			case !ok:
 				left.invalid++
 				continue
+			case room == 0:
+				left.tooMany++
+				continue
 			}
 			g := groupOf(groups, endpoints, addressType, ports)
-			g.Wanted = append(g.Wanted, endpoint)
+			g.Wanted = append(g.Wanted, wanted)
 			room--
 		}
 	}

@@ -45,7 +45,11 @@ func inWords(plan endpointslice.Plan) string {
 	var words []string
 	for operation, all := range map[string][]*discoveryv1.EndpointSlice{"create": plan.Create, "update": plan.Update} {
 		for _, slice := range all {
-			text := fmt.Sprintf("%s %s %s%d:", operation, slice.AddressType, slice.Name, *slice.Ports[0].Port)
+			var ports []string
+			for _, p := range slice.Ports {
+				ports = append(ports, fmt.Sprint(*p.Port))
+			}
+			text := fmt.Sprintf("%s %s %s%s:", operation, slice.AddressType, slice.Name, strings.Join(ports, ","))
 			for _, e := range slice.Endpoints {
 				text += " " + e.Addresses[0]
 				if !*e.Conditions.Ready {
@@ -73,6 +77,10 @@ func TestEndpointsByHandAreMirrored(t *testing.T) {
 		"addresses become endpoints, ready and not": {byHand("8080: 192.0.2.1 192.0.2.2!"), 9, "create IPv4 8080: 192.0.2.1 192.0.2.2!", leftOut{}},
 		"each family has a slice":                   {byHand("8080: 192.0.2.1 2001:db8::1"), 9, "create IPv4 8080: 192.0.2.1; create IPv6 8080: 2001:db8::1", leftOut{}},
 		"each port has a slice":                     {byHand("8080: 192.0.2.1", "9090: 192.0.2.2"), 9, "create IPv4 8080: 192.0.2.1; create IPv4 9090: 192.0.2.2", leftOut{}},
+		"an address with two ports has one slice":   {byHand("8080: 192.0.2.1", "9090: 192.0.2.1"), 9, "create IPv4 8080,9090: 192.0.2.1", leftOut{}},
+		"ports that not all have are by themselves": {byHand("8080: 192.0.2.1 192.0.2.2", "9090: 192.0.2.1"), 9,
+			"create IPv4 8080: 192.0.2.1 192.0.2.2; create IPv4 9090: 192.0.2.1", leftOut{}},
+		"an address that is ready and is not is not": {byHand("8080: 192.0.2.1", "8080: 192.0.2.1!"), 9, "create IPv4 8080: 192.0.2.1!", leftOut{}},
 		"there are no more than the limit, the ready ones first": {byHand("8080: 192.0.2.1 192.0.2.2 192.0.2.3!"), 2,
 			"create IPv4 8080: 192.0.2.1 192.0.2.2", leftOut{tooMany: 1}},
 		"what is no address is left out, and takes no room": {byHand("8080: nowhere 192.0.2.1 192.0.2.2"), 2,
