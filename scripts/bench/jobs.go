@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -117,7 +118,7 @@ func (t *trial) measureJobs(ctx context.Context, ends *ends, namespace string, n
 	if err != nil {
 		return err
 	}
-	requests, err := t.countRequests(begin, time.Now())
+	requests, err := t.requestsUntilRest(ctx, begin)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (t *trial) measureJobs(ctx context.Context, ends *ends, namespace string, n
 		values[prefix+kind] = 0 // so that there is a row where nothing was written, too
 	}
 	for _, r := range requests {
-		if r.Verb != "get" {
+		if kindOfWrite(r) != "" {
 			values[prefix+keyJobWrites] += 1 / pods
 			values[prefix+kindOfWrite(r)] += 1 / pods
 		}
@@ -139,10 +140,35 @@ func (t *trial) measureJobs(ctx context.Context, ends *ends, namespace string, n
 	return nil
 }
 
+// lull is for how long nothing is written when all is done.
+const lull = 3 * time.Second
+
+// requestsUntilRest returns the requests of the controller manager since begin. It
+// waits for the events, which are written after what they are about.
+func (t *trial) requestsUntilRest(ctx context.Context, begin time.Time) ([]cluster.AuditEvent, error) {
+	for {
+		asked := time.Now()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lull):
+		}
+		requests, err := t.requests(begin, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(requests, func(r cluster.AuditEvent) bool { return r.Time.After(asked) && kindOfWrite(r) != "" }) {
+			return requests, nil
+		}
+	}
+}
+
 // kindOfWrite returns the key under which a write of the controller manager
-// counts.
+// counts, or nothing for what is no write, or the Lease's, which time brings.
 func kindOfWrite(r cluster.AuditEvent) string {
 	switch {
+	case r.Verb == "get" || r.Resource == "leases":
+		return ""
 	case r.Resource == "pods" && r.Verb == "create":
 		return keyJobPods
 	case r.Resource == "pods":

@@ -82,7 +82,7 @@
 //     pods each at once, from the first request until the last status says that its
 //     Job is complete. A pod succeeds a second after it was started. Writes are
 //     counted by kind, because two for each pod cannot be saved: it is created, and
-//     its finalizer is taken off.
+//     its finalizer is taken off. Events are counted until no more come.
 //
 //   - relabel: 50 goroutines change the label of 1000 pods of a ReplicaSet, which
 //     is the limit, until as many others are Ready.
