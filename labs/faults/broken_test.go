@@ -27,6 +27,9 @@ var brokenManagers = []broken{
 	{"a new ReplicaSet grows to its full size at once",
 		"kcm/controller/deployment/rolling.go", "return min(now+room, *d.Spec.Replicas)", "_ = min(now, room); return *d.Spec.Replicas",
 		"rollout/none", "surge", 1},
+	{"a rollout takes the pods of all nodes at once",
+		"kcm/controller/daemon/rolling.go", "room := max(maxUnavailable-unavailable, 0)", "room := max(maxUnavailable-unavailable, len(working))",
+		"daemons/none", "bare", 0},
 	{"what fails is not tried again",
 		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:", "case l.MaxRetries == RetryForever && false:",
 		"accounts/refuse-500/1", "stuck", 0},
@@ -56,7 +59,7 @@ func (b broken) build(t *testing.T) (program string) {
 
 func TestABrokenManagerIsFound(t *testing.T) {
 	t.Parallel()
-	c, err := cluster.StartEmbedded(t.Context(), cluster.WithNodes(1))
+	c, err := cluster.StartEmbedded(t.Context(), cluster.WithNodes(2))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	player, err := faults.NewPlayer(c, t.TempDir())

@@ -38,6 +38,9 @@ var Invariants = []Invariant{
 	{"counted-twice", "a Job counts no more pods than have succeeded", countedTwice},
 	{"uncounted", "a pod that has succeeded is in its Job's status before its finalizer goes", uncounted},
 	{"parallelism", "a Job makes no pod when it has as many as may run", parallelism},
+	{"pair", "a node has one pod of a DaemonSet, and two of one that surges", pair},
+	{"second", "a DaemonSet makes second pods beside available ones on no more than maxSurge nodes", second},
+	{"bare", "no available pod of a DaemonSet is taken away with which more than maxUnavailable nodes have none", bare},
 }
 
 // moment is one change, and the world after it.

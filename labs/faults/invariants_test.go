@@ -151,6 +151,25 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			p.jobPod(job, "one")
 			p.jobPod(job, "two")
 		}},
+		{"pair", "two was made, and node a has 2 pods of agent; 1 may be there", func(p *past) {
+			set := p.agent(0, 1)
+			p.deletePod(p.daemon(set, "one", "a")) // it is there until it has ended
+			p.daemon(set, "two", "a")
+		}},
+		{"second", "four was made, and agent has a second pod on 2 nodes; 1 are allowed", func(p *past) {
+			set := p.agent(1, 0)
+			p.daemon(set, "one", "a")
+			p.daemon(set, "two", "b")
+			p.daemon(set, "three", "a")
+			p.daemon(set, "four", "b")
+		}},
+		{"bare", "available pod two was deleted, and agent has an available pod on 1 nodes; 2 are the least", func(p *past) {
+			set := p.agent(0, 1)
+			one, two := p.daemon(set, "one", "a"), p.daemon(set, "two", "b")
+			p.daemon(set, "three", "c")
+			p.deletePod(one)
+			p.deletePod(two)
+		}},
 	}
 	tested := map[string]bool{}
 	for _, test := range tests {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Workload is what a user does in a run, step by step.
@@ -51,7 +52,9 @@ var Workloads = []Workload{
 	{Name: "namespace", Says: "a namespace with a Deployment of 2 is deleted", Loops: append(forDeployments[:2:2], "namespace-controller"),
 		Watched: append(theThree[:3:3], "namespaces"), Goes: true, play: deleteNamespace},
 	{Name: "daemons", Says: "a pod on each node, then another image", Loops: []string{"daemonset-controller"},
-		Watched: []string{"daemonsets", "controllerrevisions", "pods"}, Recorded: []string{"daemonsets", "controllerrevisions"}, play: daemons},
+		Watched: []string{"daemonsets", "controllerrevisions", "pods"}, Recorded: []string{"daemonsets", "controllerrevisions"}, play: daemons(0)},
+	{Name: "daemons-surge", Says: "a pod on each node, then another image, the new pods first", Loops: []string{"daemonset-controller"},
+		Watched: []string{"daemonsets", "controllerrevisions", "pods"}, Recorded: []string{"daemonsets", "controllerrevisions"}, play: daemons(1)},
 	{Name: "job", Says: "a Job of 6 pods, 2 at a time", Loops: []string{"job-controller"},
 		Watched: []string{"jobs", "pods"}, Recorded: []string{"jobs"}, play: runJob},
 	{Name: "accounts", Says: "a namespace gets its account and the root CA, and gets them again", Loops: []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"},
@@ -270,25 +273,30 @@ func accounts(ctx context.Context, s *stage) error {
 	return s.await(ctx, "it has them again", there)
 }
 
-func daemons(ctx context.Context, s *stage) error {
-	s.did("create daemonset " + app)
-	_, err := s.client.AppsV1().DaemonSets(s.namespace).Create(ctx, &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: app},
-		Spec:       appsv1.DaemonSetSpec{Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate("web:1", true)},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return err
+// daemons rolls a DaemonSet out, with this many nodes that may have two pods; if
+// there are none one node may be without.
+func daemons(surge int32) func(context.Context, *stage) error {
+	return func(ctx context.Context, s *stage) error {
+		s.did(fmt.Sprintf("create daemonset %s with a surge of %d", app, surge))
+		more, without := intstr.FromInt32(surge), intstr.FromInt32(1-surge)
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: app}, Spec: appsv1.DaemonSetSpec{
+			Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate("web:1", true),
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: &more, MaxUnavailable: &without}},
+		}}
+		if _, err := s.client.AppsV1().DaemonSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		if err := s.onAllNodes(ctx, "web:1"); err != nil {
+			return err
+		}
+		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"%s","image":"web:2"}]}}}}`, app)
+		s.did("patch daemonset " + app + " " + patch)
+		_, err := s.client.AppsV1().DaemonSets(s.namespace).Patch(ctx, app, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil {
+			return err
+		}
+		return s.onAllNodes(ctx, "web:2")
 	}
-	if err := s.onAllNodes(ctx, "web:1"); err != nil {
-		return err
-	}
-	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"%s","image":"web:2"}]}}}}`, app)
-	s.did("patch daemonset " + app + " " + patch)
-	_, err = s.client.AppsV1().DaemonSets(s.namespace).Patch(ctx, app, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		return err
-	}
-	return s.onAllNodes(ctx, "web:2")
 }
 
 // onAllNodes waits until the DaemonSet has a pod of the image on each node, and

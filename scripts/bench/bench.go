@@ -76,7 +76,7 @@ func (b *bench) round(ctx context.Context, round int) ([]*result, error) {
 	}
 	var results []*result
 	for _, subject := range slices.Concat([]subject{limit}, subjects, []subject{b.originalWithAllLoops(), b.originalThatReleases(), b.kcmThatIsHeard()},
-		with(subjects, deletions, deletionPhases), with(subjects, "growth", growthPhases), with(subjects, "size", sizePhases), with(subjects, "daemons", daemonPhases)) {
+		with(subjects, deletions, deletionPhases), with(subjects, "growth", growthPhases), with(subjects, "size", sizePhases), with(subjects, "daemons", daemonPhases), with(subjects, "jobs", jobPhases)) {
 		result := &result{Round: round, Subject: subject.name, Load: loadAverage(), Values: map[string]float64{}}
 		results = append(results, result)
 		if err := b.trial(ctx, subject, result, false); err != nil {

@@ -8,8 +8,8 @@
 // plain client creates 1000 pods there, which is the limit of what can be had.
 // Then each gets more clusters: one on which it has its own rate limits, and
 // deletes, one on which it rolls out among ever more other Deployments, one for
-// a relabel of 1000 pods, a quota over 10,000 and a Deployment of 5000, and one
-// for a DaemonSet of 1000 nodes.
+// a relabel of 1000 pods, a quota over 10,000 and a Deployment of 5000, one for a
+// DaemonSet of 1000 nodes, and one for Jobs.
 //
 // # What is measured, and how
 //
@@ -78,6 +78,12 @@
 //     created afterwards has its pod. Then they lose the label that brought the pods,
 //     until the last pod is gone. One round is enough.
 //
+//   - jobs: a Job of 1000 completions at parallelism 100, and then 200 Jobs of five
+//     pods each at once, from the first request until the last status says that its
+//     Job is complete. A pod succeeds a second after it was started. Writes are
+//     counted by kind, because two for each pod cannot be saved: it is created, and
+//     its finalizer is taken off. Events are counted until no more come.
+//
 //   - relabel: 50 goroutines change the label of 1000 pods of a ReplicaSet, which
 //     is the limit, until as many others are Ready.
 //
@@ -129,7 +135,7 @@ func main() {
 // choices returns what -only chooses among.
 func choices() []string {
 	names := []string{"limit", "cold"}
-	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, growthPhases, sizePhases, daemonPhases) {
+	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, growthPhases, sizePhases, daemonPhases, jobPhases) {
 		names = append(names, p.name)
 	}
 	return names

@@ -54,6 +54,18 @@ const (
 	keyDaemonsGoneWrites = "daemonsGoneWrites"
 	keyDaemonsPatched    = "daemonsPatched"
 
+	// These come before the keys of what is measured of the two loads of Jobs; by
+	// themselves they are for the time.
+	keyJob         = "job"
+	keyManyJobs    = "manyJobs"
+	keyJobCPU      = ":cpuPerPod"
+	keyJobWrites   = ":writesPerPod"
+	keyJobPods     = ":createsPerPod"
+	keyJobPatches  = ":patchesPerPod"
+	keyJobStatuses = ":statusesPerPod"
+	keyJobEvents   = ":eventsPerPod"
+	keyJobOthers   = ":othersPerPod"
+
 	// huge comes before the keys of what is measured of the 5000 pods.
 	huge = "huge:"
 )
@@ -120,6 +132,20 @@ var rows = []row{
 	{key: keyDaemonsGone, name: "1000 nodes lose its label: all pods gone", unit: "s"},
 	{key: keyDaemonsPatched, name: "  a plain client has taken it away", unit: "s"},
 	{key: keyDaemonsGoneWrites, name: "  API writes for each pod"},
+	{key: keyJob, name: "Job of 1000 pods, 100 at a time: over", unit: "s"},
+	{key: keyJob + keyJobCPU, name: "  CPU for each pod", unit: "ms"},
+	{key: keyJob + keyJobWrites, name: "  API writes for each pod"},
+	{key: keyJob + keyJobPods, name: "    pods created"},
+	{key: keyJob + keyJobPatches, name: "    pods patched or deleted"},
+	{key: keyJob + keyJobStatuses, name: "    statuses of the Job"},
+	{key: keyJob + keyJobEvents, name: "    events"},
+	{key: keyManyJobs, name: "200 Jobs x 5 pods at once: all over", unit: "s"},
+	{key: keyManyJobs + keyJobCPU, name: "  CPU for each pod", unit: "ms"},
+	{key: keyManyJobs + keyJobWrites, name: "  API writes for each pod"},
+	{key: keyManyJobs + keyJobPods, name: "    pods created"},
+	{key: keyManyJobs + keyJobPatches, name: "    pods patched or deleted"},
+	{key: keyManyJobs + keyJobStatuses, name: "    statuses of Jobs"},
+	{key: keyManyJobs + keyJobEvents, name: "    events"},
 	{key: keyResident, name: "RSS with 1000 pods", unit: "MiB"},
 	{key: keyResident, name: "  beside the original with all its loops", unit: "MiB", beside: allLoopsName},
 	{key: keyPeak, name: "RSS, peak", unit: "MiB"},

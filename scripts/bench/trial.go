@@ -173,6 +173,7 @@ var (
 		{name: "5000", run: (*trial).createHuge, once: true},
 	}
 	daemonPhases   = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
+	jobPhases      = []phase{{name: "jobs", run: (*trial).runJobs}}
 	failoverPhases = []phase{
 		{name: "clean", run: (*trial).failOverClean},
 		{name: "killed", run: (*trial).failOverKilled},

@@ -97,7 +97,8 @@ func end(job *batchv1.Job) batchv1.JobConditionType {
 }
 
 // history returns the Jobs that have ended and are more than the CronJob keeps of
-// their kind, beginning with those that were started first.
+// their kind, beginning with those that were started first. One that the status
+// has not been given yet stays: its name keeps a second one from being created.
 func history(seen observed) []*batchv1.Job {
 	spec := seen.cronJob.Spec
 	limits := map[batchv1.JobConditionType]*int32{
@@ -112,7 +113,15 @@ func history(seen observed) []*batchv1.Job {
 			surplus = append(surplus, ended[:len(ended)-int(*limit)]...)
 		}
 	}
-	return surplus
+	return slices.DeleteFunc(surplus, func(job *batchv1.Job) bool { return !isEntered(seen.cronJob, job) })
+}
+
+// isEntered tells whether the moment for which a Job was created is in the status,
+// or a later one is. A Job that somebody else has created is for none.
+func isEntered(cj *batchv1.CronJob, job *batchv1.Job) bool {
+	at, err := time.Parse(time.RFC3339, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
+	last := cj.Status.LastScheduleTime
+	return err != nil || last != nil && !at.After(last.Time)
 }
 
 // byStart orders Jobs by when they were started. Those that never were come last.

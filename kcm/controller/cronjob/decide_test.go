@@ -34,6 +34,12 @@ func ended(condition batchv1.JobConditionType) func(*batchv1.Job) {
 	}
 }
 
+func scheduledFor(moment string) func(*batchv1.Job) {
+	return func(job *batchv1.Job) {
+		job.Annotations = map[string]string{batchv1.CronJobScheduledTimestampAnnotation: moment}
+	}
+}
+
 func active(jobs ...*batchv1.Job) func(*batchv1.CronJob) {
 	return func(cj *batchv1.CronJob) {
 		for _, job := range jobs {
@@ -99,6 +105,8 @@ func TestDecide(t *testing.T) {
 			[]*batchv1.Job{jobAt(9, ended(batchv1.JobComplete)), jobAt(7, ended(batchv1.JobComplete)), jobAt(8, ended(batchv1.JobFailed)), jobAt(10, ended(batchv1.JobFailed)), jobAt(6, ended(batchv1.JobComplete))}, nil,
 			"delete job-6; delete job-7; delete job-8; success 09:01"},
 		{"none has to be kept", "one is complete, and none is kept", testCronJob(keep(0, 0), lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(9, ended(batchv1.JobComplete))}, nil, "delete job-9; success 09:01"},
+		{"one that is not entered yet is not deleted first", "that of 13:00 is complete, the status does not have it, and none is kept", testCronJob(keep(0, 0)), []*batchv1.Job{jobAt(13, ended(batchv1.JobComplete), scheduledFor("2026-03-02T13:00:00Z"))}, nil, "start 13:00; success 13:01"},
+		{"one that is entered is", "that of 13:00 is complete, and none is kept", testCronJob(keep(0, 0), lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(13, ended(batchv1.JobComplete), scheduledFor("2026-03-02T13:00:00Z"))}, nil, "delete job-13; success 13:01"},
 		{"without a limit all are kept", "one is complete", testCronJob(lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(9, ended(batchv1.JobComplete))}, nil, "success 09:01"},
 		{"a schedule that cannot be read is told of", "the schedule is a word", testCronJob(schedule("daily")), nil, nil, "UnparseableSchedule"},
 		{"a zone that there is not is told of", "Mars/Olympus", testCronJob(zone("Mars/Olympus")), nil, nil, "UnknownTimeZone"},

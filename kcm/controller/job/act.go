@@ -20,25 +20,25 @@ import (
 )
 
 // act creates or deletes pods, and returns how many it has, and the first error.
-func (c *Controller) act(ctx context.Context, seen observed, p plan) (done, error) {
+func (c *Controller) act(ctx context.Context, seen observed, t tally, p plan) (done, error) {
 	switch {
 	case len(p.delete) > 0:
 		return c.deletePods(ctx, seen, p)
 	case len(p.create) > 0:
-		return c.createPods(ctx, seen.job, p.create)
+		return c.createPods(ctx, seen.job, reasonToCreate(seen.job, t), p.create)
 	}
 	return done{}, nil
 }
 
 // createPods creates pods, slowly at first. From before the first request on the
 // Job expects them, and in the end those that were created and no others.
-func (c *Controller) createPods(ctx context.Context, job *batchv1.Job, pods []*corev1.Pod) (done, error) {
+func (c *Controller) createPods(ctx context.Context, job *batchv1.Job, reason string, pods []*corev1.Pod) (done, error) {
 	c.expectations.Expect(job, len(pods))
 	next := make(chan *corev1.Pod, len(pods))
 	for _, pod := range pods {
 		next <- pod
 	}
-	created, err := controller.SlowStart(len(pods), func() error { return c.createPod(ctx, job, <-next) })
+	created, err := controller.SlowStart(len(pods), func() error { return c.createPod(ctx, job, reason, <-next) })
 	for range len(pods) - created {
 		c.expectations.CreationObserved(job) // no notification will come of it
 	}
@@ -47,15 +47,17 @@ func (c *Controller) createPods(ctx context.Context, job *batchv1.Job, pods []*c
 
 // createPod creates one pod. That the namespace is being deleted is no failure.
 // What was expected stays expected, so that the Job sleeps until it goes, too.
-func (c *Controller) createPod(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) error {
+func (c *Controller) createPod(ctx context.Context, job *batchv1.Job, reason string, pod *corev1.Pod) error {
 	created, err := c.podControl.Create(ctx, job, pod)
 	switch {
 	case err == nil:
+		podsCreated.WithLabelValues(reason, "succeeded").Inc()
 		c.podWrites.Wrote(cache.MetaObjectToName(job), created.ResourceVersion)
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	default:
+		podsCreated.WithLabelValues(reason, "failed").Inc()
 		return err
 	}
 }

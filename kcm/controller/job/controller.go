@@ -145,7 +145,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if p.wait > 0 {
 		c.loop.AddAfter(key, max(p.wait, newsPeriod))
 	}
-	d, failure := c.act(ctx, seen, p)
+	d, failure := c.act(ctx, seen, t, p)
 	if d.deleted < len(p.delete) || !seen.mayAct {
 		p.verdict = nil // pods are left that it would not be about
 	}

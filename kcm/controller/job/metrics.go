@@ -29,6 +29,10 @@ var (
 		"How many Jobs have ended.", "completion_mode", "result", "reason")
 	podsFinished = counter("job_pods_finished_total", metrics.STABLE,
 		"How many pods of Jobs were counted in a status.", "completion_mode", "result")
+	indexesFinished = counter("job_finished_indexes_total", metrics.ALPHA,
+		"How many indexes of Indexed Jobs have succeeded, or failed for good.", "status", "backoffLimit")
+	podsCreated = counter("job_pods_creation_total", metrics.ALPHA,
+		"How many pods were to be created, by what for and by what came of it.", "reason", "status")
 	podsJudged = counter("pod_failures_handled_by_failure_policy_total", metrics.BETA,
 		"How many failed pods a rule of a pod failure policy was about.", "action")
 	podsTracked = counter("terminated_pods_tracking_finalizer_total", metrics.BETA,
@@ -44,7 +48,8 @@ func counter(name string, level metrics.StabilityLevel, help string, labels ...s
 }
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(syncDuration, syncs, jobsFinished, podsFinished, podsJudged, podsTracked, jobsElsewhere, staleSyncSkips)
+	legacyregistry.MustRegister(syncDuration, syncs, jobsFinished, podsFinished, indexesFinished, podsCreated, podsJudged,
+		podsTracked, jobsElsewhere, staleSyncSkips)
 })
 
 func mode(job *batchv1.Job) string {
@@ -70,7 +75,11 @@ func observeSync(seen observed, p plan, took time.Duration, err error) {
 
 // countFinished counts what a status has more than the one before.
 func countFinished(job *batchv1.Job, old batchv1.JobStatus) {
-	podsFinished.WithLabelValues(mode(job), "succeeded").Add(float64(max(job.Status.Succeeded-old.Succeeded, 0)))
+	succeeded := max(int(job.Status.Succeeded-old.Succeeded), 0)
+	if isIndexed(job) {
+		succeeded = countIndexes(job, old)
+	}
+	podsFinished.WithLabelValues(mode(job), "succeeded").Add(float64(succeeded))
 	podsFinished.WithLabelValues(mode(job), "failed").Add(float64(max(job.Status.Failed-old.Failed, 0)))
 	for _, c := range job.Status.Conditions {
 		if isTrue(old, c.Type) || c.Status != corev1.ConditionTrue {
@@ -83,6 +92,36 @@ func countFinished(job *batchv1.Job, old batchv1.JobStatus) {
 			jobsFinished.WithLabelValues(mode(job), "failed", c.Reason).Inc()
 		}
 	}
+}
+
+// countIndexes counts indexes that a status has more than the one before, and
+// returns how many of them have succeeded. One that was in there and is not below
+// completions any more is in neither.
+func countIndexes(job *batchv1.Job, old batchv1.JobStatus) (succeeded int) {
+	completions, limit := int(*job.Spec.Completions), "global"
+	more := func(now, before string) int {
+		return max(parseIndexes(now, completions).len()-parseIndexes(before, completions).len(), 0)
+	}
+	if countsPerIndex(job) {
+		limit = "perIndex"
+		failed := more(ptr.Deref(job.Status.FailedIndexes, ""), ptr.Deref(old.FailedIndexes, ""))
+		indexesFinished.WithLabelValues("failed", limit).Add(float64(failed))
+	}
+	succeeded = more(job.Status.CompletedIndexes, old.CompletedIndexes)
+	indexesFinished.WithLabelValues("succeeded", limit).Add(float64(succeeded))
+	return succeeded
+}
+
+// reasonToCreate says in words of the metric why pods are created: to replace
+// others, and which ones podReplacementPolicy wants replaced, or as new ones.
+func reasonToCreate(job *batchv1.Job, t tally) string {
+	switch {
+	case t.failed > 0 && ptr.Deref(job.Spec.PodReplacementPolicy, "") == batchv1.Failed:
+		return "recreate_failed"
+	case t.failed > 0 || len(t.terminating) > 0:
+		return "recreate_terminating_or_failed"
+	}
+	return "new"
 }
 
 // countJudgements counts what the pod failure policy says of pods that are counted

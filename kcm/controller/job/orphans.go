@@ -25,10 +25,12 @@ func (c *Controller) orphanPods(job *batchv1.Job) {
 	}
 }
 
-// orphanPod has a pod's finalizer taken off if no Job will count it.
+// orphanPod has a pod's finalizer taken off if no Job will count it. That can
+// wait: when a Job ends, its loop has just taken the finalizers off, and the cache
+// of pods may not show it yet.
 func (c *Controller) orphanPod(pod *corev1.Pod) {
 	if c.isOrphan(pod) {
-		c.orphans.Add(cache.MetaObjectToName(pod))
+		c.orphans.AddAfter(cache.MetaObjectToName(pod), newsPeriod)
 	}
 }
 

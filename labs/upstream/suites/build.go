@@ -30,6 +30,7 @@ var shims = map[string]string{
 	upstreamPath + "/pkg/controller/endpointslice":          kcmPath + "/controller/endpointslice",
 	upstreamPath + "/pkg/controller/endpointslicemirroring": kcmPath + "/controller/endpointslicemirroring",
 	upstreamPath + "/pkg/controller/job":                    modulePath + "/shims/job",
+	upstreamPath + "/pkg/controller/job/metrics":            modulePath + "/shims/job/metrics",
 	upstreamPath + "/pkg/controller/resourcequota":          modulePath + "/shims/resourcequota",
 	upstreamPath + "/pkg/controller/deployment":             modulePath + "/shims/deployment",
 	upstreamPath + "/pkg/controller/garbagecollector":       modulePath + "/shims/garbagecollector",
@@ -60,6 +61,7 @@ var suites = []suite{
 	{"endpointslice", "controller/endpointslice.(*Controller).Run", "controller/endpointslice.(*Controller).Run"},
 	{"quota", "controller/resourcequota.(*Controller).Run", "controller/resourcequota.(*Controller).Run"},
 	{"daemonset", "controller/daemon.(*Controller).Run", "controller/daemon.(*DaemonSetsController).Run"},
+	{"job", "controller/job.(*Controller).Run", "controller/job.(*Controller).Run"},
 	{"cronjob", "controller/cronjob.(*Controller).Run", "controller/cronjob.(*ControllerV2).Run"},
 	{"podgc", "controller/podgc.(*Controller).Run", "controller/podgc.(*PodGCController).Run"},
 }
@@ -67,10 +69,13 @@ var suites = []suite{
 // change is one of kcm's text for a build: file is below kcm/controller.
 type change struct{ file, before, after string }
 
-// hurried are the times of kcm's that upstream's suites ask to be shorter. They are constants in kcm.
+// hurried are the times and limits of kcm's that upstream's suites set. They are constants in kcm.
 var hurried = []change{
 	{"podgc/controller.go", "\tperiod = 20 * time.Second\n", "\tperiod = time.Second / 2\n"},
 	{"podgc/controller.go", "\tquarantine = 40 * time.Second\n", "\tquarantine = time.Second\n"},
+	{"job/backoff.go", "const (\n\tshortestPause", "var (\n\tshortestPause"},
+	{"job/handlers.go", "const newsPeriod", "var newsPeriod"},
+	{"job/plan.go", "const Burst", "var Burst"},
 }
 
 // workshop is where suites are built and run.
@@ -128,6 +133,7 @@ func (w workshop) build(ctx context.Context, s suite, manager string) (program s
 func (w workshop) overlay(s suite) (string, error) {
 	replace := map[string]string{
 		w.kcm("garbagecollector/inside.go"): filepath.Join(w.root, "labs", "upstream", "inside", "garbagecollector.go"),
+		w.kcm("job/inside.go"):              filepath.Join(w.root, "labs", "upstream", "inside", "job.go"),
 	}
 	// A module of its own keeps what is written from the packages of the module around it.
 	if _, err := w.write("go.mod", []byte("module made\n")); err != nil {

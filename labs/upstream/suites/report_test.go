@@ -42,3 +42,18 @@ func TestTheTableNamesTheSubtestsThatFailed(t *testing.T) {
 	require.Contains(t, r.table(), "kcm fails with_a_finalizer")
 	require.Contains(t, r.table(), "kcm: 0 of 1 passed (podgc 0 of 1)")
 }
+
+func TestATestMayFailIfOnlySubtestsFailThatAreIntended(t *testing.T) {
+	t.Parallel()
+	intended := map[string]string{"podgc/TestIt/gate_off": "kcm has no such gate"}
+	r := reportOn([]string{"kcm"}, "fail", "", intended)
+	require.ErrorContains(t, r.verdict(), "kcm fails podgc/TestIt", "no subtest has failed")
+	r.take("podgc/TestIt/gate_off", "kcm", event{Action: "fail"})
+	require.NoError(t, r.verdict())
+	require.Contains(t, r.table(), "kcm fails gate_off\n        intended: kcm has no such gate")
+	r.take("podgc/TestIt/gate_on", "kcm", event{Action: "fail"})
+	require.ErrorContains(t, r.verdict(), "kcm fails podgc/TestIt")
+	r.take("podgc/TestIt/gate_on", "kcm", event{Action: "pass"})
+	r.take("podgc/TestIt/gate_off", "kcm", event{Action: "pass"})
+	require.ErrorContains(t, r.verdict(), "podgc/TestIt/gate_off passes: take it out of")
+}
