@@ -28,7 +28,8 @@ func images(ctx context.Context, root string) ([]cluster.Image, error) {
 		return nil, err
 	}
 	// The specs that break a probe take this file away, and put it back.
-	withAgnhost := append(shell, cluster.File{Path: "agnhost", Content: agnhost}, cluster.File{Path: "localhost.crt"})
+	withAgnhost := append(shell, cluster.File{Path: "agnhost", Content: agnhost}, cluster.File{Path: "localhost.crt"},
+		cluster.File{Path: "bin/curl", Content: []byte(curl)})
 	page := append(shell, cluster.File{Path: "www/"}, cluster.File{Path: "www/index.html", Content: []byte("It works.\n")})
 	serve := []string{"/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"}
 	pause := []string{"/agnhost", "pause"}
@@ -41,6 +42,12 @@ func images(ctx context.Context, root string) ([]cluster.Image, error) {
 		{Name: image.GetE2EImage(image.NginxNew), Files: page, Command: serve},
 	}, nil
 }
+
+// curl stands in for the program of that name as the specs call it: the last of its arguments is the address.
+const curl = `#!/bin/sh
+for address; do :; done
+exec wget -q -T 30 -O - "http://$address"
+`
 
 // busybox is a file system with this machine's busybox and a link for each command that it knows.
 func busybox(ctx context.Context) ([]cluster.File, error) {
