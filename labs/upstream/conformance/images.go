@@ -43,10 +43,12 @@ func images(ctx context.Context, root string) ([]cluster.Image, error) {
 	}, nil
 }
 
-// curl stands in for the program of that name as the specs call it: the last of its arguments is the address.
+// curl stands in for the program of that name as the specs call it: the last of its arguments is HOST:PORT/PATH. It does
+// without busybox's wget, which looks for a name service even then, and dies where there is none.
 const curl = `#!/bin/sh
 for address; do :; done
-exec wget -q -T 30 -O - "http://$address"
+host=${address%%/*}
+printf 'GET /%s HTTP/1.0\r\n\r\n' "${address#*/}" | nc -w 30 "${host%:*}" "${host#*:}" | tr -d '\r' | sed '1,/^$/d'
 `
 
 // busybox is a file system with this machine's busybox and a link for each command that it knows.
