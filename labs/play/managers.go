@@ -53,8 +53,15 @@ func (m *manager) said() string {
 }
 
 // takesOverSoon are flags with which a replica takes over soon after the leader
-// has died.
-var takesOverSoon = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
+// has died. On kind that takes longer: the control plane shares the machine with
+// containers that start, and a leader must not lose its Lease to those.
+func takesOverSoon() []string {
+	duration, deadline := "4s", "3s"
+	if cluster.OnKind() {
+		duration, deadline = "15s", "13s"
+	}
+	return []string{"--leader-elect-lease-duration=" + duration, "--leader-elect-renew-deadline=" + deadline, "--leader-elect-retry-period=500ms"}
+}
 
 // harmless is a loop that disturbs no script when it runs twice.
 const harmless = "serviceaccount-controller"
@@ -74,7 +81,7 @@ func (p *Play) start(c *call) error {
 	case p.Manager.Reference:
 		controllers = p.Manager.Loops
 	}
-	flags := slices.Clone(takesOverSoon)
+	flags := takesOverSoon()
 	if p.LoopsRun {
 		flags = append(flags, "--leader-elect-resource-namespace="+p.namespace)
 	}

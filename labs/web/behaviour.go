@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"fmt"
+	"regexp"
+	"slices"
 	"time"
 )
 
@@ -16,9 +18,12 @@ type behaviour struct {
 	exitCode int
 	// stopAfter is how long it goes on after SIGTERM.
 	stopAfter time.Duration
+	// ask is the address that it asks, if it is to ask one.
+	ask string
 }
 
-func parse(args []string) (behaviour, error) {
+// parse reads the flags of a pod with a hostname.
+func parse(hostname string, args []string) (behaviour, error) {
 	b := behaviour{}
 	flags := flag.NewFlagSet("web", flag.ContinueOnError)
 	flags.Func("ready-after", "how long /ready answers 503 after the start; `never` to do so for ever", func(value string) (err error) {
@@ -30,13 +35,23 @@ func parse(args []string) (behaviour, error) {
 	})
 	flags.DurationVar(&b.runFor, "run-for", 0, "how long to run before it ends by itself; for ever if it is not given")
 	flags.IntVar(&b.exitCode, "exit-code", 0, "the code to end with then; without --run-for it ends at once")
+	flags.Func("fails-as", "a regular expression of hostnames with which the code to end with is 1", func(value string) error {
+		wrong, err := regexp.Compile(value)
+		if err == nil && wrong.MatchString(hostname) {
+			b.exitCode = 1
+		}
+		return err
+	})
 	flags.DurationVar(&b.stopAfter, "stop-after", 0, "how long to take to end after SIGTERM")
+	flags.StringVar(&b.ask, "ask", "", "an address to ask again and again; /asked says how many requests were answered, and how many failed")
 	if err := flags.Parse(args); err != nil {
 		return b, err
 	}
 	if flags.NArg() > 0 {
 		return b, fmt.Errorf("it takes flags only, not %q", flags.Arg(0))
 	}
-	flags.Visit(func(f *flag.Flag) { b.ends = b.ends || f.Name == "run-for" || f.Name == "exit-code" })
+	flags.Visit(func(f *flag.Flag) {
+		b.ends = b.ends || slices.Contains([]string{"run-for", "exit-code", "fails-as"}, f.Name)
+	})
 	return b, nil
 }

@@ -1,4 +1,5 @@
-// Command web is what runs in the pods of a kind cluster: a web server that can be told to be slow, to fail and to end.
+// Command web is what runs in the pods of a kind cluster: a web server that can be told to be slow, to fail and to end, and
+// to ask another one.
 // It is the only file in the images web:1, web:2 and web:3, which differ in the version that it answers with.
 //
 // Its flags say in a pod's specification how the pod is to behave. On the embedded cluster, where nothing runs, the
@@ -21,7 +22,8 @@ import (
 const exitTerminated = 128 + int(syscall.SIGTERM)
 
 func main() {
-	b, err := parse(os.Args[1:])
+	hostname, _ := os.Hostname()
+	b, err := parse(hostname, os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
@@ -31,8 +33,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	c := &caller{}
+	if b.ask != "" {
+		go c.run(b.ask)
+	}
 	go func() {
-		err := http.ListenAndServe(":8080", b.handler(time.Now()))
+		err := http.ListenAndServe(":8080", b.handler(time.Now(), hostname, c))
 		fmt.Fprintln(os.Stderr, "web:", err)
 		os.Exit(1)
 	}()
@@ -54,9 +60,9 @@ func (b behaviour) wait(ctx context.Context) int {
 	}
 }
 
-// handler answers /ready as the behaviour says, and anything else with the version and the pod's name.
-func (b behaviour) handler(started time.Time) http.Handler {
-	hostname, _ := os.Hostname()
+// handler answers /ready as the behaviour says, /asked with the caller's counts, and anything else with the version and the
+// hostname.
+func (b behaviour) handler(started time.Time, hostname string, c *caller) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
 		if b.neverReady || time.Since(started) < b.readyAfter {
@@ -65,6 +71,7 @@ func (b behaviour) handler(started time.Time) http.Handler {
 		}
 		fmt.Fprintln(w, "ready")
 	})
+	mux.HandleFunc("/asked", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, c.counts()) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "web:%s on %s\n", os.Getenv("VERSION"), hostname)
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,22 +22,25 @@ func TestFlagsSayHowItBehaves(t *testing.T) {
 		{[]string{"--run-for=500ms"}, behaviour{ends: true, runFor: 500 * time.Millisecond}},
 		{[]string{"--run-for=1s", "--exit-code=3"}, behaviour{ends: true, runFor: time.Second, exitCode: 3}},
 		{[]string{"--exit-code=0"}, behaviour{ends: true}},
+		{[]string{"--fails-as=[135]$"}, behaviour{ends: true, exitCode: 1}},
+		{[]string{"--fails-as=[246]$", "--run-for=1s"}, behaviour{ends: true, runFor: time.Second}},
 		{[]string{"--stop-after=2s"}, behaviour{stopAfter: 2 * time.Second}},
+		{[]string{"--ask=http://shop"}, behaviour{ask: "http://shop"}},
 	}
 	for _, c := range cases {
-		got, err := parse(c.args)
+		got, err := parse("web-3", c.args)
 		require.NoError(t, err, c.args)
 		require.Equal(t, c.want, got, c.args)
 	}
-	for _, wrong := range []string{"--ready-after=soon", "--exit-code=x", "--no-such-flag", "word"} {
-		_, err := parse([]string{wrong})
+	for _, wrong := range []string{"--ready-after=soon", "--exit-code=x", "--fails-as=[", "--no-such-flag", "word"} {
+		_, err := parse("web-3", []string{wrong})
 		require.Error(t, err, wrong)
 	}
 }
 
 func TestItIsReadyWhenItsTimeHasCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler := behaviour{readyAfter: 5 * time.Second}.handler(time.Now())
+		handler := behaviour{readyAfter: 5 * time.Second}.handler(time.Now(), "web-3", &caller{})
 		require.Equal(t, 503, status(handler, "/ready"))
 		time.Sleep(4999 * time.Millisecond)
 		require.Equal(t, 503, status(handler, "/ready"))
@@ -46,7 +48,7 @@ func TestItIsReadyWhenItsTimeHasCome(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		require.Equal(t, 200, status(handler, "/ready"))
 
-		never := behaviour{neverReady: true}.handler(time.Now())
+		never := behaviour{neverReady: true}.handler(time.Now(), "web-3", &caller{})
 		time.Sleep(time.Hour)
 		require.Equal(t, 503, status(never, "/ready"))
 	})
@@ -69,10 +71,22 @@ func TestItEndsByItselfOrWhenAsked(t *testing.T) {
 func TestItSaysWhoItIs(t *testing.T) {
 	t.Setenv("VERSION", "2")
 	response := httptest.NewRecorder()
-	behaviour{}.handler(time.Now()).ServeHTTP(response, httptest.NewRequest("GET", "/", nil))
-	hostname, err := os.Hostname()
-	require.NoError(t, err)
-	require.Equal(t, "web:2 on "+hostname+"\n", response.Body.String())
+	behaviour{}.handler(time.Now(), "web-3", &caller{}).ServeHTTP(response, httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, "web:2 on web-3\n", response.Body.String())
+}
+
+func TestItCountsWhatIsAnsweredAndWhatFails(t *testing.T) {
+	c := &caller{}
+	asked := behaviour{}.handler(time.Now(), "web-3", c)
+	answers := httptest.NewServer(behaviour{neverReady: true}.handler(time.Now(), "web-4", &caller{}))
+	require.NoError(t, c.ask(answers.Client(), answers.URL))
+	require.ErrorContains(t, c.ask(answers.Client(), answers.URL+"/ready"), "503")
+	answers.Close()
+	require.ErrorContains(t, c.ask(answers.Client(), answers.URL), "refused")
+
+	response := httptest.NewRecorder()
+	asked.ServeHTTP(response, httptest.NewRequest("GET", "/asked", nil))
+	require.Equal(t, "1 answered, 2 failed\n", response.Body.String())
 }
 
 func status(handler http.Handler, path string) int {

@@ -52,7 +52,9 @@ def asked_sleep: [command | capture("\\bsleep +(?<n>[0-9]+([.][0-9]+)?(ms|s|m|h)
 def asked_exit: [command | capture("\\bexit +(?<n>[0-9]{1,3})\\b") | .n | tonumber][0];
 
 # The templates in pod-exit.yaml find the code in the same way.
-def exit_code: [asked_for("exit-code") | select(test("^[0-9]{1,3}$")) | tonumber][0] // asked_exit;
+def hostname: .spec.hostname // .metadata.name;
+def fails_as: flag("fails-as") as $wrong | if $wrong == "" then null elif hostname | test($wrong) then 1 else 0 end;
+def exit_code: [asked_for("exit-code") | select(test("^[0-9]{1,3}$")) | tonumber][0] // fails_as // asked_exit;
 # The shell of image busybox without a script has nothing to read, and ends at once.
 def idle_shell: (.spec.containers[0].image | test("(^|/)busybox(:|$)")) and command_line == "";
 # How long the containers run; null if they run until the pod is deleted.

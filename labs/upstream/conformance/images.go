@@ -28,7 +28,8 @@ func images(ctx context.Context, root string) ([]cluster.Image, error) {
 		return nil, err
 	}
 	// The specs that break a probe take this file away, and put it back.
-	withAgnhost := append(shell, cluster.File{Path: "agnhost", Content: agnhost}, cluster.File{Path: "localhost.crt"})
+	withAgnhost := append(shell, cluster.File{Path: "agnhost", Content: agnhost}, cluster.File{Path: "localhost.crt"},
+		cluster.File{Path: "bin/curl", Content: []byte(curl)})
 	page := append(shell, cluster.File{Path: "www/"}, cluster.File{Path: "www/index.html", Content: []byte("It works.\n")})
 	serve := []string{"/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"}
 	pause := []string{"/agnhost", "pause"}
@@ -41,6 +42,14 @@ func images(ctx context.Context, root string) ([]cluster.Image, error) {
 		{Name: image.GetE2EImage(image.NginxNew), Files: page, Command: serve},
 	}, nil
 }
+
+// curl stands in for the program of that name as the specs call it: the last of its arguments is HOST:PORT/PATH. It does
+// without busybox's wget, which looks for a name service even then, and dies where there is none.
+const curl = `#!/bin/sh
+for address; do :; done
+host=${address%%/*}
+printf 'GET /%s HTTP/1.0\r\n\r\n' "${address#*/}" | nc -w 30 "${host%:*}" "${host#*:}" | tr -d '\r' | sed '1,/^$/d'
+`
 
 // busybox is a file system with this machine's busybox and a link for each command that it knows.
 func busybox(ctx context.Context) ([]cluster.File, error) {
