@@ -108,8 +108,8 @@ func TestASyncIsToldFromItsBeginningToItsEnd(t *testing.T) {
 	teller := newTeller()
 	teller.step("kcm-1", step(trace.Queued, func(s *trace.Step) { s.Seconds = 0.1 }))
 	teller.step("kcm-1", step(trace.Begun, nil))
-	teller.step("kcm-1", step(trace.Observed, func(s *trace.Step) { s.Facts = trace.Facts{"want": 3.0, "active": 2.0, "mayAct": true} }))
-	teller.step("kcm-1", step(trace.Decided, func(s *trace.Step) { s.Facts = trace.Facts{"create": 1.0} }))
+	teller.step("kcm-1", step(trace.Observed, func(s *trace.Step) { s.Facts = map[string]any{"want": 3.0, "active": 2.0, "mayAct": true} }))
+	teller.step("kcm-1", step(trace.Decided, func(s *trace.Step) { s.Facts = map[string]any{"create": 1.0} }))
 	teller.step("kcm-1", step(trace.Done, func(s *trace.Step) {
 		s.Request, s.Code, s.Seconds = "POST /api/v1/namespaces/shop/pods", 201, 0.004
 	}))

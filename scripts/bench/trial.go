@@ -172,8 +172,9 @@ var (
 		{name: "quota", run: (*trial).recount, once: true},
 		{name: "5000", run: (*trial).createHuge, once: true},
 	}
-	daemonPhases   = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
-	failoverPhases = []phase{
+	listeningPhases = []phase{{name: "trace", run: (*trial).listen}}
+	daemonPhases    = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
+	failoverPhases  = []phase{
 		{name: "clean", run: (*trial).failOverClean},
 		{name: "killed", run: (*trial).failOverKilled},
 	}
