@@ -168,6 +168,25 @@ func TestTheQueueOfAManagerGoesWithIt(t *testing.T) {
 	assert.NotContains(t, teller.scene, "key:kcm-1/replicaset-controller/shop/web-1")
 }
 
+func TestToDecideToDoNothingIsADecision(t *testing.T) {
+	t.Parallel()
+	teller := newTeller()
+	teller.step("kcm-1", step(trace.Begun, nil))
+	teller.step("kcm-1", step(trace.Decided, nil))
+	assert.Equal(t, map[string]any{}, teller.scene["key:kcm-1/replicaset-controller/shop/web-1"]["decided"])
+}
+
+func TestWhatHoldsIsUnknownOnceItDoesNotCountAnyMore(t *testing.T) {
+	t.Parallel()
+	teller := newTeller()
+	teller.invariant(began, "too-many", "no pod too many", "")
+	teller.invariant(began, "too-few", "no pod too few", "web has 2 of 3")
+	teller.uncounted(began, "the API server is away")
+	assert.Equal(t, "unknown", teller.scene["invariant:too-many"]["state"])
+	assert.Equal(t, "broken", teller.scene["invariant:too-few"]["state"], "what was broken stays so")
+	assert.Equal(t, "The invariants do not count any more: the API server is away", lines(teller)[2])
+}
+
 func TestToWaitForTheCacheIsNoError(t *testing.T) {
 	t.Parallel()
 	teller := newTeller()
