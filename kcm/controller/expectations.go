@@ -103,6 +103,16 @@ func (e *Expectations) Forget(owner cache.ObjectName) {
 	delete(e.byOwner, owner)
 }
 
+// Left returns how many creations and deletions an owner still waits for.
+func (e *Expectations) Left(owner metav1.Object) (creations, deletions int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if expected := e.of(owner); expected != nil {
+		creations, deletions = expected.creations, expected.deletions.Len()
+	}
+	return creations, deletions
+}
+
 // Pending is what an owner still waits for.
 type Pending struct {
 	Owner     cache.ObjectName

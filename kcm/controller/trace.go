@@ -62,7 +62,5 @@ func (q *tracedQueue[K]) tell(key K, delay time.Duration) {
 		return
 	}
 	q.due.Store(key, due)
-	step := trace.About(trace.Queued, q.loop, key)
-	step.Seconds = due.Sub(now).Seconds()
-	trace.Tell(step)
+	trace.Enqueue(q.loop, key, due.Sub(now))
 }

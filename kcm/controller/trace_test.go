@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -14,11 +16,22 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/trace"
 )
 
+// taken returns the steps that nobody has taken yet.
+func taken(t *testing.T, l *trace.Listener) (steps []trace.Step) {
+	t.Helper()
+	for line := range bytes.Lines(l.Take()) {
+		var step trace.Step
+		require.NoError(t, json.Unmarshal(line, &step), "%s", line)
+		steps = append(steps, step)
+	}
+	return steps
+}
+
 func TestALoopTellsWhatItQueuesAndWhenAFailingKeyComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		steps, stop := trace.Listen("traced")
-		defer stop()
+		listener := trace.Listen("traced")
+		defer listener.Stop()
 		fails := 2
 		l := NewLoop(LoopConfig[cache.ObjectName]{
 			Name: "traced", QueueName: "traced", MaxRetries: RetryForever,
@@ -39,8 +52,7 @@ func TestALoopTellsWhatItQueuesAndWhenAFailingKeyComesBack(t *testing.T) {
 		<-done
 
 		var told []string
-		for len(steps) > 0 {
-			step := <-steps
+		for _, step := range taken(t, listener) {
 			text := string(step.What)
 			if step.What == trace.Queued {
 				text += " after " + time.Duration(step.Seconds*float64(time.Second)).Round(time.Millisecond).String()
@@ -62,8 +74,8 @@ func TestALoopTellsWhatItQueuesAndWhenAFailingKeyComesBack(t *testing.T) {
 func TestAKeyThatWaitsAlreadyIsToldAgainOnlyWhenItIsDueSooner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		steps, stop := trace.Listen("waiting")
-		defer stop()
+		listener := trace.Listen("waiting")
+		defer listener.Stop()
 		l := NewLoop(LoopConfig[cache.ObjectName]{
 			Name: "waiting", QueueName: "waiting", Sync: func(context.Context, cache.ObjectName) error { return nil },
 		})
@@ -73,8 +85,8 @@ func TestAKeyThatWaitsAlreadyIsToldAgainOnlyWhenItIsDueSooner(t *testing.T) {
 			l.AddAfter(web, delay)
 		}
 		var delays []float64
-		for len(steps) > 0 {
-			delays = append(delays, (<-steps).Seconds)
+		for _, step := range taken(t, listener) {
+			delays = append(delays, step.Seconds)
 		}
 		assert.Equal(t, []float64{60, 1, 0}, delays)
 	})

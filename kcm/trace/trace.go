@@ -9,8 +9,10 @@
 package trace
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,10 +40,7 @@ const (
 	Lost Kind = "lost"
 )
 
-// Facts are what a sync has seen or is going to do, by name.
-type Facts map[string]any
-
-// Step is one thing that a loop has done.
+// Step is one thing that a loop has done, as who listens reads it.
 type Step struct {
 	At        time.Time `json:"at"`
 	What      Kind      `json:"what"`
@@ -51,7 +50,8 @@ type Step struct {
 	// Sync tells the syncs of this process from each other. Queued has none.
 	Sync    uint64  `json:"sync,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
-	Facts   Facts   `json:"facts,omitzero"`
+	// Facts are what a sync has seen or is going to do, by name.
+	Facts map[string]any `json:"facts,omitempty"`
 	// Request is the method and the path of what was asked of the API server, and
 	// Code that of its answer, or 0 if there was none.
 	Request string `json:"request,omitempty"`
@@ -62,72 +62,125 @@ type Step struct {
 	Lost int `json:"lost,omitempty"`
 }
 
-// backlog is how many steps wait for who listens, until some are lost: about
-// what the loops tell while a thousand pods are created.
-const backlog = 1 << 14
+// backlog is how many bytes wait for who listens, until steps are lost: about what
+// the loops tell while some thousand pods are created.
+const backlog = 4 << 20
 
-// listener is somebody who listens.
-type listener struct {
+// Listener is somebody who listens.
+type Listener struct {
 	namespace string // or "" for all
-	steps     chan Step
-	lost      int
+	news      chan struct{}
+	// lines are what was told and not yet taken, and taken what was taken last, whose
+	// memory is used again.
+	lines, taken []byte
+	lost         int
 }
 
 var (
-	listening atomic.Int32 // how many listen
-	mu        sync.Mutex
-	listeners = map[*listener]bool{}
+	listening atomic.Int32  // how many listen
 	syncs     atomic.Uint64 // how many syncs were told
+
+	mu        sync.Mutex
+	listeners = map[*Listener]bool{}
+	line      bytes.Buffer // the step that is being told
+	writer    = slog.NewJSONHandler(&line, &slog.HandlerOptions{ReplaceAttr: rename})
 )
 
-// Listen returns the steps that are about objects of a namespace, or of all if it
-// is empty, from now on until stop is called.
-func Listen(namespace string) (steps <-chan Step, stop func()) {
-	l := &listener{namespace: namespace, steps: make(chan Step, backlog)}
+// Listen has steps kept that are about objects of a namespace, or of all if it is
+// empty, from now on until Stop.
+func Listen(namespace string) *Listener {
+	l := &Listener{namespace: namespace, news: make(chan struct{}, 1)}
 	mu.Lock()
 	defer mu.Unlock()
 	listeners[l] = true
 	listening.Add(1)
-	return l.steps, sync.OnceFunc(func() {
-		mu.Lock()
-		defer mu.Unlock()
+	return l
+}
+
+// Stop ends what Listen has begun. Once more does no harm.
+func (l *Listener) Stop() {
+	mu.Lock()
+	defer mu.Unlock()
+	if listeners[l] {
 		delete(listeners, l)
 		listening.Add(-1)
-	})
+	}
+}
+
+// Take returns the steps that nobody has taken yet, a line of JSON each. They stay as
+// they are until the next call.
+func (l *Listener) Take() []byte {
+	mu.Lock()
+	defer mu.Unlock()
+	if l.lost > 0 {
+		line.Reset()
+		write(Lost, nil, []slog.Attr{slog.Int("lost", l.lost)})
+		l.lines, l.lost = append(l.lines, line.Bytes()...), 0
+	}
+	l.lines, l.taken = l.taken[:0], l.lines
+	return l.taken
 }
 
 // On tells whether anybody listens.
 func On() bool { return listening.Load() > 0 }
 
-// Tell tells a step. Its time is filled in. It never waits.
-func Tell(step Step) {
-	step.At = time.Now()
+// tell tells a step about an object of a namespace. It never waits.
+func tell(what Kind, namespace string, about, more []slog.Attr) {
 	mu.Lock()
 	defer mu.Unlock()
+	line.Reset()
 	for l := range listeners {
-		if l.namespace == "" || l.namespace == step.Namespace {
-			l.hear(step)
+		if l.namespace != "" && l.namespace != namespace {
+			continue
 		}
+		if line.Len() == 0 {
+			write(what, about, more)
+		}
+		l.hear(line.Bytes())
 	}
 }
 
-// hear keeps a step for who listens, if there is room for it and for what has to
-// be said before it.
-func (l *listener) hear(step Step) {
-	if l.lost > 0 && len(l.steps) < backlog-1 {
-		l.steps <- Step{At: step.At, What: Lost, Lost: l.lost}
-		l.lost = 0
+// write writes a step into the line that is being told. Its time is now.
+func write(what Kind, about, more []slog.Attr) {
+	record := slog.NewRecord(time.Now(), slog.LevelInfo, string(what), 0)
+	record.AddAttrs(about...)
+	record.AddAttrs(more...)
+	_ = writer.Handle(context.Background(), record) // a buffer takes everything
+}
+
+// rename gives what each record of slog has the names of a step's fields, and leaves
+// out the level: all steps have the same.
+func rename(groups []string, attr slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return attr
 	}
-	if l.lost == 0 && len(l.steps) < backlog {
-		l.steps <- step
-	} else {
+	switch attr.Key {
+	case slog.TimeKey:
+		attr.Key = "at"
+	case slog.MessageKey:
+		attr.Key = "what"
+	case slog.LevelKey:
+		return slog.Attr{}
+	}
+	return attr
+}
+
+// hear keeps a step for who listens, if there is room and nothing before it is lost.
+func (l *Listener) hear(step []byte) {
+	if l.lost > 0 || len(l.lines)+len(step) > backlog {
 		l.lost++
+		return
+	}
+	l.lines = append(l.lines, step...)
+	select {
+	case l.news <- struct{}{}:
+	default: // it is known that there is some
 	}
 }
 
-// About returns the beginning of a step about the object that a key of a queue
-// names: a namespace and a name, or a name alone.
-func About(what Kind, loop string, key any) Step {
+// about returns the namespace of the object that a key of a queue names, and what
+// all steps about it begin with. A key is a namespace and a name, or a name alone.
+func about(loop string, key any) (namespace string, attrs []slog.Attr) {
 	name, is := key.(cache.ObjectName)
 	if !is {
 		text := fmt.Sprint(key)
@@ -137,22 +190,34 @@ func About(what Kind, loop string, key any) Step {
 			name.Name = text
 		}
 	}
-	return Step{What: what, Loop: loop, Namespace: name.Namespace, Name: name.Name}
+	attrs = append(make([]slog.Attr, 0, 4), slog.String("loop", loop))
+	if name.Namespace != "" {
+		attrs = append(attrs, slog.String("namespace", name.Namespace))
+	}
+	return name.Namespace, append(attrs, slog.String("name", name.Name))
 }
 
-// Sync is one call of a loop's sync function that is told of. That of nil is not.
+// Enqueue tells that a key was added to the queue of a loop, to be synced after a
+// delay.
+func Enqueue(loop string, key any, delay time.Duration) {
+	namespace, attrs := about(loop, key)
+	tell(Queued, namespace, attrs, []slog.Attr{slog.Float64("seconds", delay.Seconds())})
+}
+
+// Sync is one call of a loop's sync function that is told of.
 type Sync struct {
-	about Step
-	began time.Time
+	namespace string
+	about     []slog.Attr
+	began     time.Time
 }
 
 type syncKey struct{}
 
 // Begin tells that a sync begins. What is done in the context belongs to it.
 func Begin(ctx context.Context, loop string, key any) (context.Context, *Sync) {
-	s := &Sync{about: About(Begun, loop, key), began: time.Now()}
-	s.about.Sync = syncs.Add(1)
-	Tell(s.about)
+	namespace, attrs := about(loop, key)
+	s := &Sync{namespace, append(attrs, slog.Uint64("sync", syncs.Add(1))), time.Now()}
+	tell(Begun, s.namespace, s.about, nil)
 	return context.WithValue(ctx, syncKey{}, s), s
 }
 
@@ -165,34 +230,24 @@ func of(ctx context.Context) *Sync {
 	return s
 }
 
-// step returns the beginning of one of the sync's steps.
-func (s *Sync) step(what Kind) Step {
-	step := s.about
-	step.What = what
-	return step
-}
-
 // End tells that the sync has ended, with an error or with nil.
 func (s *Sync) End(err error) {
-	step := s.step(Ended)
-	step.Seconds = time.Since(s.began).Seconds()
+	attrs := []slog.Attr{slog.Float64("seconds", time.Since(s.began).Seconds())}
 	if err != nil {
-		step.Error = err.Error()
+		attrs = append(attrs, slog.String("error", err.Error()))
 	}
-	Tell(step)
+	tell(Ended, s.namespace, s.about, attrs)
 }
 
 // Sees tells what the sync of the context starts from. The facts are not put
 // together while nobody listens.
-func Sees(ctx context.Context, facts func() Facts) { tellFacts(ctx, Observed, facts) }
+func Sees(ctx context.Context, facts func() []slog.Attr) { tellFacts(ctx, Observed, facts) }
 
 // Decides tells what the sync of the context is going to do.
-func Decides(ctx context.Context, facts func() Facts) { tellFacts(ctx, Decided, facts) }
+func Decides(ctx context.Context, facts func() []slog.Attr) { tellFacts(ctx, Decided, facts) }
 
-func tellFacts(ctx context.Context, what Kind, facts func() Facts) {
+func tellFacts(ctx context.Context, what Kind, facts func() []slog.Attr) {
 	if s := of(ctx); s != nil {
-		step := s.step(what)
-		step.Facts = facts()
-		Tell(step)
+		tell(what, s.namespace, s.about, []slog.Attr{{Key: "facts", Value: slog.GroupValue(facts()...)}})
 	}
 }

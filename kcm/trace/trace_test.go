@@ -2,10 +2,12 @@ package trace
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,10 +18,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// heard returns the steps that wait for who listens.
-func heard(steps <-chan Step) (all []Step) {
-	for len(steps) > 0 {
-		all = append(all, <-steps)
+// heard returns the steps that nobody has taken yet.
+func heard(t *testing.T, l *Listener) (all []Step) {
+	t.Helper()
+	for line := range bytes.Lines(l.Take()) {
+		var step Step
+		require.NoError(t, json.Unmarshal(line, &step), "%s", line)
+		all = append(all, step)
 	}
 	return all
 }
@@ -44,23 +49,23 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 
 func TestTheStepsOfASyncHaveItsNumber(t *testing.T) {
 	t.Parallel()
-	steps, stop := Listen("shop")
-	defer stop()
+	l := Listen("shop")
+	defer l.Stop()
 	ctx, sync := Begin(t.Context(), "replicaset-controller", cache.NewObjectName("shop", "web"))
-	Sees(ctx, func() Facts { return Facts{"want": 3} })
-	Decides(ctx, func() Facts { return Facts{"create": 3} })
+	Sees(ctx, func() []slog.Attr { return []slog.Attr{slog.Int("want", 3)} })
+	Decides(ctx, func() []slog.Attr { return []slog.Attr{slog.Int("create", 3)} })
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/namespaces/shop/pods", nil)
 	_, err := Writes(answers(http.StatusCreated)).RoundTrip(request)
 	require.NoError(t, err)
 	sync.End(errors.New("no more"))
 
-	all := heard(steps)
+	all := heard(t, l)
 	require.Equal(t, "begun observed decided done ended", kinds(all))
 	for _, step := range all {
 		assert.Equal(t, all[0].Sync, step.Sync, "the number of the sync at %q", step.What)
 		assert.Equal(t, "shop/web of replicaset-controller", step.Namespace+"/"+step.Name+" of "+step.Loop)
 	}
-	assert.Equal(t, Facts{"want": 3}, all[1].Facts)
+	assert.Equal(t, map[string]any{"want": 3.0}, all[1].Facts)
 	assert.Equal(t, "POST /api/v1/namespaces/shop/pods", all[3].Request)
 	assert.Equal(t, http.StatusCreated, all[3].Code)
 	assert.Equal(t, "no more", all[4].Error)
@@ -68,8 +73,8 @@ func TestTheStepsOfASyncHaveItsNumber(t *testing.T) {
 
 func TestWhatIsReadIsNotToldAndALostAnswerIs(t *testing.T) {
 	t.Parallel()
-	steps, stop := Listen("lost")
-	defer stop()
+	l := Listen("lost")
+	defer l.Stop()
 	ctx, _ := Begin(t.Context(), "loop", cache.NewObjectName("lost", "web"))
 	read := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods", nil)
 	_, err := Writes(answers(http.StatusOK)).RoundTrip(read)
@@ -77,7 +82,7 @@ func TestWhatIsReadIsNotToldAndALostAnswerIs(t *testing.T) {
 	_, err = Writes(answers(0)).RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodDelete, "/api/v1/pods/a", nil))
 	require.Error(t, err)
 
-	all := heard(steps)
+	all := heard(t, l)
 	require.Equal(t, "begun done", kinds(all))
 	assert.Equal(t, "DELETE /api/v1/pods/a: the connection is broken off", all[1].Request+": "+all[1].Error)
 	assert.Zero(t, all[1].Code)
@@ -85,44 +90,78 @@ func TestWhatIsReadIsNotToldAndALostAnswerIs(t *testing.T) {
 
 func TestWhoListensToANamespaceHearsOfNoOther(t *testing.T) {
 	t.Parallel()
-	steps, stop := Listen("mine")
-	defer stop()
-	Tell(About(Queued, "loop", "mine/web"))
-	Tell(About(Queued, "loop", "theirs/web"))
-	Tell(About(Queued, "loop", "a-node"))
-	all := heard(steps)
+	l := Listen("mine")
+	defer l.Stop()
+	Enqueue("loop", "mine/web", 0)
+	Enqueue("loop", "theirs/web", 0)
+	Enqueue("loop", "a-node", 0)
+	all := heard(t, l)
 	require.Len(t, all, 1)
 	assert.Equal(t, "web", all[0].Name)
 }
 
 func TestNobodyWhoHasStoppedListeningHearsAnything(t *testing.T) {
 	t.Parallel()
-	steps, stop := Listen("stopped")
-	stop()
-	stop() // once more does no harm
-	Tell(About(Queued, "loop", "stopped/web"))
-	assert.Empty(t, heard(steps))
+	l := Listen("stopped")
+	l.Stop()
+	l.Stop() // once more does no harm
+	Enqueue("loop", "stopped/web", 0)
+	assert.Empty(t, heard(t, l))
 }
 
 func TestWhoDoesNotKeepUpIsToldHowManyStepsAreLost(t *testing.T) {
 	t.Parallel()
-	steps, stop := Listen("slow")
-	defer stop()
-	for range backlog + 5 {
-		Tell(About(Queued, "loop", "slow/web"))
+	l := Listen("slow")
+	defer l.Stop()
+	Enqueue("loop", "slow/web", 0)
+	length := len(l.Take())
+	long := strings.Repeat("x", backlog/10)
+	told := 0
+	for ; told*length < backlog; told++ {
+		Enqueue("loop", "slow/web", 0)
 	}
-	require.Len(t, heard(steps), backlog)
-	Tell(About(Queued, "loop", "slow/web"))
-	all := heard(steps)
-	require.Equal(t, "lost queued", kinds(all))
-	assert.Equal(t, 5, all[0].Lost)
+	for range 5 {
+		Enqueue(long, "slow/web", 0) // has no room
+		Enqueue("loop", "slow/web", 0)
+		told += 2
+	}
+	all := heard(t, l)
+	last := all[len(all)-1]
+	assert.Equal(t, Lost, last.What, "what is told after what there was room for")
+	assert.GreaterOrEqual(t, last.Lost, 10)
+	assert.Equal(t, told, len(all)-1+last.Lost, "steps that were told, or lost and counted")
+	Enqueue("loop", "slow/web", 0)
+	assert.Equal(t, "queued", kinds(heard(t, l)), "what is told once there is room again")
+}
+
+func TestWhatWasTakenStaysAsItIsUntilMoreIsTaken(t *testing.T) {
+	t.Parallel()
+	l := Listen("taken")
+	defer l.Stop()
+	Enqueue("loop", "taken/one", 0)
+	taken := l.Take()
+	before := string(taken)
+	Enqueue("loop", "taken/two", 0)
+	assert.Equal(t, before, string(taken))
+	assert.Equal(t, "two", heard(t, l)[0].Name)
+	assert.Empty(t, l.Take())
+}
+
+func TestAStepCanSayAnything(t *testing.T) {
+	t.Parallel()
+	l := Listen("any")
+	defer l.Stop()
+	_, sync := Begin(t.Context(), "loop", "any/web")
+	trouble := "\"quoted\"\nand <more> \u2028 of it\\"
+	sync.End(errors.New(trouble))
+	assert.Equal(t, trouble, heard(t, l)[1].Error)
 }
 
 func TestWithoutASyncInTheContextNothingIsPutTogether(t *testing.T) {
 	t.Parallel()
-	_, stop := Listen("idle")
-	defer stop()
-	Sees(t.Context(), func() Facts {
+	l := Listen("idle")
+	defer l.Stop()
+	Sees(t.Context(), func() []slog.Attr {
 		t.Error("the facts were put together for nobody")
 		return nil
 	})
@@ -141,7 +180,7 @@ func TestTheHandlerSendsEachStepAtOnceAndEndsWithWhoAsks(t *testing.T) {
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
 	for _, name := range []string{"one", "two"} {
-		Tell(About(Queued, "loop", cache.NewObjectName("served", name)))
+		Enqueue("loop", cache.NewObjectName("served", name), 0)
 		line, err := lines.ReadBytes('\n')
 		require.NoError(t, err)
 		var step Step
@@ -160,27 +199,57 @@ func TestNothingIsWrittenToTheHandler(t *testing.T) {
 	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }
 
+// traced is a sync that creates a pod, and whose key was queued: six steps.
+func traced(ctx context.Context) {
+	Enqueue("replicaset-controller", web, 0)
+	ctx, sync := Begin(ctx, "replicaset-controller", web)
+	Sees(ctx, func() []slog.Attr {
+		return []slog.Attr{
+			slog.Int("want", 3), slog.Int("active", 2), slog.Int("terminating", 0), slog.Int("failed", 0),
+			slog.Bool("mayAct", true), slog.String("version", "123456"),
+		}
+	})
+	Decides(ctx, func() []slog.Attr { return []slog.Attr{slog.Int("create", 1)} })
+	Writes(answers(http.StatusCreated)).RoundTrip(post.WithContext(ctx))
+	sync.End(nil)
+}
+
+var post = httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/heard/pods", nil)
+
+var web = cache.NewObjectName("heard", "web-5f7bb5bc88")
+
 // What a step costs while somebody listens.
 func BenchmarkAStepThatIsHeard(b *testing.B) {
-	steps, stop := Listen("heard")
-	defer stop()
-	step := About(Done, "replicaset-controller", cache.NewObjectName("heard", "web-5f7bb5bc88"))
-	step.Sync, step.Request, step.Code, step.Seconds = 12345, "POST /api/v1/namespaces/heard/pods", 201, 0.0123
-	for b.Loop() {
-		Tell(step)
-		if len(steps) > 100 {
-			if err := send(io.Discard, <-steps, steps); err != nil {
-				b.Fatal(err)
-			}
+	l := Listen("heard")
+	defer l.Stop()
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		Enqueue("replicaset-controller", web, 0)
+		if n%100 == 0 {
+			l.Take()
 		}
 	}
 }
 
-// What a sync pays while nobody listens: a few nanoseconds.
+// What a sync pays that tells five steps, with its request.
+func BenchmarkASyncThatIsHeard(b *testing.B) {
+	l := Listen("heard")
+	defer l.Stop()
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		traced(b.Context())
+		if n%20 == 0 {
+			l.Take()
+		}
+	}
+}
+
+// What a sync pays while nobody listens: a few nanoseconds a step.
 func BenchmarkASyncThatNobodyHears(b *testing.B) {
 	ctx := b.Context()
+	b.ReportAllocs()
 	for b.Loop() {
-		Sees(ctx, func() Facts { return Facts{"want": 3} })
-		Decides(ctx, func() Facts { return Facts{"create": 3} })
+		Sees(ctx, func() []slog.Attr { return []slog.Attr{slog.Int("want", 3)} })
+		Decides(ctx, func() []slog.Attr { return []slog.Attr{slog.Int("create", 3)} })
 	}
 }

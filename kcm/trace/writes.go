@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -20,15 +21,15 @@ func (w writes) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	begin := time.Now()
 	response, err := w.next.RoundTrip(request)
-	step := s.step(Done)
-	step.Request = request.Method + " " + request.URL.Path
-	step.Seconds = time.Since(begin).Seconds()
-	if err != nil {
-		step.Error = err.Error()
-	} else {
-		step.Code = response.StatusCode
+	attrs := []slog.Attr{
+		slog.Float64("seconds", time.Since(begin).Seconds()), slog.String("request", request.Method+" "+request.URL.Path),
 	}
-	Tell(step)
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	} else {
+		attrs = append(attrs, slog.Int("code", response.StatusCode))
+	}
+	tell(Done, s.namespace, s.about, attrs)
 	return response, err
 }
 

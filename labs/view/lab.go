@@ -24,7 +24,7 @@ import (
 // Lab shows the managers of a cluster, and lets them be disturbed.
 type Lab struct {
 	*View
-	// StartAnother starts a manager in place of one that was killed, or is nil.
+	// StartAnother starts a manager in place of one that has ended, or is nil.
 	StartAnother func() error
 
 	cluster    *cluster.Cluster
@@ -32,6 +32,9 @@ type Lab struct {
 	kubeconfig string
 	ctx        context.Context
 	running    sync.WaitGroup
+
+	replacing sync.Mutex // is held while a manager is replaced
+	stopped   bool       // says that no manager is to be replaced any more
 
 	mu       sync.Mutex
 	managers map[string]*process.Process
@@ -102,13 +105,16 @@ func (l *Lab) Started(name, port string, p *process.Process) {
 func (l *Lab) awaitEnd(name string, p *process.Process) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	leads := false
+	leads, began := false, time.Now()
 	for {
 		select {
 		case <-l.ctx.Done():
 			return
 		case <-p.Exited:
 			l.Manager(name, "gone")
+			if time.Since(began) > time.Second { // one that ends at once would do so again
+				l.replace(name)
+			}
 			return
 		case <-ticker.C:
 			// kcm and the original begin the line with another letter.
@@ -117,6 +123,19 @@ func (l *Lab) awaitEnd(name string, p *process.Process) {
 				l.Manager(name, "leads")
 			}
 		}
+	}
+}
+
+// replace starts another manager in place of one that has ended, unless a script
+// starts them or all are to end.
+func (l *Lab) replace(name string) {
+	l.replacing.Lock()
+	defer l.replacing.Unlock()
+	if l.stopped || l.StartAnother == nil || l.ctx.Err() != nil {
+		return
+	}
+	if err := l.StartAnother(); err != nil {
+		l.Did(fmt.Sprintf("No manager could be started in place of %s: %v", name, err))
 	}
 }
 
@@ -155,14 +174,7 @@ func (l *Lab) killLeader(context.Context) error {
 		return err
 	}
 	leader.Kill()
-	return l.startAnother()
-}
-
-func (l *Lab) startAnother() error {
-	if l.StartAnother == nil {
-		return nil // the script starts managers
-	}
-	return l.StartAnother()
+	return nil
 }
 
 func (l *Lab) freezeLeader(context.Context) error {
@@ -178,7 +190,7 @@ func (l *Lab) freezeLeader(context.Context) error {
 		l.Manager(name, "woken")
 		_ = leader.Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
 	})
-	return l.startAnother()
+	return nil
 }
 
 // away is for how long the API server is gone.
@@ -209,6 +221,9 @@ func (l *Lab) killAPIServer(ctx context.Context) error {
 
 // Stop ends all managers that still run.
 func (l *Lab) Stop() {
+	l.replacing.Lock()
+	l.stopped = true
+	l.replacing.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(l.managers)) {

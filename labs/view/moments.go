@@ -272,6 +272,9 @@ func (t *teller) step(manager string, s trace.Step) {
 		}
 	case trace.Decided:
 		node["decided"] = s.Facts
+		if len(s.Facts) == 0 {
+			node["decided"] = map[string]any{} // to do nothing is a decision, too
+		}
 	case trace.Done:
 		t.done(node, s)
 	case trace.Ended:
@@ -327,6 +330,9 @@ func sentence(s trace.Step) string {
 	case trace.Queued:
 		if s.Seconds == 0 {
 			return "is queued"
+		}
+		if s.Seconds >= 1 {
+			return fmt.Sprintf("is queued, and due in %.1f s", s.Seconds)
 		}
 		return fmt.Sprintf("is queued, and due in %.0f ms", 1000*s.Seconds)
 	case trace.Begun:
@@ -434,4 +440,16 @@ func (t *teller) invariant(at time.Time, name, rule, broken string) {
 		says = "invariant " + name + " is broken: " + broken
 	}
 	t.tell(at, "invariant", says, Scene{"invariant:" + name: node})
+}
+
+// uncounted tells that what holds so far is not looked at any more, and why.
+func (t *teller) uncounted(at time.Time, why string) {
+	changed := Scene{}
+	for id, node := range t.scene {
+		if node["kind"] == "invariant" && node["state"] == "holds" {
+			changed[id] = maps.Clone(node)
+			changed[id]["state"] = "unknown"
+		}
+	}
+	t.tell(at, "deed", "The invariants do not count any more: "+why, changed)
 }

@@ -108,8 +108,8 @@ func TestASyncIsToldFromItsBeginningToItsEnd(t *testing.T) {
 	teller := newTeller()
 	teller.step("kcm-1", step(trace.Queued, func(s *trace.Step) { s.Seconds = 0.1 }))
 	teller.step("kcm-1", step(trace.Begun, nil))
-	teller.step("kcm-1", step(trace.Observed, func(s *trace.Step) { s.Facts = trace.Facts{"want": 3.0, "active": 2.0, "mayAct": true} }))
-	teller.step("kcm-1", step(trace.Decided, func(s *trace.Step) { s.Facts = trace.Facts{"create": 1.0} }))
+	teller.step("kcm-1", step(trace.Observed, func(s *trace.Step) { s.Facts = map[string]any{"want": 3.0, "active": 2.0, "mayAct": true} }))
+	teller.step("kcm-1", step(trace.Decided, func(s *trace.Step) { s.Facts = map[string]any{"create": 1.0} }))
 	teller.step("kcm-1", step(trace.Done, func(s *trace.Step) {
 		s.Request, s.Code, s.Seconds = "POST /api/v1/namespaces/shop/pods", 201, 0.004
 	}))
@@ -166,6 +166,25 @@ func TestTheQueueOfAManagerGoesWithIt(t *testing.T) {
 	teller.step("kcm-1", step(trace.Queued, func(s *trace.Step) { s.Seconds = 60 }))
 	teller.manager(began, "kcm-1", "gone")
 	assert.NotContains(t, teller.scene, "key:kcm-1/replicaset-controller/shop/web-1")
+}
+
+func TestToDecideToDoNothingIsADecision(t *testing.T) {
+	t.Parallel()
+	teller := newTeller()
+	teller.step("kcm-1", step(trace.Begun, nil))
+	teller.step("kcm-1", step(trace.Decided, nil))
+	assert.Equal(t, map[string]any{}, teller.scene["key:kcm-1/replicaset-controller/shop/web-1"]["decided"])
+}
+
+func TestWhatHoldsIsUnknownOnceItDoesNotCountAnyMore(t *testing.T) {
+	t.Parallel()
+	teller := newTeller()
+	teller.invariant(began, "too-many", "no pod too many", "")
+	teller.invariant(began, "too-few", "no pod too few", "web has 2 of 3")
+	teller.uncounted(began, "the API server is away")
+	assert.Equal(t, "unknown", teller.scene["invariant:too-many"]["state"])
+	assert.Equal(t, "broken", teller.scene["invariant:too-few"]["state"], "what was broken stays so")
+	assert.Equal(t, "The invariants do not count any more: the API server is away", lines(teller)[2])
 }
 
 func TestToWaitForTheCacheIsNoError(t *testing.T) {

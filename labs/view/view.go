@@ -165,7 +165,7 @@ func (v *View) StopJudging(why string) {
 	v.judging = nil
 	v.mu.Unlock()
 	if counted {
-		v.Did("The invariants do not count any more: " + why)
+		v.tell(func(t *teller) { t.uncounted(time.Now(), why) })
 	}
 }
 

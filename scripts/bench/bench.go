@@ -75,8 +75,11 @@ func (b *bench) round(ctx context.Context, round int) ([]*result, error) {
 		slices.Reverse(subjects)
 	}
 	var results []*result
-	for _, subject := range slices.Concat([]subject{limit}, subjects, []subject{b.originalWithAllLoops(), b.originalThatReleases(), b.kcmThatIsHeard()},
-		with(subjects, deletions, deletionPhases), with(subjects, "growth", growthPhases), with(subjects, "size", sizePhases), with(subjects, "daemons", daemonPhases), with(subjects, "jobs", jobPhases)) {
+	all := slices.Concat([]subject{limit}, subjects, []subject{b.originalWithAllLoops(), b.originalThatReleases()},
+		with([]subject{b.kcm()}, listening, listeningPhases),
+		with(subjects, deletions, deletionPhases), with(subjects, "growth", growthPhases), with(subjects, "size", sizePhases),
+		with(subjects, "daemons", daemonPhases), with(subjects, "jobs", jobPhases))
+	for _, subject := range all {
 		result := &result{Round: round, Subject: subject.name, Load: loadAverage(), Values: map[string]float64{}}
 		results = append(results, result)
 		if err := b.trial(ctx, subject, result, false); err != nil {

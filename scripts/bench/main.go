@@ -9,7 +9,8 @@
 // Then each gets more clusters: one on which it has its own rate limits, and
 // deletes, one on which it rolls out among ever more other Deployments, one for
 // a relabel of 1000 pods, a quota over 10,000 and a Deployment of 5000, one for a
-// DaemonSet of 1000 nodes, and one for Jobs.
+// DaemonSet of 1000 nodes, and one each for Jobs. One for kcm alone shows what
+// reading its trace costs.
 //
 // # What is measured, and how
 //
@@ -47,6 +48,10 @@
 //
 //   - CPU: user and system time of the process during the load. CPU and API
 //     writes for each pod are those until the Deployment is complete.
+//
+//   - trace: the 1000 pods four times while nobody reads kcm's trace and, in turns
+//     with these, four times while somebody does, with one process. The first pair
+//     is not counted.
 //
 //   - requests: those in the API server's audit log during the load by the
 //     controller manager and the ServiceAccounts of its loops. Watches are not
@@ -135,7 +140,7 @@ func main() {
 // choices returns what -only chooses among.
 func choices() []string {
 	names := []string{"limit", "cold"}
-	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, growthPhases, sizePhases, daemonPhases, jobPhases) {
+	for _, p := range slices.Concat(loadPhases, failoverPhases, listeningPhases, deletionPhases, growthPhases, sizePhases, daemonPhases, jobPhases) {
 		names = append(names, p.name)
 	}
 	return names

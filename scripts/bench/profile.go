@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kcm-book/kcm-book/kcm/trace"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
@@ -116,37 +114,4 @@ func (p *profiler) get(ctx context.Context, what string) ([]byte, error) {
 		return nil, fmt.Errorf("fetch profile: %s answers %s: %s", url, response.Status, profile)
 	}
 	return profile, nil
-}
-
-// createHeard is create while somebody reads the trace of the leader, as the live view
-// does: each line as it comes.
-func (t *trial) createHeard(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+t.profiler.address+trace.Path, nil)
-	if err != nil {
-		return err
-	}
-	response, err := t.profiler.client.Do(request)
-	if err != nil {
-		return fmt.Errorf("read the trace: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("read the trace: %s", response.Status)
-	}
-	steps := make(chan int, 1)
-	go func() {
-		n := 0
-		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-			n++
-		}
-		steps <- n
-	}()
-	if err := t.create(ctx); err != nil {
-		return err
-	}
-	cancel()
-	t.say("%d steps were read of the trace", <-steps)
-	return nil
 }

@@ -54,7 +54,7 @@ func (r *report) summarise() {
 	r.Rows = nil
 	r.Limit = summarise(r.values(limit.name, keyRate))
 	for _, row := range rowsOf(r.Rounds) {
-		kcm, original := r.values(kcmName, row.key), r.values(cmp.Or(row.beside, originalName), row.key)
+		kcm, original := r.values(kcmName, row.key), r.values(cmp.Or(row.beside, originalName), cmp.Or(row.besideKey, row.key))
 		if len(kcm)+len(original) == 0 {
 			continue
 		}

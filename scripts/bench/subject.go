@@ -29,7 +29,6 @@ const (
 	originalName = "original"
 	allLoopsName = "original with all its loops"
 	releasesName = "original that releases its Lease"
-	heardName    = "kcm that somebody listens to"
 )
 
 // deletions is what trials are about in which profiles are served, because the
@@ -47,14 +46,6 @@ func (b *bench) kcm() subject {
 // original's memory.
 func (b *bench) original() subject {
 	return subject{name: originalName, program: b.programs.original, user: cluster.Reference}
-}
-
-// kcmThatIsHeard is kcm while somebody reads its trace.
-func (b *bench) kcmThatIsHeard() subject {
-	heard := b.kcm()
-	heard.name, heard.about = heardName, listening
-	heard.phases = []phase{coldStartFor("create"), {name: "create", run: (*trial).createHeard}}
-	return heard
 }
 
 // listening is what a trial is about in which somebody reads the trace.

@@ -172,9 +172,10 @@ var (
 		{name: "quota", run: (*trial).recount, once: true},
 		{name: "5000", run: (*trial).createHuge, once: true},
 	}
-	daemonPhases   = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
-	jobPhases      = []phase{{name: "jobs", run: (*trial).runJobs}}
-	failoverPhases = []phase{
+	listeningPhases = []phase{{name: "trace", run: (*trial).listen}}
+	daemonPhases    = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
+	jobPhases       = []phase{{name: "jobs", run: (*trial).runJobs}}
+	failoverPhases  = []phase{
 		{name: "clean", run: (*trial).failOverClean},
 		{name: "killed", run: (*trial).failOverKilled},
 	}

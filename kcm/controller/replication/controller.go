@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -150,7 +151,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil || seen.set == nil {
 		return err
 	}
-	trace.Sees(ctx, func() trace.Facts { return c.facts(seen) })
+	trace.Sees(ctx, func() []slog.Attr { return c.facts(seen) })
 	// Also when something fails: the next try may be later than that.
 	if at, ok := nextAvailable(seen); ok {
 		c.loop.AddAfter(key, at.Sub(c.clock.Now()))

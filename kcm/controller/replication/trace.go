@@ -1,45 +1,36 @@
 package replication
 
 import (
-	"slices"
+	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
-
-	"github.com/kcm-book/kcm-book/kcm/controller"
-	"github.com/kcm-book/kcm-book/kcm/trace"
 )
 
 // facts returns what a sync has seen, for who listens: the numbers that decide
 // compares, and what is still expected.
-func (c *Controller) facts(seen observed) trace.Facts {
-	facts := trace.Facts{
-		"kind":        c.Kind,
-		"want":        *seen.set.Spec.Replicas,
-		"active":      len(seen.active),
-		"ready":       len(filter(slices.Clone(seen.active), controller.IsPodReady)),
-		"terminating": len(seen.terminating),
-		"failed":      len(seen.failed),
-		"mayAct":      seen.mayAct,
-		"version":     seen.set.ResourceVersion,
+func (c *Controller) facts(seen observed) []slog.Attr {
+	facts := []slog.Attr{
+		slog.Int("want", int(*seen.set.Spec.Replicas)),
+		slog.Int("active", len(seen.active)),
+		slog.Int("terminating", len(seen.terminating)),
+		slog.Int("failed", len(seen.failed)),
+		slog.Bool("mayAct", seen.mayAct),
+		slog.String("version", seen.set.ResourceVersion),
 	}
-	key := cache.MetaObjectToName(seen.set)
-	for _, pending := range c.expectations.Pending() {
-		if pending.Owner == key {
-			facts["expectsCreations"], facts["expectsDeletions"] = pending.Creations, len(pending.Deletions)
-		}
+	if creations, deletions := c.expectations.Left(seen.set); creations+deletions > 0 {
+		facts = append(facts, slog.Int("expectsCreations", creations), slog.Int("expectsDeletions", deletions))
 	}
 	return facts
 }
 
 // facts returns what a sync is going to do about the number of pods.
-func (p plan) facts() trace.Facts {
-	facts := trace.Facts{}
+func (p plan) facts() []slog.Attr {
+	var facts []slog.Attr
 	if p.create > 0 {
-		facts["create"] = p.create
+		facts = append(facts, slog.Int("create", p.create))
 	}
 	if len(p.delete) > 0 {
-		facts["delete"] = podNames(p.delete)
+		facts = append(facts, slog.Any("delete", podNames(p.delete)))
 	}
 	return facts
 }

@@ -91,7 +91,7 @@ export function behind(set) {
 	const saw = set.key?.saw;
 	if (saw === undefined) return "";
 	const active = set.members.filter((p) => p.state !== "ending" && p.state !== "ended").length;
-	return saw === active ? "" : `cache showed ${saw}, API server has ${active}`;
+	return saw === active ? "" : `cache ${saw}, API server ${active}`;
 }
 
 // facts writes what a sync has observed or decided.

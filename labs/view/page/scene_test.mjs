@@ -69,7 +69,7 @@ test("what has no owner that is there stands by itself", () => {
 
 test("a cache that shows other pods than the API server is behind", () => {
 	const set = { members: [{ state: "ready" }, { state: "waiting" }, { state: "ending" }], key: { saw: 1 } };
-	assert.equal(behind(set), "cache showed 1, API server has 2");
+	assert.equal(behind(set), "cache 1, API server 2");
 	set.key.saw = 2;
 	assert.equal(behind(set), "");
 	assert.equal(behind({ members: [], key: {} }), "", "of a loop that has counted no pods");
