@@ -28,13 +28,17 @@ const (
 	hugeNamespace    = "huge"
 	quotaNamespace   = "quota"
 	daemonNamespace  = "daemons"
+	rolloutNamespace = "rollout"
+	fewNamespace     = "few"
+	crowdedNamespace = "crowded"
 )
 
 // prepare creates the namespaces, with the ServiceAccount that pods need, and
 // what waits for each loop's first work.
 func (t *trial) prepare(ctx context.Context) error {
 	for _, namespace := range []string{limitNamespace, coldNamespace, bareNamespace, bigNamespace, manyNamespace, cleanNamespace, killedNamespace,
-		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace, restartNamespace, relabelNamespace, hugeNamespace, quotaNamespace, daemonNamespace} {
+		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace, restartNamespace, relabelNamespace, hugeNamespace, quotaNamespace, daemonNamespace,
+		rolloutNamespace, fewNamespace, crowdedNamespace} {
 		if err := t.createNamespace(ctx, namespace); err != nil {
 			return err
 		}

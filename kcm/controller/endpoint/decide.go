@@ -60,6 +60,23 @@ func tellsTheSame(current, wanted *corev1.Endpoints) bool {
 		apiequality.Semantic.DeepEqual(sorted(current.Subsets), sorted(wanted.Subsets))
 }
 
+// canWait tells whether all that is new is of addresses that are not ready. Nobody
+// sends requests there.
+func canWait(current, wanted *corev1.Endpoints) bool {
+	return current != nil && tellsTheSame(ready(current), ready(wanted))
+}
+
+// ready returns Endpoints with only those addresses that are ready.
+func ready(endpoints *corev1.Endpoints) *corev1.Endpoints {
+	only := &corev1.Endpoints{ObjectMeta: endpoints.ObjectMeta}
+	for _, s := range endpoints.Subsets {
+		if len(s.Addresses) > 0 {
+			only.Subsets = append(only.Subsets, corev1.EndpointSubset{Addresses: s.Addresses, Ports: s.Ports})
+		}
+	}
+	return only
+}
+
 // offer is a port, and the pods that have it.
 type offer struct {
 	ports []corev1.EndpointPort // one, or none of a headless Service without ports
