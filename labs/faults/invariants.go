@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,6 +39,7 @@ var Invariants = []Invariant{
 	{"counted-twice", "a Job counts no more pods than have succeeded", countedTwice},
 	{"uncounted", "a pod that has succeeded is in its Job's status before its finalizer goes", uncounted},
 	{"parallelism", "a Job makes no pod when it has as many as may run", parallelism},
+	{"told-twice", "a pod of a Service is in one slice, and once", toldTwice},
 }
 
 // moment is one change, and the world after it.
@@ -388,6 +390,22 @@ func parallelism(m *moment) string {
 	job := m.jobOf(pod)
 	if active := count(m.podsOfJob(job), isActive); active > size(job.Spec.Parallelism) {
 		return fmt.Sprintf("%s was made, and %s has %d pods that run; %d may", pod.Name, job.Name, active, size(job.Spec.Parallelism))
+	}
+	return ""
+}
+
+// toldTwice looks at a slice that was written. All slices of a workload have the
+// same ports and one family.
+func toldTwice(m *moment) string {
+	slice, is := m.is.(*discoveryv1.EndpointSlice)
+	if !is {
+		return ""
+	}
+	told, _ := m.toldOf()
+	for _, endpoint := range slice.Endpoints {
+		if n := len(told[endpoint.TargetRef.UID]); n > 1 {
+			return fmt.Sprintf("slices tell of %s %d times", endpoint.TargetRef.Name, n)
+		}
 	}
 	return ""
 }

@@ -144,11 +144,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	wanted := decide(service, pods, current)
-	isLeft := wanted != nil && canWait(current, wanted) && c.waiting.MayWait(key)
-	if c.waiting.Note(key, isLeft, since) {
-		c.loop.AddAfter(key, servicepods.Patience)
+	if wanted != nil && canWait(current, wanted) && c.waiting.MayWait(key) {
+		c.loop.AddAfter(key, c.waiting.Leave(key, since))
+		return nil
 	}
-	if wanted == nil || isLeft {
+	c.waiting.Done(key)
+	if wanted == nil {
 		return nil
 	}
 	annotate(wanted, since)
@@ -200,7 +201,7 @@ func (c *Controller) clear(ctx context.Context, key cache.ObjectName) error {
 		return fmt.Errorf("delete Endpoints %s: %w", key, err)
 	}
 	c.triggers.DeleteService(key.Namespace, key.Name)
-	c.waiting.Note(key, false, time.Time{})
+	c.waiting.Done(key)
 	c.writes.Forget(key)
 	return nil
 }

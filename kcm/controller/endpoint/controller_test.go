@@ -127,8 +127,11 @@ func TestAddressesThatAreNotReadyWaitForASecondOrForOthers(t *testing.T) {
 		require.NoError(t, err)
 		wait(0)
 		require.Equal(t, "8080: 10.0.0.1 10.0.0.2! 10.0.0.3!", there(client, "web"), "at once, since one is ready no more")
+		require.NoError(t, pods.Delete(ctx, running(3).Name, metav1.DeleteOptions{}))
+		wait(time.Second)
+		require.Equal(t, "8080: 10.0.0.1 10.0.0.2!", there(client, "web"), "a second after it has gone, though another waited just before")
 		wait(time.Minute)
-		assert.Equal(t, before+3, writes(client))
+		assert.Equal(t, before+4, writes(client))
 	})
 }
 

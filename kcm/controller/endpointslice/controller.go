@@ -214,8 +214,10 @@ func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) erro
 		failures = append(failures, c.act(ctx, service, plan, since))
 		all.Add(plan)
 	}
-	if c.waiting.Note(key, all.Waits, since) {
-		c.loop.AddAfter(key, servicepods.Patience)
+	if all.Waits {
+		c.loop.AddAfter(key, c.waiting.Leave(key, since))
+	} else {
+		c.waiting.Done(key)
 	}
 	c.measure(service, all)
 	if err := errors.Join(append(failures, seen.lackingNodes())...); err != nil {
@@ -278,7 +280,7 @@ func annotate(slice *discoveryv1.EndpointSlice, since time.Time) {
 // forget drops what is remembered of a Service that is gone.
 func (c *Controller) forget(key cache.ObjectName) {
 	c.triggers.DeleteService(key.Namespace, key.Name)
-	c.waiting.Note(key, false, time.Time{})
+	c.waiting.Done(key)
 	c.slices.Forget(key)
 	c.usage.DeleteService(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 }

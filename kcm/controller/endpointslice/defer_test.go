@@ -185,9 +185,18 @@ func TestWhatWaitedIsWrittenWithWhatDoesNotWait(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, "a b c", there(t, client), "at once, since c is ready")
+		require.NoError(t, pods.Delete(ctx, "b", metav1.DeleteOptions{}))
+		synctest.Wait()
+		require.Equal(t, before+1, writes(client), "writes for both")
+		time.Sleep(999 * time.Millisecond) // b was not ready; the second for which it waited first is over meanwhile
+		synctest.Wait()
+		require.Equal(t, before+1, writes(client), "writes before another second is over")
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, "a c", there(t, client))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, before+1, writes(client), "writes for both")
+		assert.Equal(t, before+2, writes(client))
 	})
 }
 

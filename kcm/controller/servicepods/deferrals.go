@@ -46,21 +46,23 @@ func (d *Deferrals) Since(service cache.ObjectName, trigger time.Time) time.Time
 	return trigger
 }
 
-// Note notes whether anything of a Service is left unwritten, and since when that
-// has been so. It tells whether it is the first time since all was written, so that
-// somebody has to come back when [Patience] is over.
-func (d *Deferrals) Note(service cache.ObjectName, isLeft bool, trigger time.Time) (first bool) {
+// Leave notes that something of a Service is left unwritten, and since when that has
+// been so. It returns when it has to be written.
+func (d *Deferrals) Leave(service cache.ObjectName, trigger time.Time) (after time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !isLeft {
-		delete(d.open, service)
-		return false
-	}
 	waits, ok := d.open[service]
 	if !ok {
 		waits.begun = time.Now()
 	}
 	waits.trigger = trigger
 	d.open[service] = waits
-	return !ok
+	return time.Until(waits.begun.Add(Patience))
+}
+
+// Done notes that nothing of a Service is left, or that it is gone.
+func (d *Deferrals) Done(service cache.ObjectName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.open, service)
 }
