@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +42,7 @@ var Invariants = []Invariant{
 	{"pair", "a node has one pod of a DaemonSet, and two of one that surges", pair},
 	{"second", "a DaemonSet makes second pods beside available ones on no more than maxSurge nodes", second},
 	{"bare", "no available pod of a DaemonSet is taken away with which more than maxUnavailable nodes have none", bare},
+	{"told-twice", "a pod of a Service is in one slice, and once", toldTwice},
 }
 
 // moment is one change, and the world after it.
@@ -391,6 +393,22 @@ func parallelism(m *moment) string {
 	job := m.jobOf(pod)
 	if active := count(m.podsOfJob(job), isActive); active > size(job.Spec.Parallelism) {
 		return fmt.Sprintf("%s was made, and %s has %d pods that run; %d may", pod.Name, job.Name, active, size(job.Spec.Parallelism))
+	}
+	return ""
+}
+
+// toldTwice looks at a slice that was written. All slices of a workload have the
+// same ports and one family.
+func toldTwice(m *moment) string {
+	slice, is := m.is.(*discoveryv1.EndpointSlice)
+	if !is {
+		return ""
+	}
+	told, _ := m.toldOf()
+	for _, endpoint := range slice.Endpoints {
+		if n := len(told[endpoint.TargetRef.UID]); n > 1 {
+			return fmt.Sprintf("slices tell of %s %d times", endpoint.TargetRef.Name, n)
+		}
 	}
 	return ""
 }

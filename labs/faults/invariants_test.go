@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,6 +37,16 @@ func (p *past) web(replicas int32) *appsv1.Deployment {
 	d.UID, d.Spec.Strategy.RollingUpdate = "web", &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &none}
 	p.change(watch.Added, "deployments", d)
 	return d
+}
+
+func (p *past) slice(name string, pods ...string) {
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	for _, pod := range pods {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true)}, TargetRef: &corev1.ObjectReference{Name: pod, UID: types.UID(pod)},
+		})
+	}
+	p.change(watch.Added, "endpointslices", slice)
 }
 
 func (p *past) set(owner *appsv1.Deployment, image string, replicas int32) *appsv1.ReplicaSet {
@@ -169,6 +180,10 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			p.daemon(set, "three", "c")
 			p.deletePod(one)
 			p.deletePod(two)
+		}},
+		{"told-twice", "slices tell of one 2 times", func(p *past) {
+			p.slice("first", "one")
+			p.slice("second", "two", "one")
 		}},
 	}
 	tested := map[string]bool{}

@@ -261,6 +261,9 @@ var recordable = map[string]schema.GroupVersionResource{
 	"serviceaccounts":        {Version: "v1", Resource: "serviceaccounts"},
 	"configmaps":             {Version: "v1", Resource: "configmaps"},
 	"jobs":                   {Group: "batch", Version: "v1", Resource: "jobs"},
+	"services":               {Version: "v1", Resource: "services"},
+	"endpoints":              {Version: "v1", Resource: "endpoints"},
+	"endpointslices":         {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
 }
 
 func (s *stage) record(ctx context.Context) (err error) {

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kcm-book/kcm-book/labs/history"
@@ -98,6 +99,10 @@ func shown(o metav1.Object) string {
 			listed = len(uncounted.Succeeded) + len(uncounted.Failed)
 		}
 		return fmt.Sprintf("%d active, %d succeeded, %d failed, %d written down%s", o.Status.Active, o.Status.Succeeded, o.Status.Failed, listed, deleted)
+	case *discoveryv1.EndpointSlice:
+		return fmt.Sprintf("%d endpoints, %d ready%s", len(o.Endpoints), readyIn(o), ownedBy(o))
+	case *corev1.Endpoints:
+		return fmt.Sprintf("%d subsets", len(o.Subsets))
 	}
 	return "gone"
 }

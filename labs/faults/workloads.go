@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -57,6 +58,8 @@ var Workloads = []Workload{
 		Watched: []string{"daemonsets", "controllerrevisions", "pods"}, Recorded: []string{"daemonsets", "controllerrevisions"}, play: daemons(1)},
 	{Name: "job", Says: "a Job of 6 pods, 2 at a time", Loops: []string{"job-controller"},
 		Watched: []string{"jobs", "pods"}, Recorded: []string{"jobs"}, play: runJob},
+	{Name: "service", Says: "a Service of 3 pods, then another image", Loops: append(forDeployments[:2:2], "endpoints-controller", "endpointslice-controller"),
+		Watched: append(theThree[:3:3], "services", "endpoints", "endpointslices"), Recorded: []string{"services", "endpoints", "endpointslices"}, play: serve},
 	{Name: "accounts", Says: "a namespace gets its account and the root CA, and gets them again", Loops: []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"},
 		Watched: []string{"serviceaccounts", "configmaps"}, Recorded: []string{"serviceaccounts", "configmaps"}, Bare: true, play: accounts},
 }
@@ -341,5 +344,49 @@ func runJob(ctx context.Context, s *stage) error {
 			return false
 		}
 		return job.Status.Succeeded == count(w.podsOfJob(job), hasSucceeded) && job.Status.Failed == 0
+	})
+}
+
+func serve(ctx context.Context, s *stage) error {
+	s.did("create service " + app)
+	_, err := s.client.CoreV1().Services(s.namespace).Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": app}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if err := s.createDeployment(ctx, 3, ""); err != nil {
+		return err
+	}
+	if err := s.told(ctx); err != nil {
+		return err
+	}
+	if err := s.setImage(ctx, "web:2", true); err != nil {
+		return err
+	}
+	if err := s.rolledOut(ctx); err != nil {
+		return err
+	}
+	return s.told(ctx)
+}
+
+// told waits until slices and Endpoints have each pod once, and no others, and say
+// whether it is ready.
+func (s *stage) told(ctx context.Context) error {
+	return s.await(ctx, "slices and Endpoints tell of the pods as they are", func(w *World) bool {
+		inSlices, inEndpoints := w.toldOf()
+		if len(inSlices) != len(w.Pods) || len(inEndpoints) != len(w.Pods) {
+			return false
+		}
+		for uid, pod := range w.Pods {
+			want := []bool{isAvailable(pod) && pod.DeletionTimestamp == nil}
+			if !slices.Equal(inSlices[uid], want) || !slices.Equal(inEndpoints[uid], want) {
+				return false
+			}
+		}
+		return true
 	})
 }

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +29,8 @@ type World struct {
 	Pods        map[types.UID]*corev1.Pod
 	DaemonSets  map[types.UID]*appsv1.DaemonSet
 	Jobs        map[types.UID]*batchv1.Job
+	Slices      map[types.UID]*discoveryv1.EndpointSlice
+	Endpoints   map[types.UID]*corev1.Endpoints
 	// Others are the names of all else that is recorded, by resource.
 	Others map[string]map[string]bool
 }
@@ -35,7 +38,8 @@ type World struct {
 func newWorld() *World {
 	return &World{
 		map[types.UID]*appsv1.Deployment{}, map[types.UID]*appsv1.ReplicaSet{}, map[types.UID]*corev1.Pod{},
-		map[types.UID]*appsv1.DaemonSet{}, map[types.UID]*batchv1.Job{}, map[string]map[string]bool{},
+		map[types.UID]*appsv1.DaemonSet{}, map[types.UID]*batchv1.Job{},
+		map[types.UID]*discoveryv1.EndpointSlice{}, map[types.UID]*corev1.Endpoints{}, map[string]map[string]bool{},
 	}
 }
 
@@ -68,6 +72,10 @@ func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
 		return put(w.DaemonSets, c.Object, gone)
 	case "jobs":
 		return put(w.Jobs, c.Object, gone)
+	case "endpointslices":
+		return put(w.Slices, c.Object, gone)
+	case "endpoints":
+		return put(w.Endpoints, c.Object, gone)
 	}
 	if w.Others[c.Resource] == nil {
 		w.Others[c.Resource] = map[string]bool{}
@@ -149,6 +157,32 @@ func (w *World) podsOfJob(job *batchv1.Job) []*corev1.Pod {
 }
 
 // job returns the Job of a name, or nil.
+func readyIn(slice *discoveryv1.EndpointSlice) int32 {
+	return count(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return *e.Conditions.Ready })
+}
+
+// toldOf returns the pods that slices and Endpoints tell of, as often as they do:
+// true is ready.
+func (w *World) toldOf() (slices, endpoints map[types.UID][]bool) {
+	slices, endpoints = map[types.UID][]bool{}, map[types.UID][]bool{}
+	for _, slice := range w.Slices {
+		for _, e := range slice.Endpoints {
+			slices[e.TargetRef.UID] = append(slices[e.TargetRef.UID], *e.Conditions.Ready)
+		}
+	}
+	for _, object := range w.Endpoints {
+		for _, subset := range object.Subsets {
+			for _, address := range subset.Addresses {
+				endpoints[address.TargetRef.UID] = append(endpoints[address.TargetRef.UID], true)
+			}
+			for _, address := range subset.NotReadyAddresses {
+				endpoints[address.TargetRef.UID] = append(endpoints[address.TargetRef.UID], false)
+			}
+		}
+	}
+	return slices, endpoints
+}
+
 func (w *World) job(name string) *batchv1.Job { return named(w.Jobs, name) }
 
 // deployment returns the one of a name, or nil.
@@ -259,6 +293,14 @@ func (w *World) Ending() string {
 			state = "available"
 		}
 		lines = append(lines, fmt.Sprintf("pod of %s: %s, %s, deleted %t, labels %v", w.ownerOf(pod), imageOf(pod.Spec), state, pod.DeletionTimestamp != nil, pod.Labels["app"]))
+	}
+	for _, slice := range w.Slices {
+		lines = append(lines, fmt.Sprintf("slice of %s: %d endpoints, %d ready", w.ownerOf(slice), len(slice.Endpoints), readyIn(slice)))
+	}
+	for _, endpoints := range w.Endpoints {
+		for _, s := range endpoints.Subsets {
+			lines = append(lines, fmt.Sprintf("endpoints %s: %d addresses, %d not ready", endpoints.Name, len(s.Addresses), len(s.NotReadyAddresses)))
+		}
 	}
 	for resource, names := range w.Others {
 		for name := range names {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/kcm-book/kcm-book/kcm/app"
 )
 
 // bench is one run of everything.
@@ -31,7 +33,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := &report{Machine: machine, Flags: slices.Concat(sharedFlags(), wideLimits())}
+	report := &report{Machine: machine, Flags: slices.Concat(sharedFlags(app.KnownControllers()), wideLimits())}
 	for round := 1; round <= b.rounds; round++ {
 		results, err := b.round(ctx, round)
 		report.Rounds = append(report.Rounds, results...)
@@ -78,7 +80,7 @@ func (b *bench) round(ctx context.Context, round int) ([]*result, error) {
 	all := slices.Concat([]subject{limit}, subjects, []subject{b.originalWithAllLoops(), b.originalThatReleases()},
 		with([]subject{b.kcm()}, listening, listeningPhases),
 		with(subjects, deletions, deletionPhases), with(subjects, "growth", growthPhases), with(subjects, "size", sizePhases),
-		with(subjects, "daemons", daemonPhases), with(subjects, "jobs", jobPhases))
+		with(subjects, "daemons", daemonPhases), with(subjects, "jobs", jobPhases), addressing(subjects))
 	for _, subject := range all {
 		result := &result{Round: round, Subject: subject.name, Load: loadAverage(), Values: map[string]float64{}}
 		results = append(results, result)

@@ -9,7 +9,8 @@
 // Then each gets more clusters: one on which it has its own rate limits, and
 // deletes, one on which it rolls out among ever more other Deployments, one for
 // a relabel of 1000 pods, a quota over 10,000 and a Deployment of 5000, one for a
-// DaemonSet of 1000 nodes, and one each for Jobs. One for kcm alone shows what
+// a relabel of 1000 pods, a quota over 10,000 and a Deployment of 5000, one for a
+// DaemonSet of 1000 nodes, and one each for Jobs and for Services. One for kcm alone shows what
 // reading its trace costs.
 //
 // # What is measured, and how
@@ -92,6 +93,18 @@
 //   - relabel: 50 goroutines change the label of 1000 pods of a ReplicaSet, which
 //     is the limit, until as many others are Ready.
 //
+//   - services: a headless Service with a Deployment of 1000 pods behind it, from
+//     its creation and from an update until EndpointSlices and Endpoints have all
+//     pods and no others. How long after the last pod is Ready all that are and no
+//     others are told to be stands beside it. Both run no other loops, and the pods are
+//     the original's in both cases. Writes are those of slices and Endpoints, their
+//     size is that of what bench's watch brings. One round is enough.
+//
+//   - among: a pod whose label is changed 200 times, so that it leaves its Service
+//     and comes back, among 10 other Services of its namespace and among 1000: the
+//     time until both forms tell it, and the process's CPU, for each change. One
+//     round is enough.
+//
 //   - quota: 10,000 pods that no scheduler takes, then a quota of pods, CPU and
 //     memory, until its status says how many there are; then 100 of them are
 //     deleted one after the other, each until the status says one less. CPU is the
@@ -140,7 +153,7 @@ func main() {
 // choices returns what -only chooses among.
 func choices() []string {
 	names := []string{"limit", "cold"}
-	for _, p := range slices.Concat(loadPhases, failoverPhases, listeningPhases, deletionPhases, growthPhases, sizePhases, daemonPhases, jobPhases) {
+	for _, p := range slices.Concat(loadPhases, failoverPhases, listeningPhases, deletionPhases, growthPhases, sizePhases, daemonPhases, jobPhases, servicePhases) {
 		names = append(names, p.name)
 	}
 	return names

@@ -31,13 +31,18 @@ const (
 
 	jobNamespace      = "job"
 	manyJobsNamespace = "jobs"
+
+	rolloutNamespace = "rollout"
+	fewNamespace     = "few"
+	crowdedNamespace = "crowded"
 )
 
 // prepare creates the namespaces, with the ServiceAccount that pods need, and
 // what waits for each loop's first work.
 func (t *trial) prepare(ctx context.Context) error {
 	for _, namespace := range []string{limitNamespace, coldNamespace, bareNamespace, bigNamespace, manyNamespace, cleanNamespace, killedNamespace,
-		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace, restartNamespace, relabelNamespace, hugeNamespace, quotaNamespace, daemonNamespace, jobNamespace, manyJobsNamespace} {
+		doomedNamespace, ownedNamespace, canaryNamespace, growthNamespace, restartNamespace, relabelNamespace, hugeNamespace, quotaNamespace, daemonNamespace,
+		jobNamespace, manyJobsNamespace, rolloutNamespace, fewNamespace, crowdedNamespace} {
 		if err := t.createNamespace(ctx, namespace); err != nil {
 			return err
 		}

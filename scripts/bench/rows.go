@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -66,6 +67,17 @@ const (
 	keyJobEvents   = ":eventsPerPod"
 	keyJobOthers   = ":othersPerPod"
 
+	keyRight      = "right"
+	keyLate       = "rightAfterLastPod"
+	keyWrites     = "writes"
+	keyIdleWrites = "idleWrites"
+	keyWritten    = "MiBWritten"
+	keyServiceCPU = "cpu"
+
+	// served and replaced come before the keys of what is measured while the pods of a
+	// Service come, and while others take their place.
+	served, replaced = "served:", "replaced:"
+
 	// huge comes before the keys of what is measured of the 5000 pods.
 	huge = "huge:"
 	// heard comes before those while somebody reads kcm's trace, and unheard before
@@ -75,6 +87,13 @@ const (
 
 // keyRequestsOf is for the requests of one verb.
 func keyRequestsOf(verb string) string { return keyRequests + ":" + verb }
+
+// keyWritesOf is for the writes of one kind of object.
+func keyWritesOf(resource string) string { return keyWrites + ":" + resource }
+
+// keyChange and keyChangeCPU are for a pod that changes among so many Services.
+func keyChange(others int) string    { return fmt.Sprintf("changeAmong:%d", others) }
+func keyChangeCPU(others int) string { return fmt.Sprintf("changeAmongCPU:%d", others) }
 
 // row is a line of the table.
 type row struct {
@@ -151,6 +170,24 @@ var rows = []row{
 	{key: keyManyJobs + keyJobPatches, name: "    pods patched or deleted"},
 	{key: keyManyJobs + keyJobStatuses, name: "    statuses of Jobs"},
 	{key: keyManyJobs + keyJobEvents, name: "    events"},
+	{key: served + keyWrites, name: "Service of 1000 pods that come: API writes"},
+	{key: served + keyWritesOf("endpointslices"), name: "  of slices"},
+	{key: served + keyIdleWrites, name: "  of these, about no pod that is ready"},
+	{key: served + keyWritten, name: "  written", unit: "MiB"},
+	{key: served + keyServiceCPU, name: "  CPU", unit: "s"},
+	{key: served + keyRight, name: "  all told", unit: "s"},
+	{key: served + keyLate, name: "  ready pods told, after the last is Ready", unit: "ms"},
+	{key: replaced + keyWrites, name: "Service of 1000 pods rolled out: API writes"},
+	{key: replaced + keyWritesOf("endpointslices"), name: "  of slices"},
+	{key: replaced + keyIdleWrites, name: "  of these, about no pod that is ready"},
+	{key: replaced + keyWritten, name: "  written", unit: "MiB"},
+	{key: replaced + keyServiceCPU, name: "  CPU", unit: "s"},
+	{key: replaced + keyRight, name: "  all told", unit: "s"},
+	{key: replaced + keyLate, name: "  ready pods told, after the last is Ready", unit: "ms"},
+	{key: keyChangeCPU(fewServices), name: "a pod changes among 10 Services: CPU", unit: "ms"},
+	{key: keyChangeCPU(manyServices), name: "  among 1000", unit: "ms"},
+	{key: keyChange(fewServices), name: "a pod changes among 10 Services: told", unit: "ms"},
+	{key: keyChange(manyServices), name: "  among 1000", unit: "ms"},
 	{key: keyResident, name: "RSS with 1000 pods", unit: "MiB"},
 	{key: keyResident, name: "  beside the original with all its loops", unit: "MiB", beside: allLoopsName},
 	{key: keyPeak, name: "RSS, peak", unit: "MiB"},

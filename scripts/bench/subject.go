@@ -16,6 +16,8 @@ type subject struct {
 	program string
 	// user is whose kubeconfig it gets.
 	user cluster.User
+	// controllers are the loops that it runs, if not all that kcm has.
+	controllers []string
 	// more are flags of its own, after those that all have.
 	more []string
 	// about is what its trial is about and phases what that is made of, where
@@ -80,6 +82,25 @@ func with(subjects []subject, about string, phases []phase) []subject {
 	return others
 }
 
+// addressing returns the same subjects for trials in which they run no other
+// loops than those that write where the pods of Services are.
+func addressing(subjects []subject) []subject {
+	others := with(subjects, "services", servicePhases)
+	for i := range others {
+		others[i].controllers = []string{"endpoints-controller", "endpointslice-controller"}
+	}
+	return others
+}
+
+// workloads is who makes the pods of Services: the original for both, so that
+// the same happens to both.
+func (b *bench) workloads() subject {
+	others := b.original()
+	others.about, others.controllers = "workloads", []string{"deployment-controller", "replicaset-controller"}
+	others.more = []string{"--leader-elect=false"}
+	return others
+}
+
 // file is what files about a trial of the subject are called.
 func (s subject) file() string {
 	if s.about != "" {
@@ -89,9 +110,9 @@ func (s subject) file() string {
 }
 
 // sharedFlags are the flags that do not depend on the cluster.
-func sharedFlags() []string {
+func sharedFlags(controllers []string) []string {
 	return []string{
-		"--controllers=" + strings.Join(app.KnownControllers(), ","),
+		"--controllers=" + strings.Join(controllers, ","),
 		"--use-service-account-credentials=true",
 		"--leader-elect=true",
 		"--bind-address=127.0.0.1",
@@ -103,5 +124,9 @@ func wideLimits() []string { return []string{"--kube-api-qps=1000", "--kube-api-
 
 // flags are the whole command line, the same for both.
 func (s subject) flags(c *cluster.Cluster) []string {
-	return slices.Concat(sharedFlags(), s.more, cluster.ManagerFlags(c, s.user))
+	controllers := s.controllers
+	if controllers == nil {
+		controllers = app.KnownControllers()
+	}
+	return slices.Concat(sharedFlags(controllers), s.more, cluster.ManagerFlags(c, s.user))
 }

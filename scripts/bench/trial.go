@@ -99,8 +99,10 @@ func newClient(c *cluster.Cluster) (kubernetes.Interface, error) {
 }
 
 // startReplica starts the subject once more.
-func (t *trial) startReplica() (*process, error) {
-	flags := t.subject.flags(t.cluster)
+func (t *trial) startReplica() (*process, error) { return t.start(t.subject) }
+
+func (t *trial) start(s subject) (*process, error) {
+	flags := s.flags(t.cluster)
 	if !t.atDefaults {
 		flags = append(flags, wideLimits()...)
 	}
@@ -109,8 +111,8 @@ func (t *trial) startReplica() (*process, error) {
 	} else {
 		flags = append(flags, "--secure-port=0")
 	}
-	name := fmt.Sprintf("round-%d-%s-%d.log", t.result.Round, t.subject.file(), len(t.all)+1)
-	p, err := startProcess(t.subject.program, flags, filepath.Join(t.bench.logs(), name), t.died)
+	name := fmt.Sprintf("round-%d-%s-%d.log", t.result.Round, s.file(), len(t.all)+1)
+	p, err := startProcess(s.program, flags, filepath.Join(t.bench.logs(), name), t.died)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +177,11 @@ var (
 	listeningPhases = []phase{{name: "trace", run: (*trial).listen}}
 	daemonPhases    = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
 	jobPhases       = []phase{{name: "jobs", run: (*trial).runJobs}}
-	failoverPhases  = []phase{
+	servicePhases   = []phase{
+		{name: "services", run: (*trial).rollOutService, once: true},
+		{name: "among", run: (*trial).changeAmongServices, once: true},
+	}
+	failoverPhases = []phase{
 		{name: "clean", run: (*trial).failOverClean},
 		{name: "killed", run: (*trial).failOverKilled},
 	}

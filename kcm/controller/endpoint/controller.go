@@ -40,6 +40,7 @@ type Controller struct {
 	endpoints corelisters.EndpointsLister
 	writes    *controller.OwnWrites
 	triggers  *endpointsliceutil.TriggerTimeTracker
+	waiting   *servicepods.Deferrals
 
 	synced []cache.InformerSynced
 	loop   *controller.Loop[cache.ObjectName]
@@ -64,6 +65,7 @@ func NewEndpointController(
 		endpoints: endpointsInformer.Lister(),
 		writes:    controller.NewOwnWrites(endpointsInformer.Informer().GetStore()),
 		triggers:  endpointsliceutil.NewTriggerTimeTracker(),
+		waiting:   servicepods.NewDeferrals(),
 	}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name: "endpoints-controller", QueueName: "endpoint", Sync: c.sync, MaxRetries: maxRetries,
@@ -130,7 +132,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	// Also when nothing is to be written, or the next time would tell of it, too.
-	since := c.triggers.ComputeEndpointLastChangeTriggerTime(key.Namespace, service, pods)
+	since := c.waiting.Since(key, c.triggers.ComputeEndpointLastChangeTriggerTime(key.Namespace, service, pods))
 	if err := c.writes.Observed(key); err != nil {
 		return err
 	}
@@ -142,6 +144,11 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	wanted := decide(service, pods, current)
+	if wanted != nil && canWait(current, wanted) && c.waiting.MayWait(key) {
+		c.loop.AddAfter(key, c.waiting.Leave(key, since))
+		return nil
+	}
+	c.waiting.Done(key)
 	if wanted == nil {
 		return nil
 	}
@@ -194,6 +201,7 @@ func (c *Controller) clear(ctx context.Context, key cache.ObjectName) error {
 		return fmt.Errorf("delete Endpoints %s: %w", key, err)
 	}
 	c.triggers.DeleteService(key.Namespace, key.Name)
+	c.waiting.Done(key)
 	c.writes.Forget(key)
 	return nil
 }

@@ -105,6 +105,36 @@ func TestEndpointsFollowTheirService(t *testing.T) {
 	})
 }
 
+func TestAddressesThatAreNotReadyWaitForASecondOrForOthers(t *testing.T) {
+	t.Parallel()
+	client := server(service(), running(1))
+	play(t, client, 0, func(ctx context.Context) {
+		pods := client.CoreV1().Pods("default")
+		before := writes(client)
+		_, err := pods.Create(ctx, running(2, notReady), metav1.CreateOptions{})
+		require.NoError(t, err)
+		wait(900 * time.Millisecond)
+		require.Equal(t, before, writes(client), "writes before the second is over")
+		wait(100 * time.Millisecond)
+		require.Equal(t, "8080: 10.0.0.1 10.0.0.2!", there(client, "web"))
+		_, err = pods.Create(ctx, running(3, notReady), metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = pods.Update(ctx, running(2), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		wait(0)
+		require.Equal(t, "8080: 10.0.0.1 10.0.0.2 10.0.0.3!", there(client, "web"), "at once, since one became ready")
+		_, err = pods.Update(ctx, running(2, notReady), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		wait(0)
+		require.Equal(t, "8080: 10.0.0.1 10.0.0.2! 10.0.0.3!", there(client, "web"), "at once, since one is ready no more")
+		require.NoError(t, pods.Delete(ctx, running(3).Name, metav1.DeleteOptions{}))
+		wait(time.Second)
+		require.Equal(t, "8080: 10.0.0.1 10.0.0.2!", there(client, "web"), "a second after it has gone, though another waited just before")
+		wait(time.Minute)
+		assert.Equal(t, before+4, writes(client))
+	})
+}
+
 func TestEndpointsThatSomebodyHasDeletedComeBack(t *testing.T) {
 	t.Parallel()
 	client := server(service(), running(1))

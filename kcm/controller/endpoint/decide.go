@@ -60,6 +60,23 @@ func tellsTheSame(current, wanted *corev1.Endpoints) bool {
 		apiequality.Semantic.DeepEqual(sorted(current.Subsets), sorted(wanted.Subsets))
 }
 
+// canWait tells whether all that is new is of addresses that are not ready. Nobody
+// sends requests there.
+func canWait(current, wanted *corev1.Endpoints) bool {
+	return current != nil && tellsTheSame(ready(current), ready(wanted))
+}
+
+// ready returns Endpoints with only those addresses that are ready.
+func ready(endpoints *corev1.Endpoints) *corev1.Endpoints {
+	only := &corev1.Endpoints{ObjectMeta: endpoints.ObjectMeta}
+	for _, s := range endpoints.Subsets {
+		if len(s.Addresses) > 0 {
+			only.Subsets = append(only.Subsets, corev1.EndpointSubset{Addresses: s.Addresses, Ports: s.Ports})
+		}
+	}
+	return only
+}
+
 // subsets returns the addresses of a Service, in the form of Together.
 func subsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 	var all []corev1.EndpointSubset
@@ -81,11 +98,11 @@ func subsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubse
 	return Together(all)
 }
 
-// offer is a port, and the addresses that have it, by number, with whether they
-// are ready.
+// offer is a port, and the addresses that have it: by number, 'r' for one that is
+// ready, 'n' for one that is not, and 0 for one that has it not.
 type offer struct {
-	ports []corev1.EndpointPort // one, or none of a subset without ports
-	ready map[int]bool
+	ports     []corev1.EndpointPort // one, or none of a subset without ports
+	addresses []byte
 }
 
 // Together returns subsets that tell the same in one form: for each port all
@@ -107,16 +124,15 @@ func Together(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
 			for _, ports := range oneByOne(s.Ports) {
 				key := portsKey(ports)
 				if offers[key] == nil {
-					offers[key] = &offer{ports: ports, ready: map[int]bool{}}
+					offers[key] = &offer{ports: ports}
 				}
-				wasReady, again := offers[key].ready[n]
-				offers[key].ready[n] = i < len(s.Addresses) && (wasReady || !again)
+				offers[key].add(n, i < len(s.Addresses))
 			}
 		}
 	}
 	together := map[string]*corev1.EndpointSubset{}
 	for _, o := range offers {
-		key := fmt.Sprint(o.ready)
+		key := string(o.addresses)
 		if together[key] == nil {
 			together[key] = o.subset(addresses)
 		}
@@ -136,15 +152,27 @@ func oneByOne(ports []corev1.EndpointPort) [][]corev1.EndpointPort {
 	return slices.Collect(slices.Chunk(ports, 1))
 }
 
+// add adds address number n.
+func (o *offer) add(n int, isReady bool) {
+	if missing := n + 1 - len(o.addresses); missing > 0 {
+		o.addresses = append(o.addresses, make([]byte, missing)...)
+	}
+	if isReady && o.addresses[n] != 'n' {
+		o.addresses[n] = 'r'
+	} else {
+		o.addresses[n] = 'n'
+	}
+}
+
 // subset returns the addresses that have the port, and no ports yet.
 func (o *offer) subset(addresses []corev1.EndpointAddress) *corev1.EndpointSubset {
 	s := &corev1.EndpointSubset{}
-	for n, address := range addresses {
-		switch isReady, has := o.ready[n]; {
-		case isReady:
-			s.Addresses = append(s.Addresses, address)
-		case has:
-			s.NotReadyAddresses = append(s.NotReadyAddresses, address)
+	for n, is := range o.addresses {
+		switch is {
+		case 'r':
+			s.Addresses = append(s.Addresses, addresses[n])
+		case 'n':
+			s.NotReadyAddresses = append(s.NotReadyAddresses, addresses[n])
 		}
 	}
 	return s

@@ -51,6 +51,7 @@ type Controller struct {
 	nodes    corelisters.NodeLister
 	slices   *Store
 	triggers *endpointsliceutil.TriggerTimeTracker
+	waiting  *servicepods.Deferrals
 	topology *topologycache.TopologyCache
 	usage    *metrics.Cache
 	// limit is how many endpoints a slice has at most.
@@ -85,6 +86,7 @@ func NewController(
 			metrics.EndpointSliceChanges.WithLabelValues(operation).Inc()
 		}),
 		triggers: endpointsliceutil.NewTriggerTimeTracker(),
+		waiting:  servicepods.NewDeferrals(),
 		topology: topologycache.NewTopologyCache(),
 		usage:    metrics.NewCache(maxEndpointsPerSlice),
 		limit:    int(maxEndpointsPerSlice),
@@ -203,7 +205,7 @@ func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) erro
 	if err != nil {
 		return err
 	}
-	since := c.triggers.ComputeEndpointLastChangeTriggerTime(key.Namespace, service, seen.pods)
+	since := c.waiting.Since(key, c.triggers.ComputeEndpointLastChangeTriggerTime(key.Namespace, service, seen.pods))
 	var all Plan
 	var failures []error
 	for _, addressType := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
@@ -211,6 +213,11 @@ func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) erro
 		c.hint(klog.FromContext(ctx), service, addressType, &plan)
 		failures = append(failures, c.act(ctx, service, plan, since))
 		all.Add(plan)
+	}
+	if all.Waits {
+		c.loop.AddAfter(key, c.waiting.Leave(key, since))
+	} else {
+		c.waiting.Done(key)
 	}
 	c.measure(service, all)
 	if err := errors.Join(append(failures, seen.lackingNodes())...); err != nil {
@@ -227,11 +234,12 @@ func (c *Controller) observe(service *corev1.Service) (situation, error) {
 	if err != nil {
 		return situation{}, err
 	}
+	key := cache.MetaObjectToName(service)
 	pods, err := c.pods.Pods(service.Namespace).List(labels.SelectorFromValidatedSet(service.Spec.Selector))
 	if err != nil {
 		return situation{}, err
 	}
-	seen := situation{service: service, pods: pods, slices: ours, nodes: map[string]*corev1.Node{}}
+	seen := situation{service: service, pods: pods, slices: ours, nodes: map[string]*corev1.Node{}, mayWait: c.waiting.MayWait(key)}
 	for _, pod := range pods {
 		name := pod.Spec.NodeName
 		if _, asked := seen.nodes[name]; !asked {
@@ -272,6 +280,7 @@ func annotate(slice *discoveryv1.EndpointSlice, since time.Time) {
 // forget drops what is remembered of a Service that is gone.
 func (c *Controller) forget(key cache.ObjectName) {
 	c.triggers.DeleteService(key.Namespace, key.Name)
+	c.waiting.Done(key)
 	c.slices.Forget(key)
 	c.usage.DeleteService(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 }

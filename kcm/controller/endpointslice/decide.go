@@ -26,6 +26,8 @@ type situation struct {
 	slices []*discoveryv1.EndpointSlice
 	// nodes are those that the pods are bound to, as far as they exist.
 	nodes map[string]*corev1.Node
+	// mayWait says that what moves no traffic need not be written yet.
+	mayWait bool
 }
 
 // decide returns what is to be written for the slices of one address type, of
@@ -54,8 +56,13 @@ func decide(seen situation, addressType discoveryv1.AddressType, limit int) Plan
 			g.Wanted = append(g.Wanted, endpoint)
 		}
 	}
+	carries := carriesTraffic(seen.service, groups)
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
-		plan.Add(groups[key].Pack(limit))
+		if seen.mayWait {
+			plan.Add(groups[key].PackUrgent(carries, limit))
+		} else {
+			plan.Add(groups[key].Pack(limit))
+		}
 	}
 	if len(plan.Create)+len(plan.Update)+len(plan.Unchanged) == 0 {
 		plan.keepEmpty(Group{Template: template(seen.service, addressType, nil)})
@@ -63,6 +70,25 @@ func decide(seen situation, addressType discoveryv1.AddressType, limit int) Plan
 	plan.Recycle()
 	plan.Add(doomed)
 	return plan
+}
+
+// carriesTraffic tells which endpoints of a Service are sent requests: those that
+// are ready. Those that only serve are, too, where no other is left: in the whole
+// Service, or on one node if the Service keeps requests there
+// (https://kep.k8s.io/1669).
+func carriesTraffic(service *corev1.Service, groups map[string]*Group) func(discoveryv1.Endpoint) bool {
+	isReady := func(endpoint discoveryv1.Endpoint) bool { return ptr.Deref(endpoint.Conditions.Ready, true) }
+	servingCounts := service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal ||
+		ptr.Deref(service.Spec.InternalTrafficPolicy, "") == corev1.ServiceInternalTrafficPolicyLocal
+	if !servingCounts {
+		servingCounts = true
+		for _, g := range groups {
+			servingCounts = servingCounts && !slices.ContainsFunc(g.Wanted, isReady)
+		}
+	}
+	return func(endpoint discoveryv1.Endpoint) bool {
+		return isReady(endpoint) || servingCounts && ptr.Deref(endpoint.Conditions.Serving, true)
+	}
 }
 
 // keepEmpty has one slice without endpoints stay or come where there would be

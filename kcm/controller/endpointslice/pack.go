@@ -26,6 +26,8 @@ type Group struct {
 // Unchanged and Delete.
 type Plan struct {
 	Create, Update, Unchanged, Delete []*discoveryv1.EndpointSlice
+	// Waits says that there is more to be written, which can wait.
+	Waits bool
 	// Added and Removed count endpoints.
 	Added, Removed int
 }
@@ -200,6 +202,7 @@ func (p *Plan) Add(q Plan) {
 	p.Update = append(p.Update, q.Update...)
 	p.Unchanged = append(p.Unchanged, q.Unchanged...)
 	p.Delete = append(p.Delete, q.Delete...)
+	p.Waits = p.Waits || q.Waits
 	p.Added += q.Added
 	p.Removed += q.Removed
 }

@@ -38,6 +38,7 @@ type Controller struct {
 	endpoints corelisters.EndpointsLister
 	services  corelisters.ServiceLister
 	slices    *endpointslice.Store
+	usages    *usages
 	// limit is how many addresses are mirrored of those that have the same
 	// ports.
 	limit int
@@ -66,7 +67,8 @@ func NewController(
 		slices: endpointslice.NewStore(client, sliceInformer, ControllerName, func(operation string) {
 			changes.WithLabelValues(operation).Inc()
 		}),
-		limit: int(maxEndpointsPerSubset),
+		usages: &usages{all: map[cache.ObjectName]usage{}},
+		limit:  int(maxEndpointsPerSubset),
 	}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name: "endpointslice-mirroring-controller", QueueName: "endpoint_slice_mirroring",
@@ -124,11 +126,14 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 // sync brings the slices of one Endpoints object up to date, or deletes them, if
 // it is not to have any.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
+	begin := time.Now()
+	defer func() { duration.WithLabelValues().Observe(time.Since(begin).Seconds()) }()
 	endpoints, service, err := c.observe(key)
 	if err != nil {
 		return err
 	}
 	if endpoints == nil {
+		c.usages.set(key, usage{})
 		return c.slices.Clear(ctx, key)
 	}
 	existing, err := c.slices.Of(service)
@@ -140,6 +145,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if endpoints.DeletionTimestamp != nil {
 		plan.Create = nil
 	}
+	c.usages.set(key, usageOf(plan, c.limit))
 	if err := c.slices.Write(ctx, key.Namespace, plan); err != nil {
 		return fmt.Errorf("mirror Endpoints %s: %w", key, err)
 	}

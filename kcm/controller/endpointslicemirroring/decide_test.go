@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
 )
@@ -141,4 +143,49 @@ func TestAMirrorFollows(t *testing.T) {
 		require.Equal(t, map[string]string{"note": "kept"}, slice.Annotations)
 		assert.Equal(t, map[string]string{"team": "blue", discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: ControllerName}, slice.Labels)
 	})
+}
+
+func TestMetricsHaveTheOriginalsNames(t *testing.T) {
+	t.Parallel()
+	registerMetrics()
+	skipped.WithLabelValues().Observe(0) // what has no value yet is not told
+	added.WithLabelValues().Observe(0)
+	removed.WithLabelValues().Observe(0)
+	duration.WithLabelValues().Observe(0)
+	changes.WithLabelValues("create").Add(0)
+	(&usages{all: map[cache.ObjectName]usage{}}).set(cache.NewObjectName("default", "web"), usage{})
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	var names []string
+	for _, family := range families {
+		if name, ok := strings.CutPrefix(family.GetName(), subsystem+"_"); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	assert.Equal(t, []string{
+		"addresses_skipped_per_sync", "changes", "desired_endpoint_slices", "endpoints_added_per_sync", "endpoints_desired",
+		"endpoints_removed_per_sync", "endpoints_sync_duration", "num_endpoint_slices",
+	}, names)
+}
+
+func TestUsageIsThatOfTheSlicesThatThereAreThen(t *testing.T) {
+	t.Parallel()
+	slice := func(port int32, endpoints int) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}}, Endpoints: make([]discoveryv1.Endpoint, endpoints),
+		}
+	}
+	plan := endpointslice.Plan{
+		Create: []*discoveryv1.EndpointSlice{slice(80, 2)}, Update: []*discoveryv1.EndpointSlice{slice(80, 1)},
+		Unchanged: []*discoveryv1.EndpointSlice{slice(443, 1)}, Delete: []*discoveryv1.EndpointSlice{slice(80, 3)},
+	}
+	assert.Equal(t, usage{endpoints: 4, slices: 3, fewest: 2}, usageOf(plan, 3))
+	u := &usages{all: map[cache.ObjectName]usage{}}
+	u.set(cache.NewObjectName("default", "web"), usageOf(plan, 3))
+	u.set(cache.NewObjectName("default", "db"), usage{1, 1, 1})
+	assert.Equal(t, usage{5, 4, 3}, u.sum)
+	u.set(cache.NewObjectName("default", "web"), usage{})
+	assert.Equal(t, usage{1, 1, 1}, u.sum)
+	assert.Len(t, u.all, 1, "what is gone is forgotten")
 }
