@@ -153,7 +153,7 @@ func main() {
 // choices returns what -only chooses among.
 func choices() []string {
 	names := []string{"limit", "cold"}
-	for _, p := range slices.Concat(loadPhases, failoverPhases, listeningPhases, deletionPhases, growthPhases, sizePhases, daemonPhases, jobPhases, servicePhases) {
+	for _, p := range slices.Concat(loadPhases, failoverPhases, deletionPhases, listeningPhases, growthPhases, sizePhases, daemonPhases, jobPhases, servicePhases) {
 		names = append(names, p.name)
 	}
 	return names
