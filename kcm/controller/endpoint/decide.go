@@ -83,9 +83,9 @@ type offer struct {
 	pods  []int
 }
 
-// subsets returns the addresses of a Service in the form in which the API server
-// stores them: for each port all pods that have it, and ports that the same pods
-// have together.
+// subsets returns the addresses of a Service in the form in which everybody writes
+// them: for each port all pods that have it, and ports that the same pods have
+// together.
 func subsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 	addresses := make([]corev1.EndpointAddress, len(pods))
 	offers := map[string]*offer{}

@@ -3,6 +3,7 @@ package endpointslicemirroring
 //lint:file-ignore SA1019 Endpoints are deprecated, and this is about them.
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/net"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
 )
@@ -24,8 +26,7 @@ type leftOut struct {
 
 // decide returns what is to be written for the slices to tell what the Endpoints
 // do: for each set of ports one slice of IPv4 and one of IPv6 addresses, the
-// ready ones first, together at most limit. The API server has seen to it that
-// a port is in one subset only, and an address is ready or not.
+// ready ones first, together at most limit.
 func decide(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, limit int) (endpointslice.Plan, leftOut) {
 	groups := map[groupKey]*endpointslice.Group{}
 	for _, slice := range existing {
@@ -33,7 +34,7 @@ func decide(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, 
 		g.Existing = append(g.Existing, slice)
 	}
 	var left leftOut
-	for _, subset := range endpoints.Subsets {
+	for _, subset := range repack(endpoints.Subsets) {
 		ports, room := portsOf(subset.Ports), limit
 		for i, address := range slices.Concat(subset.Addresses, subset.NotReadyAddresses) {
 			endpoint, addressType, ok := endpointOf(address, i < len(subset.Addresses))
@@ -56,6 +57,59 @@ func decide(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, 
 	}
 	plan.Recycle()
 	return plan, left
+}
+
+// offer is a port, or none, and who has it: true is ready.
+type offer struct {
+	ports []corev1.EndpointPort
+	hosts map[string]bool
+}
+
+// repack returns the same addresses with ports that the same addresses have
+// together, so that an address is in one subset only unless its ports differ. One
+// that is ready and not is not.
+func repack(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
+	addresses, offers := map[string]corev1.EndpointAddress{}, map[string]*offer{}
+	var order []string
+	for _, s := range subsets {
+		for i := range max(len(s.Ports), 1) {
+			ports := s.Ports[min(i, len(s.Ports)):min(i+1, len(s.Ports))]
+			key := endpointslice.PortsKey(portsOf(ports))
+			if offers[key] == nil {
+				offers[key] = &offer{ports: ports, hosts: map[string]bool{}}
+			}
+			for n, address := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
+				host := fmt.Sprint(address.IP, " ", ptr.Deref(address.TargetRef, corev1.ObjectReference{}).UID)
+				isReady, known := offers[key].hosts[host]
+				offers[key].hosts[host] = n < len(s.Addresses) && (isReady || !known)
+				if _, known := addresses[host]; !known {
+					addresses[host] = address
+					order = append(order, host)
+				}
+			}
+		}
+	}
+	together := map[string]*corev1.EndpointSubset{}
+	for _, key := range slices.Sorted(maps.Keys(offers)) {
+		o := offers[key]
+		who := fmt.Sprint(o.hosts) // maps are printed in the order of their keys
+		if together[who] == nil {
+			together[who] = &corev1.EndpointSubset{}
+			for _, host := range order {
+				if isReady, has := o.hosts[host]; has && isReady {
+					together[who].Addresses = append(together[who].Addresses, addresses[host])
+				} else if has {
+					together[who].NotReadyAddresses = append(together[who].NotReadyAddresses, addresses[host])
+				}
+			}
+		}
+		together[who].Ports = append(together[who].Ports, o.ports...)
+	}
+	var repacked []corev1.EndpointSubset
+	for _, who := range slices.Sorted(maps.Keys(together)) {
+		repacked = append(repacked, *together[who])
+	}
+	return repacked
 }
 
 // groupKey is what the slices of a group have in common.
