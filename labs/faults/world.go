@@ -1,5 +1,7 @@
 package faults
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and a workload is about them.
+
 import (
 	"fmt"
 	"maps"
