@@ -31,6 +31,10 @@ import (
 // until something changes.
 const maxRetries = 15
 
+// staleDelay is after how long a Service is looked at again whose Endpoints the
+// cache does not show yet as they were written.
+const staleDelay = 100 * time.Millisecond
+
 // Controller writes the Endpoints of Services.
 type Controller struct {
 	client    kubernetes.Interface
@@ -133,8 +137,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	}
 	// Also when nothing is to be written, or the next time would tell of it, too.
 	since := c.waiting.Since(key, c.triggers.ComputeEndpointLastChangeTriggerTime(key.Namespace, service, pods))
-	if err := c.writes.Observed(key); err != nil {
-		return err
+	if c.writes.Observed(key) != nil {
+		c.loop.AddAfter(key, staleDelay) // as no failure, or the pauses would grow
+		return nil
 	}
 	current, err := c.endpoints.Endpoints(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
