@@ -219,7 +219,7 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 
 .PHONY: differential
 differential: ## compare kcm's loops with the original's in memory, run after random run, for a minute (ARGS="-for 20m -seed 7", or the steps that a failure prints)
-	@cd labs/differential && GOGC=800 go test -count=1 -timeout 0 -run KcmAndTheOriginal -args -for 1m $(ARGS)
+	@cd labs/differential && GOGC=800 go test -count=1 -timeout 0 -run KcmAndTheOriginal -args -for 1m -seed $$(date +%s) $(ARGS)
 
 .PHONY: lint
 lint: modules ## check formatting, go vet and staticcheck in all modules

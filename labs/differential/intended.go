@@ -99,6 +99,13 @@ var intendedDifferences = []intended{
 		of: anything,
 	},
 	{
+		name:    "recreate-waits-until-observed",
+		entry:   "begins the new version with Recreate before an old ReplicaSet has observed",
+		example: "create 2 3 2; settle; free-pod 10; fail 0; webhook 6; image 1; settle; recreate; sync-deployment; settle",
+		met:     func(s sight) bool { return s.works() && !s.d.Spec.Paused && !s.rolling() && s.endsUnobserved() },
+		of:      regexp.MustCompile(`^Deployment web .status.unavailableReplicas`),
+	},
+	{
 		name:    "rollback-before-a-replicaset",
 		entry:   "gives pods to a ReplicaSet that it creates for a rollback",
 		example: "create 2 2 1; settle; rollback 0; image 4; settle",
@@ -362,6 +369,13 @@ func (s sight) oldPodsRemain() bool {
 		return !ended && slices.ContainsFunc(s.sets, func(rs *appsv1.ReplicaSet) bool {
 			return rs != s.newSet && metav1.IsControlledBy(pod, rs)
 		})
+	})
+}
+
+// endsUnobserved tells whether an old ReplicaSet is to have no pods, and its status does not speak of that yet.
+func (s sight) endsUnobserved() bool {
+	return slices.ContainsFunc(s.sets, func(rs *appsv1.ReplicaSet) bool {
+		return rs != s.newSet && *rs.Spec.Replicas == 0 && rs.Status.ObservedGeneration < rs.Generation
 	})
 }
 
