@@ -43,6 +43,7 @@ var Invariants = []Invariant{
 	{"second", "a DaemonSet makes second pods beside available ones on no more than maxSurge nodes", second},
 	{"bare", "no available pod of a DaemonSet is taken away with which more than maxUnavailable nodes have none", bare},
 	{"told-twice", "a pod of a Service is in one slice, and once", toldTwice},
+	{"above-quota", "a namespace has no more than its quota allows", aboveQuota},
 }
 
 // moment is one change, and the world after it.

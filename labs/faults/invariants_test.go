@@ -185,6 +185,15 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			p.slice("first", "one")
 			p.slice("second", "two", "one")
 		}},
+		{"above-quota", "pods of web is 4; 3 are allowed", func(p *past) {
+			p.change(watch.Added, "resourcequotas", &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}, Spec: corev1.ResourceQuotaSpec{Hard: limits["pods"]}})
+			unknown := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "unknown", UID: "unknown"}}
+			p.succeed(p.pod(unknown, "ended"))
+			p.deletePod(p.pod(unknown, "going")) // it is there until it has ended
+			p.pod(unknown, "two")
+			p.pod(unknown, "three")
+			p.pod(unknown, "four")
+		}},
 	}
 	tested := map[string]bool{}
 	for _, test := range tests {

@@ -70,8 +70,9 @@ func resourcesFor(kind Kind, without *Result) []string {
 	case !kind.Resource:
 		return []string{""}
 	}
-	resources := slices.Clone(w.Watched)
-	for _, resource := range w.Watched {
+	disturbed := slices.Concat(w.Watched, w.Begun)
+	resources := slices.Clone(disturbed)
+	for _, resource := range disturbed {
 		if metadata := metadataPrefix + resource; without.Events[metadata] > 0 {
 			resources = append(resources, metadata)
 		}

@@ -263,6 +263,7 @@ var recordable = map[string]schema.GroupVersionResource{
 	"jobs":                   {Group: "batch", Version: "v1", Resource: "jobs"},
 	"services":               {Version: "v1", Resource: "services"},
 	"endpoints":              {Version: "v1", Resource: "endpoints"},
+	"resourcequotas":         {Version: "v1", Resource: "resourcequotas"},
 	"endpointslices":         {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
 }
 

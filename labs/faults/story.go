@@ -105,6 +105,8 @@ func shown(o metav1.Object) string {
 		return fmt.Sprintf("%d endpoints, %d ready%s", len(o.Endpoints), readyIn(o), ownedBy(o))
 	case *corev1.Endpoints:
 		return fmt.Sprintf("%d subsets", len(o.Subsets))
+	case *corev1.ResourceQuota:
+		return usage(o)
 	}
 	return "gone"
 }

@@ -33,6 +33,7 @@ type World struct {
 	Jobs        map[types.UID]*batchv1.Job
 	Slices      map[types.UID]*discoveryv1.EndpointSlice
 	Endpoints   map[types.UID]*corev1.Endpoints
+	Quotas      map[types.UID]*corev1.ResourceQuota
 	// Others are the names of all else that is recorded, by resource.
 	Others map[string]map[string]bool
 }
@@ -41,7 +42,7 @@ func newWorld() *World {
 	return &World{
 		map[types.UID]*appsv1.Deployment{}, map[types.UID]*appsv1.ReplicaSet{}, map[types.UID]*corev1.Pod{},
 		map[types.UID]*appsv1.DaemonSet{}, map[types.UID]*batchv1.Job{},
-		map[types.UID]*discoveryv1.EndpointSlice{}, map[types.UID]*corev1.Endpoints{}, map[string]map[string]bool{},
+		map[types.UID]*discoveryv1.EndpointSlice{}, map[types.UID]*corev1.Endpoints{}, map[types.UID]*corev1.ResourceQuota{}, map[string]map[string]bool{},
 	}
 }
 
@@ -78,6 +79,8 @@ func (w *World) apply(c history.Change) (was, is metav1.Object, err error) {
 		return put(w.Slices, c.Object, gone)
 	case "endpoints":
 		return put(w.Endpoints, c.Object, gone)
+	case "resourcequotas":
+		return put(w.Quotas, c.Object, gone)
 	}
 	if w.Others[c.Resource] == nil {
 		w.Others[c.Resource] = map[string]bool{}
@@ -303,6 +306,9 @@ func (w *World) Ending() string {
 		for _, s := range endpoints.Subsets {
 			lines = append(lines, fmt.Sprintf("endpoints %s: %d addresses, %d not ready", endpoints.Name, len(s.Addresses), len(s.NotReadyAddresses)))
 		}
+	}
+	for _, quota := range w.Quotas {
+		lines = append(lines, "quota "+quota.Name+": "+usage(quota))
 	}
 	for resource, names := range w.Others {
 		for name := range names {
