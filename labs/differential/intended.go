@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	upstream "k8s.io/kubernetes/pkg/controller"
 	deploymentutil "k8s.io/kubernetes/pkg/controller/deployment/util"
+	"k8s.io/utils/ptr"
 )
 
 // intended is a difference from the original that is on purpose.
@@ -127,13 +128,13 @@ var intendedDifferences = []intended{
 		entry:   "goes on with what it wanted to write",
 		example: "create 2 1 3; settle; image 4; settle; settle; image 0; recreate; start 8 0; settle",
 		met:     func(s sight) bool { return slices.Contains(s.w.log, "update deployments/status web Conflict") },
-		of:      regexp.MustCompile(`^Deployment web .status`),
+		of:      conditions,
 	},
 	{
-		name:    "recreate-waits-until-observed",
-		entry:   "begins the new version with Recreate before an old ReplicaSet has observed",
-		example: "create 2 3 2; settle; free-pod 10; fail 0; webhook 6; image 1; settle; recreate; sync-deployment; settle",
-		met:     func(s sight) bool { return s.works() && !s.d.Spec.Paused && !s.rolling() && s.endsUnobserved() },
+		name:    "recreate-waits-for-the-status",
+		entry:   "begins the new version with Recreate before the status of an old ReplicaSet",
+		example: "create 4 3 5; recreate; settle; image 4; start-all 1; settle; end-all; restart 0; sync-deployment; wait 3; settle",
+		met:     func(s sight) bool { return s.works() && !s.d.Spec.Paused && !s.rolling() && s.endsUntold() },
 		of:      anything,
 	},
 	{
@@ -215,6 +216,13 @@ var intendedDifferences = []intended{
 		example: "create 6 2 1; recreate; settle; start-all 0; wait 1; delete-pod 6; settle; start-all 0; settle; settle; scale 3; settle",
 		met:     func(s sight) bool { return slices.ContainsFunc(s.shrinking(), s.ordersInCycles) },
 		of:      anything,
+	},
+	{
+		name:    "last-told-before-a-namespace-ends",
+		entry:   "has come further in a round before a namespace begins to end",
+		example: "create 2 2 0; settle; delete 2; show-deployment; create 2 0 0; webhook 6; sync-deployment; image 3; settle",
+		met:     func(s sight) bool { return s.works() && s.newSet == nil && s.w.webhook == namespaceIsEnding },
+		of:      regexp.MustCompile(`^Deployment web .(status|metadata.annotations)`),
 	},
 	{
 		name:    "rejected-pods-wait",
@@ -372,10 +380,11 @@ func (s sight) oldPodsRemain() bool {
 	})
 }
 
-// endsUnobserved tells whether an old ReplicaSet is to have no pods, and its status does not speak of that yet.
-func (s sight) endsUnobserved() bool {
+// endsUntold tells whether an old ReplicaSet is to have no pods, and its status does not say yet that they are gone.
+func (s sight) endsUntold() bool {
 	return slices.ContainsFunc(s.sets, func(rs *appsv1.ReplicaSet) bool {
-		return rs != s.newSet && *rs.Spec.Replicas == 0 && rs.Status.ObservedGeneration < rs.Generation
+		return rs != s.newSet && *rs.Spec.Replicas == 0 &&
+			(rs.Status.ObservedGeneration < rs.Generation || ptr.Deref(rs.Status.TerminatingReplicas, 0) > 0)
 	})
 }
 
