@@ -218,11 +218,13 @@ var intendedDifferences = []intended{
 		of:      anything,
 	},
 	{
-		name:    "last-told-before-a-namespace-ends",
-		entry:   "has come further in a round before a namespace begins to end",
+		name:    "last-told-before-creations-are-refused",
+		entry:   "has come further in a round before its creations are refused",
 		example: "create 2 2 0; settle; delete 2; show-deployment; create 2 0 0; webhook 6; sync-deployment; image 3; settle",
-		met:     func(s sight) bool { return s.works() && s.newSet == nil && s.w.webhook == namespaceIsEnding },
-		of:      regexp.MustCompile(`^Deployment web .(status|metadata.annotations)`),
+		met: func(s sight) bool {
+			return s.works() && s.newSet == nil && (s.w.webhook == refusesSets || s.w.webhook == namespaceIsEnding)
+		},
+		of: regexp.MustCompile(`^Deployment web .(status.[a-zA-Z]+$|metadata.annotations)`),
 	},
 	{
 		name:    "rejected-pods-wait",
