@@ -120,8 +120,10 @@ var intendedDifferences = []intended{
 		name:    "revision-undone-by-a-webhook",
 		entry:   "goes on with what it wanted to write",
 		example: "create 1 1 5; webhook 4; settle; rollback 1; settle",
-		met:     func(s sight) bool { return s.d != nil && s.w.webhook == dropsRevision },
-		of:      regexp.MustCompile(`^writes: update deployments/status|^Deployment web .metadata.annotations`),
+		met: func(s sight) bool {
+			return s.d != nil && (s.w.webhook == dropsRevision || s.newSet != nil && s.d.Annotations[deploymentutil.RevisionAnnotation] == "")
+		},
+		of: regexp.MustCompile(`^writes: update deployments/status|^Deployment web .metadata.annotations`),
 	},
 	{
 		name:    "status-refused-in-between",
@@ -145,6 +147,15 @@ var intendedDifferences = []intended{
 			return s.newSet != nil && s.newSet.Spec.MinReadySeconds != s.d.Spec.MinReadySeconds
 		},
 		of: conditions,
+	},
+	{
+		name:    "saturated-by-other-min-ready-seconds",
+		entry:   "goes by a status that was counted by other `minReadySeconds`",
+		example: "create 1 5 5; rolling 5 1; settle; image 2; scale 6; settle; start-all 1; recreate; pause 1; min-ready 3; settle",
+		met: func(s sight) bool {
+			return s.works() && len(s.active()) > 1 && s.saturated() && s.newSet.Spec.MinReadySeconds != s.d.Spec.MinReadySeconds
+		},
+		of: anything,
 	},
 	{
 		name:    "name-taken-by-what-was-let-go",
