@@ -165,6 +165,13 @@ var intendedDifferences = []intended{
 		of:      anything,
 	},
 	{
+		name:    "collision-seen-late",
+		entry:   "counts a collision where its cache still shows an owner",
+		example: "create 7 2 5; settle; delete 0; show-deployment; create 3 0 4; sync-deployment; image 2; settle",
+		met:     func(s sight) bool { return s.works() && slices.ContainsFunc(s.all, s.wasLetGo) },
+		of:      anything,
+	},
+	{
 		name:    "creation-ends-the-round",
 		entry:   "writes a status in the round that creates a ReplicaSet",
 		example: "create 7 4 0; settle; recreate; rollback 0; image 4; deadline 8; settle; wait 12; delete-set 1; settle",
@@ -193,7 +200,7 @@ var intendedDifferences = []intended{
 		name:    "lost-write",
 		entry:   "writes no status when a step fails",
 		example: "create 3 2 1; settle; settle; fault 1 1; resize-set 1 2; settle",
-		met:     func(s sight) bool { return s.w.hit.failsStep() },
+		met:     func(s sight) bool { return s.w.hit.failsStep() || s.works() && slices.ContainsFunc(s.active(), s.isGone) },
 		of:      status,
 	},
 	{
@@ -367,6 +374,22 @@ func total(sets []*appsv1.ReplicaSet) int32 {
 func (s sight) letsGo(rs *appsv1.ReplicaSet) bool {
 	return s.d != nil && metav1.IsControlledBy(rs, s.d) && rs.Labels["app"] != "web" &&
 		deploymentutil.FindNewReplicaSet(s.d, []*appsv1.ReplicaSet{rs}) != nil
+}
+
+// wasLetGo tells whether the cache shows a ReplicaSet of the deployment's template as another's, which has let go of it.
+func (s sight) wasLetGo(rs *appsv1.ReplicaSet) bool {
+	owner := metav1.GetControllerOf(rs)
+	if owner == nil || owner.UID == s.d.UID || deploymentutil.FindNewReplicaSet(s.d, []*appsv1.ReplicaSet{rs}) == nil {
+		return false
+	}
+	now, err := s.w.replicaSets.Get(rs.Name)
+	return err == nil && metav1.GetControllerOf(now) == nil
+}
+
+// isGone tells whether only the cache still has a ReplicaSet.
+func (s sight) isGone(rs *appsv1.ReplicaSet) bool {
+	_, err := s.w.replicaSets.Get(rs.Name)
+	return err != nil
 }
 
 // deletesRevived tells whether there are more old ReplicaSets than are kept, and one of size 0 is no longer of that size or
