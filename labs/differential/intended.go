@@ -167,7 +167,7 @@ var intendedDifferences = []intended{
 	{
 		name:    "collision-seen-late",
 		entry:   "counts a collision where its cache still shows an owner",
-		example: "create 7 2 5; settle; delete 0; show-deployment; create 3 0 4; sync-deployment; image 2; settle",
+		example: "create 3 2 5; settle; delete 2; create 3 2 5; show-deployment; sync-deployment; settle",
 		met:     func(s sight) bool { return s.works() && slices.ContainsFunc(s.all, s.wasLetGo) },
 		of:      anything,
 	},
@@ -200,8 +200,10 @@ var intendedDifferences = []intended{
 		name:    "lost-write",
 		entry:   "writes no status when a step fails",
 		example: "create 3 2 1; settle; settle; fault 1 1; resize-set 1 2; settle",
-		met:     func(s sight) bool { return s.w.hit.failsStep() || s.works() && slices.ContainsFunc(s.active(), s.isGone) },
-		of:      status,
+		met: func(s sight) bool {
+			return s.w.hit.failsStep() || s.works() && slices.ContainsFunc(s.active(), s.isGone)
+		},
+		of: status,
 	},
 	{
 		name:    "status-waits-for-the-next-sync",
