@@ -131,7 +131,7 @@ function showLoops(keys, now) {
 		card.append(head, list);
 		return card;
 	}));
-	if (!shown.length && !data.missing) $("keys").append(element("p", "No loop is at work. What waited in the queues of a manager that has ended is gone with it."));
+	if (!shown.length) $("keys").append(element("p", $("missing").hidden ? "No loop is at work. What waited in the queues of a manager that has ended is gone with it." : "They cannot be seen."));
 }
 
 function showInvariants(invariants) {
