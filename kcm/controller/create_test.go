@@ -75,7 +75,10 @@ func TestPodsAreCreatedForAnOwnerThatExpectsThem(t *testing.T) {
 			created, err := CreatePods(t.Context(), server, expectations, writes, owner, pods)
 
 			slices.Sort(server.created)
-			left, _ := expectations.Left(owner)
+			left := 0
+			for _, pending := range expectations.Pending() {
+				left += pending.Creations
+			}
 			seen := fmt.Sprintf("created %v, says %d, expects %d, has written %s", server.created, created, left, newestOf(writes, owner))
 			if err != nil {
 				seen += "; " + err.Error()
