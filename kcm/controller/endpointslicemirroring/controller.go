@@ -6,6 +6,7 @@ package endpointslicemirroring
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,6 +31,9 @@ const (
 	// maxRetries is how often a sync that fails is tried again before it is
 	// given up until something changes.
 	maxRetries = 15
+	// staleDelay is after how long Endpoints are looked at again of which the cache
+	// lacks slices that were written.
+	staleDelay = 100 * time.Millisecond
 )
 
 // Controller writes the EndpointSlices of Endpoints that no controller writes.
@@ -137,6 +141,10 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return c.slices.Clear(ctx, key)
 	}
 	existing, err := c.slices.Of(service)
+	if errors.Is(err, controller.ErrStaleCache) {
+		c.loop.AddAfter(key, staleDelay) // as no failure, or the pauses would grow
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -26,6 +27,12 @@ import (
 // play runs the controller in a bubble, with the Service web that has no selector, and these Endpoints.
 func play(t *testing.T, endpoints *corev1.Endpoints, body func(ctx context.Context, client *fake.Clientset)) {
 	t.Helper()
+	playWith(t, endpoints, func(*fake.Clientset) {}, body)
+}
+
+// playWith is play with a client that is prepared, in the bubble.
+func playWith(t *testing.T, endpoints *corev1.Endpoints, prepare func(client *fake.Clientset), body func(ctx context.Context, client *fake.Clientset)) {
+	t.Helper()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	client := fake.NewClientset(service, endpoints)
 	client.PrependReactor("create", "endpointslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -34,6 +41,7 @@ func play(t *testing.T, endpoints *corev1.Endpoints, body func(ctx context.Conte
 		return false, nil, nil
 	})
 	synctest.Test(t, func(t *testing.T) {
+		prepare(client)
 		ctx, stop := context.WithCancel(t.Context())
 		factory := informers.NewSharedInformerFactory(client, 0)
 		core := factory.Core().V1()
@@ -127,4 +135,26 @@ func TestWhatIsLeftOutIsTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestALateCacheIsLookedAtAgainSoonHoweverLateItWas(t *testing.T) {
+	t.Parallel()
+	var seen *watch.FakeWatcher
+	late := func(client *fake.Clientset) {
+		seen = watch.NewFake()
+		client.PrependWatchReactor("endpointslices", func(clienttesting.Action) (bool, watch.Interface, error) { return true, seen, nil })
+	}
+	playWith(t, byHand("8080: 192.0.2.1"), late, func(ctx context.Context, client *fake.Clientset) {
+		_, err := client.CoreV1().Endpoints("default").Update(ctx, byHand("8080: 192.0.2.1 192.0.2.2"), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		require.Equal(t, "192.0.2.1", there(t, client), "the cache does not show what was written yet")
+		list, err := client.DiscoveryV1().EndpointSlices("default").List(ctx, metav1.ListOptions{})
+		require.NoError(t, err)
+		seen.Add(&list.Items[0])
+		time.Sleep(staleDelay)
+		synctest.Wait()
+		assert.Equal(t, "192.0.2.1 192.0.2.2", there(t, client))
+	})
 }
