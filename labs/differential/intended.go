@@ -203,6 +203,16 @@ var intendedDifferences = []intended{
 		of: regexp.MustCompile(`^Deployment web .status.conditions\[(Progressing|ReplicaFailure)\]`),
 	},
 	{
+		name:    "adopted-before-a-creation",
+		entry:   "goes on in the round that creates a ReplicaSet",
+		example: "create 3 0 5; sync-deployment; free-set 3; settle; rolling 5 2; start-all 1; image 2; take-set 2; falter 5; settle",
+		met: func(s sight) bool {
+			return s.works() && s.newSet == nil && len(s.active()) > 1 &&
+				slices.ContainsFunc(s.active(), func(rs *appsv1.ReplicaSet) bool { return metav1.GetControllerOf(rs) == nil })
+		},
+		of: regexp.MustCompile(`^Pod \S+ \.`),
+	},
+	{
 		name:    "old-sets-go-as-they-were-seen",
 		entry:   "deletes old ReplicaSets as they are",
 		example: "create 3 4 5; settle; pause 1; scale 0; settle; image 4; history 0; scale 7; settle",
