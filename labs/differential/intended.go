@@ -159,6 +159,16 @@ var intendedDifferences = []intended{
 		of: conditions,
 	},
 	{
+		name:    "pods-before-other-min-ready-seconds",
+		entry:   "goes by a status that was counted by other `minReadySeconds`",
+		example: "create 3 3 5; webhook 1; settle; pause 1; no-webhook; scale 1; min-ready 10; settle",
+		met: func(s sight) bool {
+			return s.works() && s.newSet != nil && s.newSet.Spec.MinReadySeconds != s.d.Spec.MinReadySeconds &&
+				len(s.claimed(s.newSet)) != int(*s.newSet.Spec.Replicas)
+		},
+		of: anything,
+	},
+	{
 		name:    "saturated-by-other-min-ready-seconds",
 		entry:   "goes by a status that was counted by other `minReadySeconds`",
 		example: "create 1 5 5; rolling 5 1; settle; image 2; scale 6; settle; start-all 1; recreate; pause 1; min-ready 3; settle",
@@ -191,6 +201,16 @@ var intendedDifferences = []intended{
 			})
 		},
 		of: regexp.MustCompile(`^Deployment web .status.conditions\[(Progressing|ReplicaFailure)\]`),
+	},
+	{
+		name:    "adopted-before-a-creation",
+		entry:   "goes on in the round that creates a ReplicaSet",
+		example: "create 3 0 5; sync-deployment; free-set 3; settle; rolling 5 2; start-all 1; image 2; take-set 2; falter 5; settle",
+		met: func(s sight) bool {
+			return s.works() && s.newSet == nil && len(s.active()) > 1 &&
+				slices.ContainsFunc(s.active(), func(rs *appsv1.ReplicaSet) bool { return metav1.GetControllerOf(rs) == nil })
+		},
+		of: regexp.MustCompile(`^Pod \S+ \.`),
 	},
 	{
 		name:    "old-sets-go-as-they-were-seen",
