@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +44,6 @@ type ControllerContext struct {
 	// Cloud is what the loops of a cloud work with, or nil.
 	Cloud cloudprovider.Interface
 
-	manager         string
 	shutdownTimeout time.Duration
 	cloudStarted    sync.Once
 }
@@ -76,7 +74,6 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 		ResyncPeriod:      resync,
 		Metrics:           controllersmetrics.NewControllerManagerMetrics(c.Name),
 		Cloud:             c.Cloud,
-		manager:           c.Name,
 		shutdownTimeout:   c.ControllerShutdownTimeout,
 	}, nil
 }
@@ -101,21 +98,6 @@ func resyncPeriod(c *config.ComponentConfig) func() time.Duration {
 	return func() time.Duration {
 		return time.Duration(float64(c.Generic.MinResyncPeriod.Duration) * (1 + rand.Float64()))
 	}
-}
-
-// IsControllerEnabled tells whether --controllers wants the controller. The
-// first item that names it decides; "*" speaks for those that none names.
-func (c *ControllerContext) IsControllerEnabled(d *ControllerDescriptor) bool {
-	controllers := c.ComponentConfig.Generic.Controllers
-	for _, item := range controllers {
-		switch item {
-		case d.name:
-			return true
-		case "-" + d.name:
-			return false
-		}
-	}
-	return slices.Contains(controllers, "*") && !d.disabledByDefault
 }
 
 // newClient returns the client of a controller. What has to work before the

@@ -52,6 +52,20 @@ type ControllerDescriptor struct {
 	requiresSpecialHandling bool
 }
 
+// isEnabled tells whether --controllers wants the controller. The first item
+// that names it decides; "*" speaks for those that none names.
+func (d *ControllerDescriptor) isEnabled(controllers []string) bool {
+	for _, item := range controllers {
+		switch item {
+		case d.name:
+			return true
+		case "-" + d.name:
+			return false
+		}
+	}
+	return slices.Contains(controllers, "*") && !d.disabledByDefault
+}
+
 // KnownControllers returns the names of all controllers, sorted.
 func KnownControllers() []string {
 	return names(NewControllerDescriptors(), func(*ControllerDescriptor) bool { return true })

@@ -26,9 +26,11 @@ func controllersElsewhere() []*ControllerDescriptor {
 
 // logControllersElsewhere says which controllers are wanted and do not run
 // because kcm does not have them.
-func logControllersElsewhere(ctx context.Context, c *ControllerContext) {
-	missing := names(controllersElsewhere(), c.IsControllerEnabled)
-	if len(missing) > 0 && c.manager != config.CloudManagerName {
+func logControllersElsewhere(ctx context.Context, c config.CompletedConfig) {
+	missing := names(controllersElsewhere(), func(d *ControllerDescriptor) bool {
+		return d.isEnabled(c.ComponentConfig.Generic.Controllers)
+	})
+	if len(missing) > 0 && c.Name != config.CloudManagerName {
 		klog.FromContext(ctx).Info("Nothing does the work of these controllers, kcm does not have them", "controllers", missing)
 	}
 }

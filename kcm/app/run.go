@@ -35,6 +35,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 	logger := klog.FromContext(ctx)
 	logger.Info("Starting", "version", version.Get(), "identity", c.Identity)
 	logger.Info("Golang settings", "GOGC", os.Getenv("GOGC"), "GOMAXPROCS", os.Getenv("GOMAXPROCS"), "GOTRACEBACK", os.Getenv("GOTRACEBACK"))
+	logControllersElsewhere(ctx, c)
 	if err := showConfig(c); err != nil {
 		return err
 	}

@@ -48,7 +48,6 @@ func StartControllers(ctx context.Context, c *ControllerContext, descriptors []*
 // controllers that the others depend on.
 func buildControllers(ctx context.Context, c *ControllerContext, descriptors []*ControllerDescriptor,
 	mux *mux.PathRecorderMux, health *cmhealthz.MutableHealthzHandler) (map[string]*Controller, error) {
-	logControllersElsewhere(ctx, c)
 	controllers := map[string]*Controller{}
 	var checks []healthz.HealthChecker
 	for _, special := range []bool{true, false} {
@@ -81,7 +80,7 @@ func StartController(ctx context.Context, c *ControllerContext, d *ControllerDes
 			return nil, nil
 		}
 	}
-	if !d.requiresSpecialHandling && !c.IsControllerEnabled(d) {
+	if !d.requiresSpecialHandling && !d.isEnabled(c.ComponentConfig.Generic.Controllers) {
 		logger.Info("Controller is disabled by --controllers")
 		return nil, nil
 	}

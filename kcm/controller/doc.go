@@ -15,7 +15,7 @@
 // changes, and [Claimer] settles which objects belong to an owner.
 // [Expectations] keep a loop from acting on a cache that has not caught up with
 // its own writes. [PodControl] creates and deletes pods on behalf of an owner
-// and records an event for each.
+// and records an event for each. [CreatePods] creates many, slowly at first.
 //
 // What a loop may rely on: no two workers handle the same key at the same
 // time, and a key that is added while it is being handled is handled again

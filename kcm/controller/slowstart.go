@@ -1,7 +1,7 @@
 package controller
 
-// SlowStart calls create until it has succeeded count times or failed once,
-// and returns how often it has succeeded and the first error.
+// SlowStart calls create with 0, 1 and so on until it has succeeded count times
+// or failed once, and returns how often it has succeeded and the first error.
 //
 // Calls run at the same time, as many as a window allows. It starts at one and
 // grows by one with each success, so it doubles with every round trip and none
@@ -10,14 +10,15 @@ package controller
 // quota refuses, there is at most one failure more than there were successes,
 // and not an event for each pod of a large set. create is called by several
 // goroutines.
-func SlowStart(count int, create func() error) (created int, failure error) {
+func SlowStart(count int, create func(i int) error) (created int, failure error) {
 	results := make(chan error)
 	window, launched, running := 1, 0, 0
 	for {
 		for failure == nil && launched < count && running < window {
+			i := launched
 			launched++
 			running++
-			go func() { results <- create() }()
+			go func() { results <- create(i) }()
 		}
 		if running == 0 {
 			return created, failure

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -121,13 +122,33 @@ func TestSlowStart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var c creations
 				start := time.Now()
-				created, err := SlowStart(tt.count, func() error { return c.create(tt.took, tt.fails) })
+				created, err := SlowStart(tt.count, func(int) error { return c.create(tt.took, tt.fails) })
 				seen := c.returned(created, err, time.Since(start))
 				time.Sleep(time.Hour) // calls that were left behind end within the bubble
 				assert.Equal(t, tt.want, seen, "%d pods are wanted", tt.count)
 			})
 		})
 	}
+
+	t.Run("each call has a number of its own, from 0 on", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			called := make(chan int, 10)
+			_, err := SlowStart(5, func(i int) error {
+				called <- i
+				time.Sleep(time.Second)
+				return nil
+			})
+			close(called)
+			assert.NoError(t, err)
+			var numbers []int
+			for i := range called {
+				numbers = append(numbers, i)
+			}
+			slices.Sort(numbers)
+			assert.Equal(t, []int{0, 1, 2, 3, 4}, numbers, "5 pods are wanted")
+		})
+	})
 }
 
 func TestSlowStartKeepsItsBounds(t *testing.T) {
@@ -147,7 +168,7 @@ func TestSlowStartKeepsItsBounds(t *testing.T) {
 			var created int
 			var err error
 			synctest.Test(t, func(*testing.T) {
-				created, err = SlowStart(count, func() error { return c.create(took, fails) })
+				created, err = SlowStart(count, func(int) error { return c.create(took, fails) })
 				time.Sleep(time.Hour) // as above
 			})
 			assert.Equal(rt, c.succeeded, created, "how many have succeeded, and how many it says")

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	upstream "k8s.io/kubernetes/pkg/controller"
 	deploymentutil "k8s.io/kubernetes/pkg/controller/deployment/util"
+	"k8s.io/utils/ptr"
 )
 
 // intended is a difference from the original that is on purpose.
@@ -99,13 +100,6 @@ var intendedDifferences = []intended{
 		of: anything,
 	},
 	{
-		name:    "recreate-waits-until-observed",
-		entry:   "begins the new version with Recreate before an old ReplicaSet has observed",
-		example: "create 2 3 2; settle; free-pod 10; fail 0; webhook 6; image 1; settle; recreate; sync-deployment; settle",
-		met:     func(s sight) bool { return s.works() && !s.d.Spec.Paused && !s.rolling() && s.endsUnobserved() },
-		of:      regexp.MustCompile(`^Deployment web .status.unavailableReplicas`),
-	},
-	{
 		name:    "rollback-before-a-replicaset",
 		entry:   "gives pods to a ReplicaSet that it creates for a rollback",
 		example: "create 2 2 1; settle; rollback 0; image 4; settle",
@@ -126,8 +120,10 @@ var intendedDifferences = []intended{
 		name:    "revision-undone-by-a-webhook",
 		entry:   "goes on with what it wanted to write",
 		example: "create 1 1 5; webhook 4; settle; rollback 1; settle",
-		met:     func(s sight) bool { return s.d != nil && s.w.webhook == dropsRevision },
-		of:      regexp.MustCompile(`^writes: update deployments/status|^Deployment web .metadata.annotations`),
+		met: func(s sight) bool {
+			return s.d != nil && (s.w.webhook == dropsRevision || s.newSet != nil && s.d.Annotations[deploymentutil.RevisionAnnotation] == "")
+		},
+		of: regexp.MustCompile(`^writes: update deployments/status|^Deployment web .metadata.annotations`),
 	},
 	{
 		name:    "status-refused-in-between",
@@ -135,6 +131,23 @@ var intendedDifferences = []intended{
 		example: "create 2 1 3; settle; image 4; settle; settle; image 0; recreate; start 8 0; settle",
 		met:     func(s sight) bool { return slices.Contains(s.w.log, "update deployments/status web Conflict") },
 		of:      conditions,
+	},
+	{
+		name:    "status-refused-before-a-creation-is",
+		entry:   "goes on with what it wanted to write",
+		example: "create 7 0 3; settle; pause 1; image 4; settle; pause 0; webhook 5; scale 8; settle",
+		met: func(s sight) bool {
+			return s.works() && s.newSet == nil && (s.w.webhook == refusesSets || s.w.webhook == namespaceIsEnding) &&
+				slices.Contains(s.w.log, "update deployments/status web Conflict")
+		},
+		of: regexp.MustCompile(`^Deployment web .status`),
+	},
+	{
+		name:    "recreate-waits-for-the-status",
+		entry:   "begins the new version with Recreate before the status of an old ReplicaSet",
+		example: "create 4 3 5; recreate; settle; image 4; start-all 1; settle; end-all; restart 0; sync-deployment; wait 3; settle",
+		met:     func(s sight) bool { return s.works() && !s.d.Spec.Paused && !s.rolling() && s.endsUntold() },
+		of:      anything,
 	},
 	{
 		name:    "other-min-ready-seconds",
@@ -146,10 +159,36 @@ var intendedDifferences = []intended{
 		of: conditions,
 	},
 	{
+		name:    "pods-before-other-min-ready-seconds",
+		entry:   "goes by a status that was counted by other `minReadySeconds`",
+		example: "create 3 3 5; webhook 1; settle; pause 1; no-webhook; scale 1; min-ready 10; settle",
+		met: func(s sight) bool {
+			return s.works() && s.newSet != nil && s.newSet.Spec.MinReadySeconds != s.d.Spec.MinReadySeconds &&
+				len(s.claimed(s.newSet)) != int(*s.newSet.Spec.Replicas)
+		},
+		of: anything,
+	},
+	{
+		name:    "saturated-by-other-min-ready-seconds",
+		entry:   "goes by a status that was counted by other `minReadySeconds`",
+		example: "create 1 5 5; rolling 5 1; settle; image 2; scale 6; settle; start-all 1; recreate; pause 1; min-ready 3; settle",
+		met: func(s sight) bool {
+			return s.works() && len(s.active()) > 1 && s.saturated() && s.newSet.Spec.MinReadySeconds != s.d.Spec.MinReadySeconds
+		},
+		of: anything,
+	},
+	{
 		name:    "name-taken-by-what-was-let-go",
 		entry:   "goes on with a ReplicaSet that it has just let go",
 		example: "create 1 3 0; settle; image 4; settle; free-set 0; start-all 1; delete-pod 7; settle",
 		met:     func(s sight) bool { return slices.ContainsFunc(s.all, s.letsGo) },
+		of:      anything,
+	},
+	{
+		name:    "collision-seen-late",
+		entry:   "counts a collision where its cache still shows an owner",
+		example: "create 3 2 5; settle; delete 2; create 3 2 5; show-deployment; sync-deployment; settle",
+		met:     func(s sight) bool { return s.works() && slices.ContainsFunc(s.all, s.wasLetGo) },
 		of:      anything,
 	},
 	{
@@ -162,6 +201,16 @@ var intendedDifferences = []intended{
 			})
 		},
 		of: regexp.MustCompile(`^Deployment web .status.conditions\[(Progressing|ReplicaFailure)\]`),
+	},
+	{
+		name:    "adopted-before-a-creation",
+		entry:   "goes on in the round that creates a ReplicaSet",
+		example: "create 3 0 5; sync-deployment; free-set 3; settle; rolling 5 2; start-all 1; image 2; take-set 2; falter 5; settle",
+		met: func(s sight) bool {
+			return s.works() && s.newSet == nil && len(s.active()) > 1 &&
+				slices.ContainsFunc(s.active(), func(rs *appsv1.ReplicaSet) bool { return metav1.GetControllerOf(rs) == nil })
+		},
+		of: regexp.MustCompile(`^Pod \S+ \.`),
 	},
 	{
 		name:    "old-sets-go-as-they-were-seen",
@@ -181,8 +230,10 @@ var intendedDifferences = []intended{
 		name:    "lost-write",
 		entry:   "writes no status when a step fails",
 		example: "create 3 2 1; settle; settle; fault 1 1; resize-set 1 2; settle",
-		met:     func(s sight) bool { return s.w.hit.failsStep() },
-		of:      status,
+		met: func(s sight) bool {
+			return s.w.hit.failsStep() || s.works() && slices.ContainsFunc(s.active(), s.isGone)
+		},
+		of: status,
 	},
 	{
 		name:    "status-waits-for-the-next-sync",
@@ -348,6 +399,22 @@ func (s sight) letsGo(rs *appsv1.ReplicaSet) bool {
 		deploymentutil.FindNewReplicaSet(s.d, []*appsv1.ReplicaSet{rs}) != nil
 }
 
+// wasLetGo tells whether the cache shows a ReplicaSet of the deployment's template as another's, which has let go of it.
+func (s sight) wasLetGo(rs *appsv1.ReplicaSet) bool {
+	owner := metav1.GetControllerOf(rs)
+	if owner == nil || owner.UID == s.d.UID || deploymentutil.FindNewReplicaSet(s.d, []*appsv1.ReplicaSet{rs}) == nil {
+		return false
+	}
+	now, err := s.w.replicaSets.Get(rs.Name)
+	return err == nil && metav1.GetControllerOf(now) == nil
+}
+
+// isGone tells whether only the cache still has a ReplicaSet.
+func (s sight) isGone(rs *appsv1.ReplicaSet) bool {
+	_, err := s.w.replicaSets.Get(rs.Name)
+	return err != nil
+}
+
 // deletesRevived tells whether there are more old ReplicaSets than are kept, and one of size 0 is no longer of that size or
 // is about to grow in this round, as the last one does where nothing is rolled out.
 func (s sight) deletesRevived() bool {
@@ -372,10 +439,11 @@ func (s sight) oldPodsRemain() bool {
 	})
 }
 
-// endsUnobserved tells whether an old ReplicaSet is to have no pods, and its status does not speak of that yet.
-func (s sight) endsUnobserved() bool {
+// endsUntold tells whether an old ReplicaSet is to have no pods, and its status does not say yet that they are gone.
+func (s sight) endsUntold() bool {
 	return slices.ContainsFunc(s.sets, func(rs *appsv1.ReplicaSet) bool {
-		return rs != s.newSet && *rs.Spec.Replicas == 0 && rs.Status.ObservedGeneration < rs.Generation
+		return rs != s.newSet && *rs.Spec.Replicas == 0 &&
+			(rs.Status.ObservedGeneration < rs.Generation || ptr.Deref(rs.Status.TerminatingReplicas, 0) > 0)
 	})
 }
 

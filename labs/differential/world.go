@@ -86,9 +86,11 @@ func (w *world) syncDeployment() bool {
 // round of the original may be several of kcm's.
 func (w *world) syncDeployments() {
 	w.manager.deployments.resync()
-	for w.syncDeployment() {
+	for again := true; again; {
+		again = w.syncDeployment()
 		w.manager.deployments.CatchUp()
 		w.manager.replicaSets.CatchUp()
+		again = again || w.manager.deploymentQueue.Len() > 0
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 // Invariant is what has to hold at every moment.
 type Invariant struct {
 	Name string
+	// About is the resource of the objects to which it applies.
+	About string
 	// Says is the invariant as a sentence.
 	Says string
 	// broken says how a change breaks it, or nothing.
@@ -28,22 +30,22 @@ type Invariant struct {
 // Invariants are all that are checked. Each looks at what a change does, and not
 // only at what is there after it: a user may ask for less than there is.
 var Invariants = []Invariant{
-	{"surge", "a Deployment asks its ReplicaSets for no more than replicas + maxSurge", surge},
-	{"available", "no available pod of a Deployment is taken away below replicas - maxUnavailable", available},
-	{"too-many", "a ReplicaSet makes no pod when it has all that it was asked for", tooMany},
-	{"too-few", "a ReplicaSet deletes no pod when it has no more than it is asked for", tooFew},
-	{"twins", "a Deployment has one ReplicaSet for a template", twins},
-	{"one-owner", "a pod has one owner at most", oneOwner},
-	{"orphaned", "what matches the selector of an owner that stays is not taken from it", orphaned},
-	{"recreate", "with Recreate, no pod of a new template is made while one of an old is there", recreate},
-	{"counted-twice", "a Job counts no more pods than have succeeded", countedTwice},
-	{"uncounted", "a pod that has succeeded is in its Job's status before its finalizer goes", uncounted},
-	{"parallelism", "a Job makes no pod when it has as many as may run", parallelism},
-	{"pair", "a node has one pod of a DaemonSet, and two of one that surges", pair},
-	{"second", "a DaemonSet makes second pods beside available ones on no more than maxSurge nodes", second},
-	{"bare", "no available pod of a DaemonSet is taken away with which more than maxUnavailable nodes have none", bare},
-	{"told-twice", "a pod of a Service is in one slice, and once", toldTwice},
-	{"above-quota", "a namespace has no more than its quota allows", aboveQuota},
+	{"surge", "deployments", "a Deployment asks its ReplicaSets for no more than replicas + maxSurge", surge},
+	{"available", "deployments", "no available pod of a Deployment is taken away below replicas - maxUnavailable", available},
+	{"too-many", "replicasets", "a ReplicaSet makes no pod when it has all that it was asked for", tooMany},
+	{"too-few", "replicasets", "a ReplicaSet deletes no pod when it has no more than it is asked for", tooFew},
+	{"twins", "deployments", "a Deployment has one ReplicaSet for a template", twins},
+	{"one-owner", "pods", "a pod has one owner at most", oneOwner},
+	{"orphaned", "pods", "what matches the selector of an owner that stays is not taken from it", orphaned},
+	{"recreate", "deployments", "with Recreate, no pod of a new template is made while one of an old is there", recreate},
+	{"counted-twice", "jobs", "a Job counts no more pods than have succeeded", countedTwice},
+	{"uncounted", "jobs", "a pod that has succeeded is in its Job's status before its finalizer goes", uncounted},
+	{"parallelism", "jobs", "a Job makes no pod when it has as many as may run", parallelism},
+	{"pair", "daemonsets", "a node has one pod of a DaemonSet, and two of one that surges", pair},
+	{"second", "daemonsets", "a DaemonSet makes second pods beside available ones on no more than maxSurge nodes", second},
+	{"bare", "daemonsets", "no available pod of a DaemonSet is taken away with which more than maxUnavailable nodes have none", bare},
+	{"told-twice", "endpointslices", "a pod of a Service is in one slice, and once", toldTwice},
+	{"above-quota", "resourcequotas", "a namespace has no more than its quota allows", aboveQuota},
 }
 
 // moment is one change, and the world after it.

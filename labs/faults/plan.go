@@ -70,9 +70,8 @@ func resourcesFor(kind Kind, without *Result) []string {
 	case !kind.Resource:
 		return []string{""}
 	}
-	disturbed := slices.Concat(w.Watched, w.Begun)
-	resources := slices.Clone(disturbed)
-	for _, resource := range disturbed {
+	resources := slices.Clone(w.Watched)
+	for _, resource := range w.Watched {
 		if metadata := metadataPrefix + resource; without.Events[metadata] > 0 {
 			resources = append(resources, metadata)
 		}

@@ -2,6 +2,8 @@ package play
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +50,8 @@ func (p *Play) settle(c *call) error {
 	}
 	touch, known := touches[o.resource.Resource]
 	if !known {
-		return fmt.Errorf("%s has no observedGeneration", c.args[0])
+		return fmt.Errorf("settle does not know %s: it touches %s; of others, await what they are to show",
+			o.resource.Resource, strings.Join(slices.Sorted(maps.Keys(touches)), ", "))
 	}
 	if err := p.seen(); err != nil {
 		return fmt.Errorf("settle %s: %w", c.args[0], err)
@@ -72,6 +75,7 @@ func (p *Play) settle(c *call) error {
 // touches raise an object's generation. A generation is raised by any change of
 // the spec; these are of fields that have no effect on pods that run.
 var touches = map[string]string{
+	"daemonsets":             `{"spec": {"revisionHistoryLimit": 10%d}}`,
 	"deployments":            `{"spec": {"revisionHistoryLimit": 10%d}}`,
 	"replicasets":            `{"spec": {"template": {"metadata": {"annotations": {"lab.kcm-book.io/touched": "%d"}}}}}`,
 	"replicationcontrollers": `{"spec": {"template": {"metadata": {"annotations": {"lab.kcm-book.io/touched": "%d"}}}}}`,

@@ -155,7 +155,7 @@ func difference(before, after Node) string {
 			all = append(all, field)
 		case is == false:
 			all = append(all, "not "+field)
-		case before == nil:
+		case was == nil || was == "":
 			all = append(all, fmt.Sprintf("%s %v", field, is))
 		default:
 			all = append(all, fmt.Sprintf("%s %v, was %v", field, is, was))
@@ -413,9 +413,9 @@ func (t *teller) manager(at time.Time, name, state string) {
 		t.leader = ""
 	}
 	var gone []string
-	if state == "gone" { // and its queues with it
-		for other := range t.scene {
-			if strings.HasPrefix(other, keyPrefix(name)) {
+	if state == "gone" { // and its queues with it; who was gone before is not shown any more
+		for other, node := range t.scene {
+			if strings.HasPrefix(other, keyPrefix(name)) || node["kind"] == "manager" && node["state"] == "gone" {
 				gone = append(gone, other)
 			}
 		}

@@ -168,6 +168,17 @@ func TestTheQueueOfAManagerGoesWithIt(t *testing.T) {
 	assert.NotContains(t, teller.scene, "key:kcm-1/replicaset-controller/shop/web-1")
 }
 
+func TestOfManagersThatAreGoneTheLastOneIsShown(t *testing.T) {
+	t.Parallel()
+	teller := newTeller()
+	teller.manager(began, "kcm-1", "gone")
+	teller.manager(began, "kcm-2", "waits")
+	assert.Contains(t, teller.scene, "manager:kcm-1")
+	teller.manager(began, "kcm-2", "gone")
+	assert.NotContains(t, teller.scene, "manager:kcm-1")
+	assert.Contains(t, teller.scene, "manager:kcm-2")
+}
+
 func TestToDecideToDoNothingIsADecision(t *testing.T) {
 	t.Parallel()
 	teller := newTeller()
@@ -185,6 +196,25 @@ func TestWhatHoldsIsUnknownOnceItDoesNotCountAnyMore(t *testing.T) {
 	assert.Equal(t, "unknown", teller.scene["invariant:too-many"]["state"])
 	assert.Equal(t, "broken", teller.scene["invariant:too-few"]["state"], "what was broken stays so")
 	assert.Equal(t, "The invariants do not count any more: the API server is away", lines(teller)[2])
+}
+
+func TestOnlyWhatIsRecordedIsSaidToHold(t *testing.T) {
+	t.Parallel()
+	v := New("invariants")
+	v.hold("replicasets")
+	assert.Contains(t, v.told.scene, "invariant:too-many")
+	assert.NotContains(t, v.told.scene, "invariant:counted-twice", "about Jobs")
+}
+
+func TestWhatWasNotThereIsNotSaidToHaveBeen(t *testing.T) {
+	t.Parallel()
+	teller := newTeller()
+	web := object("web", "", map[string]any{"spec": map[string]any{"replicas": int64(3)}})
+	teller.change(history.Change{Type: watch.Added, Resource: "deployments", Object: web, Seen: began})
+	revised := web.DeepCopy()
+	revised.SetAnnotations(map[string]string{"deployment.kubernetes.io/revision": "1"})
+	teller.change(history.Change{Type: watch.Modified, Resource: "deployments", Object: revised, Seen: began})
+	assert.Equal(t, "deployment web: revision 1", lines(teller)[1])
 }
 
 func TestToWaitForTheCacheIsNoError(t *testing.T) {

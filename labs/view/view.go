@@ -16,7 +16,7 @@ import (
 // Deed is something that a button does.
 type Deed struct {
 	Name string `json:"name"`
-	// Does says what it does, and Watch what to look at then.
+	// Does says what it does.
 	Does string `json:"does"`
 	// Do does it. An error is shown.
 	Do func(context.Context) error `json:"-"`
@@ -118,17 +118,29 @@ func (v *View) Record(ctx context.Context, r *history.Recording, judge *faults.J
 	v.mu.Lock()
 	v.judging = judge
 	v.mu.Unlock()
-	for _, invariant := range faults.Invariants {
-		v.tell(func(t *teller) { t.invariant(time.Now(), invariant.Name, invariant.Says, "") })
-	}
 	changes := make(chan history.Change, 1<<16)
 	var judging sync.WaitGroup
 	judging.Go(func() { v.judge(ctx, changes, judge) })
 	defer judging.Wait()
 	defer close(changes)
+	begun := map[string]bool{}
 	for change := range r.Follow(ctx) {
 		v.tell(func(t *teller) { t.change(change) })
+		if !begun[change.Resource] {
+			begun[change.Resource] = true
+			v.hold(change.Resource)
+		}
 		changes <- change
+	}
+}
+
+// hold tells that the invariants about a resource hold so far. What is not recorded
+// has none that could be said to hold.
+func (v *View) hold(resource string) {
+	for _, invariant := range faults.Invariants {
+		if invariant.About == resource {
+			v.tell(func(t *teller) { t.invariant(time.Now(), invariant.Name, invariant.Says, "") })
+		}
 	}
 }
 

@@ -103,6 +103,10 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 			fmt.Printf("  – %s (not tried)\n", b.Sentence())
 			return
 		}
+		if needed := behaviours.Needs(b.Said); needed != "" && needed != e.Name {
+			fmt.Printf("  – %s (needs %s, which is not written yet)\n", b.Sentence(), needed)
+			return
+		}
 		fmt.Printf("  ✗ %s\n", b.Sentence())
 		if !c.told {
 			c.told = true

@@ -104,7 +104,7 @@ func (r recording) takeStill(ctx context.Context, narrator play.Narrator) error 
 		return err
 	}
 	until := toMoment(r.still)
-	cmd := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1100x800", "-until", until, "file://"+page, r.path(".svg"))
+	cmd := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x800", "-until", until, "file://"+page, r.path(".svg"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		narrator.Say(fmt.Sprintf("the still picture %s stays as it was: %s", r.path(".svg"), out))
 	}

@@ -107,7 +107,7 @@ func (c *Controller) sync(ctx context.Context, node *corev1.Node) error {
 // Ready the cloud is not asked: its machine has just been heard of. Where an
 // answer is missing nothing is known, and the error says why.
 func (c *Controller) observe(ctx context.Context, node *corev1.Node) (machine, error) {
-	if isReady(node) {
+	if controller.IsNodeReady(node) {
 		return unknown, nil
 	}
 	exists, err := c.cloud.InstanceExists(ctx, node)

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // machine is what the cloud says of the machine behind a node.
@@ -39,9 +41,9 @@ var shutdownTaint = corev1.Taint{Key: cloudproviderapi.TaintNodeShutdown, Effect
 func decide(node *corev1.Node, machine machine) action {
 	tainted := slices.ContainsFunc(node.Spec.Taints, isShutdownTaint)
 	switch {
-	case isReady(node) && tainted:
+	case controller.IsNodeReady(node) && tainted:
 		return untaint
-	case isReady(node):
+	case controller.IsNodeReady(node):
 		return leave
 	case machine == gone:
 		return remove
@@ -49,14 +51,6 @@ func decide(node *corev1.Node, machine machine) action {
 		return taint
 	}
 	return leave
-}
-
-// isReady tells whether the node's kubelet says that it can work. Where nobody
-// has said anything, it cannot.
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func isShutdownTaint(t corev1.Taint) bool { return t.MatchTaint(&shutdownTaint) }

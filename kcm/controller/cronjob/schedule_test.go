@@ -78,6 +78,7 @@ func TestMoments(t *testing.T) {
 		{"an hour that is left out in spring has no moment", "at 2:30 in New York, where on March 8 it is 3:00 after 1:59", testCronJob(schedule("30 2 * * *"), zone("America/New_York"), lastRun("2026-03-07 07:30:00")), "2026-03-08 12:00:00", "due nothing, missed 0, next 2026-03-09 06:30:00"},
 		{"after the clock was set back nothing runs a second time", "the Job of 15:00 was created, and it is 14:10", testCronJob(lastRun("2026-03-02 15:00:00")), "2026-03-02 14:10:00", "due nothing, missed 0, next 2026-03-02 15:00:00"},
 		{"an interval counts from the last moment", "every 90 minutes, since noon", testCronJob(schedule("@every 90m")), "2026-03-02 13:45:00", "due 2026-03-02 13:30:00, missed 1, next 2026-03-02 15:00:00"},
+		{"an interval counts from the starting deadline, if there is one", "every hour, since noon, and there are 45 minutes", testCronJob(schedule("@every 1h"), startingDeadline(2700)), "2026-03-02 14:10:00", "due nothing, missed 0, next 2026-03-02 15:00:00"},
 		{"an interval is kept over years", "every 7 minutes, and it is a day later", testCronJob(schedule("@every 7m")), "2026-03-03 12:00:00", "due 2026-03-03 11:55:00, missed 101, next 2026-03-03 12:02:00"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {

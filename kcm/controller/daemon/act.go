@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -27,40 +26,13 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 	for _, pod := range plan.delete {
 		uids = append(uids, pod.UID)
 	}
-	c.expectations.Expect(seen.set, len(plan.create), uids...)
-	return errors.Join(c.createPods(ctx, seen, plan.create), c.deletePods(ctx, seen, plan.delete))
-}
-
-// createPods creates a pod for each node, slowly at first, and returns the
-// first error.
-func (c *Controller) createPods(ctx context.Context, seen observed, nodes []string) error {
-	next := make(chan string, len(nodes))
-	for _, node := range nodes {
-		next <- node
+	pods := make([]*corev1.Pod, 0, len(plan.create))
+	for _, node := range plan.create {
+		pods = append(pods, newPod(seen.set, revisionHash(seen.current), node))
 	}
-	created, err := controller.SlowStart(len(nodes), func() error {
-		return c.createPod(ctx, seen.set, newPod(seen.set, revisionHash(seen.current), <-next))
-	})
-	for range len(nodes) - created {
-		c.expectations.CreationObserved(seen.set) // no notification will come of it
-	}
-	return err
-}
-
-// createPod creates one pod. That the namespace is being deleted is no failure:
-// the set is about to go, too, and sleeps until then, because what was expected
-// stays expected.
-func (c *Controller) createPod(ctx context.Context, set *appsv1.DaemonSet, pod *corev1.Pod) error {
-	created, err := c.podControl.Create(ctx, set, pod)
-	switch {
-	case err == nil:
-		c.podWrites.Wrote(cache.MetaObjectToName(set), created.ResourceVersion)
-		return nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil
-	default:
-		return err
-	}
+	c.expectations.Expect(seen.set, len(pods), uids...)
+	_, err := controller.CreatePods(ctx, c.podControl, c.expectations, c.podWrites, seen.set, pods)
+	return errors.Join(err, c.deletePods(ctx, seen, plan.delete))
 }
 
 // deletePods deletes all pods, many at the same time, and returns the first

@@ -140,7 +140,7 @@ func (c *Controller) watch(
 	nodes := controller.Handle(nodeInformer.Informer(), controller.Handlers[*corev1.Node]{
 		Add: look, Delete: look,
 		Update: func(old, node *corev1.Node) {
-			if isReady(old) != isReady(node) || old.Labels[corev1.LabelTopologyZone] != node.Labels[corev1.LabelTopologyZone] {
+			if controller.IsNodeReady(old) != controller.IsNodeReady(node) || old.Labels[corev1.LabelTopologyZone] != node.Labels[corev1.LabelTopologyZone] {
 				look(node)
 			}
 		},
@@ -288,13 +288,4 @@ func (c *Controller) forget(key cache.ObjectName) {
 	c.waiting.Done(key)
 	c.slices.Forget(key)
 	c.usage.DeleteService(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
-}
-
-func isReady(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -25,41 +26,30 @@ func (c *Controller) act(ctx context.Context, seen observed, t tally, p plan) (d
 	case len(p.delete) > 0:
 		return c.deletePods(ctx, seen, p)
 	case len(p.create) > 0:
-		return c.createPods(ctx, seen.job, reasonToCreate(seen.job, t), p.create)
+		control := counted{c.podControl, reasonToCreate(seen.job, t)}
+		c.expectations.Expect(seen.job, len(p.create))
+		created, err := controller.CreatePods(ctx, control, c.expectations, c.podWrites, seen.job, p.create)
+		return done{created: created}, err
 	}
 	return done{}, nil
 }
 
-// createPods creates pods, slowly at first. From before the first request on the
-// Job expects them, and in the end those that were created and no others.
-func (c *Controller) createPods(ctx context.Context, job *batchv1.Job, reason string, pods []*corev1.Pod) (done, error) {
-	c.expectations.Expect(job, len(pods))
-	next := make(chan *corev1.Pod, len(pods))
-	for _, pod := range pods {
-		next <- pod
-	}
-	created, err := controller.SlowStart(len(pods), func() error { return c.createPod(ctx, job, reason, <-next) })
-	for range len(pods) - created {
-		c.expectations.CreationObserved(job) // no notification will come of it
-	}
-	return done{created: created}, err
+// counted counts what comes of the creations of pods. One that is refused
+// because the namespace is being deleted is no failure.
+type counted struct {
+	controller.PodControl
+	reason string
 }
 
-// createPod creates one pod. That the namespace is being deleted is no failure.
-// What was expected stays expected, so that the Job sleeps until it goes, too.
-func (c *Controller) createPod(ctx context.Context, job *batchv1.Job, reason string, pod *corev1.Pod) error {
-	created, err := c.podControl.Create(ctx, job, pod)
+func (c counted) Create(ctx context.Context, job runtime.Object, pod *corev1.Pod) (*corev1.Pod, error) {
+	created, err := c.PodControl.Create(ctx, job, pod)
 	switch {
 	case err == nil:
-		podsCreated.WithLabelValues(reason, "succeeded").Inc()
-		c.podWrites.Wrote(cache.MetaObjectToName(job), created.ResourceVersion)
-		return nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil
-	default:
-		podsCreated.WithLabelValues(reason, "failed").Inc()
-		return err
+		podsCreated.WithLabelValues(c.reason, "succeeded").Inc()
+	case !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		podsCreated.WithLabelValues(c.reason, "failed").Inc()
 	}
+	return created, err
 }
 
 // deletePods deletes pods, many at the same time. Of those that nobody has to

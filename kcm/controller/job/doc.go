@@ -6,8 +6,8 @@
 //   - A pod that has ended is counted once: never twice, and never not at all,
 //     however late its caches are and between whichever two of its requests it
 //     is killed. For that each pod carries a finalizer from its creation on, and
-//     is counted in two steps: its UID is written into the status, its finalizer
-//     is taken off, and only then does the counter take the place of the UID.
+//     is counted in three writes: its UID comes into the status, its finalizer is
+//     taken off, and only then does the counter take the place of the UID.
 //   - A Job is over only when all its pods are counted and none still runs.
 //   - It creates on what it knows to be complete: it waits for what it has
 //     created to be in its cache, and starts slowly.

@@ -1,11 +1,19 @@
 package job
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/metrics/testutil"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func TestTheMetricOfPodsSaysWhatTheyAreCreatedFor(t *testing.T) {
@@ -25,6 +33,43 @@ func TestTheMetricOfPodsSaysWhatTheyAreCreatedFor(t *testing.T) {
 	}
 	for _, test := range tests {
 		require.Equal(t, test.want, reasonToCreate(testJob(test.edit), test.tally), test.sentence)
+	}
+}
+
+// answer is what an API server says to whoever creates a pod.
+type answer struct {
+	controller.PodControl
+	err error
+}
+
+func (a answer) Create(_ context.Context, _ runtime.Object, pod *corev1.Pod) (*corev1.Pod, error) {
+	return pod, a.err
+}
+
+func TestEachCreationIsCountedByWhatCameOfIt(t *testing.T) {
+	t.Parallel()
+	goes := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("namespace is being terminated"))
+	goes.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	tests := map[string]struct {
+		err               error
+		succeeded, failed float64
+	}{
+		"a pod that was created has succeeded":                         {succeeded: 1},
+		"a pod that was refused has failed":                            {err: errors.New("exceeded quota"), failed: 1},
+		"in a namespace that is being deleted a refusal is no failure": {err: goes},
+	}
+	for sentence, tt := range tests {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			registerMetrics()
+			_, err := counted{answer{err: tt.err}, sentence}.Create(t.Context(), testJob(), podOf(testJob(), "web"))
+			require.Equal(t, tt.err, err)
+			for status, want := range map[string]float64{"succeeded": tt.succeeded, "failed": tt.failed} {
+				n, err := testutil.GetCounterMetricValue(podsCreated.WithLabelValues(sentence, status))
+				require.NoError(t, err)
+				require.Equal(t, want, n, "pods that have %s", status)
+			}
+		})
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // situation is what one round goes by.
@@ -77,15 +79,8 @@ func hasEnded(pod *corev1.Pod) bool {
 // isOutOfService tells whether there is a node of which somebody vouches that
 // nothing runs on it any more (https://kep.k8s.io/2268), and no kubelet objects.
 func isOutOfService(node *corev1.Node) bool {
-	return node != nil && !isReady(node) &&
+	return node != nil && !controller.IsNodeReady(node) &&
 		slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeOutOfService })
-}
-
-// isReady is false as well where nobody has said so far.
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
-		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-	})
 }
 
 // byWorth orders pods that have ended: those that were evicted first, for their

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -41,28 +40,13 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 // error. From before the first request on the set expects them, and in the end
 // those that were created and no others.
 func (c *Controller) createPods(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
+	pods := make([]*corev1.Pod, count)
+	for i := range pods {
+		pods[i] = controller.PodFromTemplate(&set.Spec.Template, set, c.GroupVersionKind)
+	}
 	c.expectations.Expect(set, count)
-	created, err := controller.SlowStart(count, func() error { return c.createPod(ctx, set) })
-	for range count - created {
-		c.expectations.CreationObserved(set) // no notification will come of it
-	}
+	_, err := controller.CreatePods(ctx, c.podControl, c.expectations, c.podWrites.OwnWrites, set, pods)
 	return err
-}
-
-// createPod creates one pod. That the namespace is being deleted is no failure:
-// the set is about to go, too. What was expected stays expected, so that the
-// set sleeps and does not try again each time that one of its pods goes.
-func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) error {
-	pod, err := c.podControl.Create(ctx, set, controller.PodFromTemplate(&set.Spec.Template, set, c.GroupVersionKind))
-	switch {
-	case err == nil:
-		c.podWrites.Wrote(cache.MetaObjectToName(set), pod.ResourceVersion)
-		return nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil
-	default:
-		return err
-	}
 }
 
 // deletePods deletes all pods, many at the same time, and returns the first

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -29,7 +30,7 @@ type podQuota struct {
 	room    int
 	refusal error
 	// onCreate is called with each pod that was created, before the answer.
-	onCreate func()
+	onCreate func(pod *corev1.Pod)
 
 	mu               sync.Mutex
 	created, refused int
@@ -45,7 +46,7 @@ func (q *podQuota) Create(_ context.Context, _ runtime.Object, pod *corev1.Pod) 
 	}
 	q.created++
 	if q.onCreate != nil {
-		q.onCreate()
+		q.onCreate(pod)
 	}
 	return pod, nil
 }
@@ -105,7 +106,7 @@ func TestCreatePods(t *testing.T) {
 				c := testController(storeOf(set))
 				pods := &podQuota{room: tt.room, refusal: tt.refusal}
 				if tt.seenAtOnce {
-					pods.onCreate = func() { c.expectations.CreationObserved(set) }
+					pods.onCreate = func(*corev1.Pod) { c.expectations.CreationObserved(set) }
 				}
 				c.podControl = pods
 				err := c.createPods(t.Context(), set, tt.count)
@@ -124,9 +125,21 @@ func TestCreatePods(t *testing.T) {
 			set := testSet(100)
 			c := testController(storeOf(set))
 			var expected []string
-			c.podControl = &podQuota{room: 5, onCreate: func() { expected = append(expected, expects(c, set)) }}
+			c.podControl = &podQuota{room: 5, onCreate: func(*corev1.Pod) { expected = append(expected, expects(c, set)) }}
 			assert.NoError(t, c.createPods(t.Context(), set, 5))
 			assert.Equal(t, "waits for 5", expected[0], "when the first of five pods is created")
+		})
+	})
+
+	t.Run("each pod is an object of its own", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			set := testSet(100)
+			c := testController(storeOf(set))
+			pods := sets.New[*corev1.Pod]()
+			c.podControl = &podQuota{room: 5, onCreate: func(pod *corev1.Pod) { pods.Insert(pod) }}
+			assert.NoError(t, c.createPods(t.Context(), set, 5))
+			assert.Len(t, pods, 5, "objects that were sent for five pods")
 		})
 	})
 }

@@ -58,7 +58,8 @@ export function group(pods, most) {
 	return { pods: [], groups: states.filter((s) => count.has(s)).map((state) => ({ state, count: count.get(state) })) };
 }
 
-const order = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+const names = new Intl.Collator("en", { numeric: true });
+const order = (a, b) => names.compare(a.name, b.name);
 
 // lanes returns the Deployments with their ReplicaSets and these with their pods; what has no owner stands by itself.
 export function lanes(scene) {

@@ -67,6 +67,11 @@ test("what has no owner that is there stands by itself", () => {
 	assert.deepEqual(deployments.map((d) => [d.id, d.sets.map((s) => s.name)]), [["alone", ["web"]], ["orphans", ["nobody's"]]]);
 });
 
+test("the tenth manager stands after the ninth", () => {
+	const scene = new Map(["kcm-10", "kcm-9"].map((name) => [name, { kind: "manager", name, state: "waits" }]));
+	assert.deepEqual(lanes(scene).managers.map((m) => m.name), ["kcm-9", "kcm-10"]);
+});
+
 test("a cache that shows other pods than the API server is behind", () => {
 	const set = { members: [{ state: "ready" }, { state: "waiting" }, { state: "ending" }], key: { saw: 1 } };
 	assert.equal(behind(set), "cache 1, API server 2");

@@ -40,9 +40,9 @@ const boxHeight = 62, gap = 10, most = 60, side = 13;
 
 // shapesOf lays out the lanes: beside each other where there is room, else below each other.
 function shapesOf(scene, width) {
-	const wide = width >= 620, shapes = [];
-	const x = wide ? [0, width * 0.29, width * 0.6] : [0, 14, 28];
-	const w = wide ? [width * 0.26, width * 0.28, width * 0.4] : [width, width - 14, width - 28];
+	const wide = width >= 680, shapes = [];
+	const x = wide ? [0, width * 0.33, width * 0.69] : [0, 14, 28];
+	const w = wide ? [width * 0.3, width * 0.33, width * 0.31] : [width, width - 14, width - 28];
 	let y = 0;
 	if (wide) {
 		["Deployments", "ReplicaSets", "Pods"].forEach((head, i) => shapes.push(["head" + i, "text", { x: x[i], y: 14, class: "head" }, head]));
@@ -87,7 +87,7 @@ function shapesOf(scene, width) {
 function podShapes(shapes, set, x, y, width) {
 	const { pods, groups } = group(set.members, most);
 	const across = Math.max(1, Math.floor(width / (side + 4)));
-	pods.forEach((pod, i) => shapes.push([pod.id, "rect", { x: x + (i % across) * (side + 4), y: y + Math.floor(i / across) * (side + 4), width: side, height: side, rx: 3, class: pod.state, "aria-label": pod.name }]));
+	pods.forEach((pod, i) => shapes.push([pod.id, "rect", { x: x + (i % across) * (side + 4), y: y + Math.floor(i / across) * (side + 4), width: side, height: side, rx: 3, class: pod.state }]));
 	const total = set.members.length;
 	groups.forEach((g, i) => {
 		shapes.push([set.id + g.state, "rect", { x, y: y + i * 19, width: Math.max(3, (width - 110) * g.count / total), height: 14, rx: 3, class: g.state }]);
@@ -131,7 +131,7 @@ function showLoops(keys, now) {
 		card.append(head, list);
 		return card;
 	}));
-	if (!shown.length && !data.missing) $("keys").append(element("p", "No loop is at work. What waited in the queues of a manager that has ended is gone with it."));
+	if (!shown.length) $("keys").append(element("p", $("missing").hidden ? "No loop is at work. What waited in the queues of a manager that has ended is gone with it." : "They cannot be seen."));
 }
 
 function showInvariants(invariants) {
@@ -330,7 +330,11 @@ function still() {
 	return new XMLSerializer().serializeToString(copy) + "\n";
 }
 
-if (self !== top) document.body.classList.add("embedded");
+if (self !== top) {
+	document.body.classList.add("embedded");
+	// What the page around it has chosen, light or dark, or "" for what the system has.
+	addEventListener("message", ({ data: { theme } }) => { document.documentElement.style.colorScheme = theme ?? ""; });
+}
 
 // What tests and pictures ask for.
 globalThis.view = { player, delays, mode: () => mode, still };

@@ -217,6 +217,19 @@ func TestAxeFindsNothingOnAnyPageInLightDarkAndPrint(t *testing.T) {
 	}
 }
 
+// brokenWords are those of tables that go on in another line, but where a name has a new word.
+const brokenWords = `[...document.querySelectorAll("main table")].flatMap((table) => {
+	const broken = [], texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
+	for (let text; text = texts.nextNode();) for (const word of text.data.matchAll(/[A-Z]?[a-z]+/g)) {
+		const range = document.createRange();
+		range.setStart(text, word.index);
+		range.setEnd(text, word.index + word[0].length);
+		const lines = new Set([...range.getClientRects()].map((part) => part.top));
+		if (lines.size > 1) broken.push(word[0]);
+	}
+	return broken;
+})`
+
 func TestNoPageScrollsSidewaysOnANarrowScreen(t *testing.T) {
 	p := open(t)
 	p.do(chromedp.EmulateViewport(360, 740))
@@ -227,6 +240,7 @@ func TestNoPageScrollsSidewaysOnANarrowScreen(t *testing.T) {
 			filter((e) => e.getBoundingClientRect().right > 360 && !e.closest("pre")).slice(0, 5).map((e) => e.outerHTML.slice(0, 150))`)
 		assert.Empty(t, wide, "%s is wider than the screen", name)
 		assert.LessOrEqual(t, evaluate[int](p, `document.scrollingElement.scrollWidth`), 360, name)
+		assert.Empty(t, evaluate[[]string](p, brokenWords), "words that are broken in a table of %s", name)
 	}
 }
 

@@ -123,7 +123,7 @@ func writeXHTML(out *bytes.Buffer, node *html.Node) {
 	for _, attribute := range node.Attr {
 		fmt.Fprintf(out, ` %s="%s"`, attribute.Key, html.EscapeString(attribute.Val))
 	}
-	if node.FirstChild == nil && slices.Contains([]string{"br", "hr", "img"}, node.Data) {
+	if node.FirstChild == nil && slices.Contains([]string{"br", "hr", "img", "wbr"}, node.Data) {
 		out.WriteString("/>")
 		return
 	}

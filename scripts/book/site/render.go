@@ -118,7 +118,8 @@ func (r *pageRenderer) openFigure(w util.BufWriter, node *ast.FencedCodeBlock) {
 	w.WriteString(">\n")
 }
 
-// addLines adds to the files in a caption the line, where they have what the block shows as it shows it.
+// addLines adds to the files in a caption the line, where they have what the block shows as it shows it. Long names are
+// broken between folders.
 func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
 	var final []*weave.Shown
 	for _, one := range shown {
@@ -132,10 +133,15 @@ func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
 			continue
 		}
 		file := path.Join(path.Dir(r.page.Path), string(link.Destination))
+		words := chapters.Plain(link, r.page.source)
 		if i := slices.IndexFunc(final, func(one *weave.Shown) bool { return one.File == file }); i >= 0 {
 			link.Destination = fmt.Appendf(nil, "%s#L%d", link.Destination, final[i].Line) // appended to, it would write into the source
-			link.AppendChild(link, ast.NewString(fmt.Appendf(nil, ":%d", final[i].Line)))
+			words += fmt.Sprintf(":%d", final[i].Line)
 		}
+		text := ast.NewString([]byte(strings.ReplaceAll(html.EscapeString(words), "/", "/<wbr>")))
+		text.SetCode(true) // it is written as it is
+		link.RemoveChildren(link)
+		link.AppendChild(link, text)
 	}
 	if len(shown) > 0 && !slices.ContainsFunc(shown, func(one *weave.Shown) bool { return one.Form != "final" }) {
 		caption.AppendChild(caption, ast.NewString([]byte(" · final")))
@@ -201,13 +207,20 @@ func (r *pageRenderer) commands(w util.BufWriter, source []byte, node ast.Node, 
 	return ast.WalkSkipChildren, nil
 }
 
+// wordBegins is where a long name may be broken in a table that is narrow.
+var wordBegins = regexp.MustCompile(`([a-z0-9]{3})([A-Z]|[./=_(-][^)])`)
+
 // span leads from a name in the prose to where it is shown.
 func (r *pageRenderer) span(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
 	words := strings.ReplaceAll(chapters.Plain(node, source), "\n", " ")
-	code := "<code>" + html.EscapeString(words) + "</code>"
+	text := html.EscapeString(words)
+	if inside(node, tables.KindTable) {
+		text = wordBegins.ReplaceAllString(text, "$1<wbr>$2")
+	}
+	code := "<code>" + text + "</code>"
 	if r.page.Chapter != nil && !inside(node, ast.KindLink, ast.KindHeading) {
 		if shown := r.site.view.Meant(r.page.Chapter, words); shown != nil {
 			code = fmt.Sprintf("<a class=\"name\" href=%q>%s</a>", relative(r.page.Out, r.site.addressOf(shown)), code)

@@ -193,8 +193,12 @@ func (s *Site) addressOf(shown *weave.Shown) string {
 // render returns the files of the site by their paths in it.
 func (s *Site) render() (map[string][]byte, error) {
 	out, bodies := map[string][]byte{}, map[*Page][]byte{}
+	list := &Page{Out: "scenarios.html", Title: "Scenarios"}
+	var err error
+	if out["search-index.js"], err = s.searchIndex(list); err != nil { // of what is written, before rendering changes it
+		return nil, err
+	}
 	for _, page := range s.pages {
-		var err error
 		if bodies[page], err = s.body(page); err != nil {
 			return nil, err
 		}
@@ -202,18 +206,13 @@ func (s *Site) render() (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	var err error
 	if out["book.html"], err = s.whole(bodies); err != nil {
 		return nil, err
 	}
 	if out["book.epub"], err = s.epub(bodies, time.Now()); err != nil {
 		return nil, err
 	}
-	list := &Page{Out: "scenarios.html", Title: "Scenarios"}
 	if out[list.Out], err = s.layOut(list, s.scenarioList(list)); err != nil {
-		return nil, err
-	}
-	if out["search-index.js"], err = s.searchIndex(list); err != nil {
 		return nil, err
 	}
 	if out["history.js"], err = s.histories(); err != nil {

@@ -22,6 +22,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
 // Behaviour is what one test without subtests has found.
@@ -321,6 +323,18 @@ var (
 	expected  = regexp.MustCompile(`expected: (.*)$`)
 	actual    = regexp.MustCompile(`actual  ?: (.*)$`)
 )
+
+// unwritten is what a body panics with that nobody has written.
+var unwritten = regexp.MustCompile(`panic[^:\n]*: ` + weave.Unwritten + `(\S+)`)
+
+// Needs returns the exercise that has to be written before a test can pass, by what
+// the test has printed, or "".
+func Needs(said string) string {
+	if match := unwritten.FindStringSubmatch(said); match != nil {
+		return match[1]
+	}
+	return ""
+}
 
 // Tell reads what a test has printed.
 func Tell(said string) Told {

@@ -162,3 +162,10 @@ func TestWhatATestSaysIsCutIntoSituationExpectedAndSeen(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsNotWrittenYetIsNamed(t *testing.T) {
+	assert.Equal(t, "judge", Needs("panic: yours: judge [recovered, repanicked]\n\ngoroutine 12 [running]:\n"))
+	assert.Equal(t, "backoff", Needs("    model_test.go:585: [rapid] panic after 0 tests: yours: backoff\n"))
+	assert.Empty(t, Needs("panic: runtime error: index out of range\n"))
+	assert.Empty(t, Needs("    act_test.go:12: yours: judge\n"))
+}

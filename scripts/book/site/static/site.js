@@ -32,6 +32,9 @@ function load(name) {
 }
 const loadIndex = () => load("search-index.js").then(() => { if (!book.index.ready) prepare(book.index); });
 
+// sayTheme tells a picture that moves, which is a page of its own, what the reader has chosen.
+const sayTheme = (frame) => frame.contentWindow?.postMessage({ theme: document.documentElement.dataset.theme }, "*");
+
 // Light or dark: as the system has it, until somebody chooses.
 function addThemeButton(header) {
 	const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
@@ -41,7 +44,10 @@ function addThemeButton(header) {
 		memory.set("theme", next);
 		say();
 	} });
-	const say = () => { button.textContent = dark() ? "Light" : "Dark"; };
+	const say = () => {
+		button.textContent = dark() ? "Light" : "Dark";
+		document.querySelectorAll("iframe.moving").forEach(sayTheme);
+	};
 	say();
 	header.append(button);
 }
@@ -261,7 +267,8 @@ addEventListener("afterprint", () => { for (const folded of opened.splice(0)) fo
 // A picture that moves is a still one with a link to what plays it. Here it is played in its place.
 function playInPlace(link) {
 	const picture = link.querySelector("img");
-	link.after(make("iframe", { src: link.href, title: picture.alt, loading: "lazy", class: "moving" }));
+	const frame = make("iframe", { src: link.href, title: picture.alt, loading: "lazy", class: "moving", onload: () => sayTheme(frame) });
+	link.after(frame);
 	picture.before("By itself in a page");
 }
 
@@ -273,8 +280,8 @@ addEventListener("DOMContentLoaded", () => {
 	document.querySelectorAll("a.moving").forEach(playInPlace);
 	offerPlace();
 	rememberPlace();
-	// Code that is wider than its box can be scrolled with the keyboard.
-	const reach = (pre) => { if (pre.scrollWidth > pre.clientWidth) pre.tabIndex = 0; else pre.removeAttribute("tabindex"); };
+	// What is wider than its box, code or a diagram, can be scrolled with the keyboard.
+	const reach = (box) => { if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; else box.removeAttribute("tabindex"); };
 	const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
-	document.querySelectorAll("pre").forEach((pre) => observer.observe(pre));
+	document.querySelectorAll('pre, p:has(> img[src$=".svg"])').forEach((box) => observer.observe(box));
 });
