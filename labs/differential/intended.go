@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -131,6 +132,13 @@ var intendedDifferences = []intended{
 		example: "create 2 1 3; settle; image 4; settle; settle; image 0; recreate; start 8 0; settle",
 		met:     func(s sight) bool { return slices.Contains(s.w.log, "update deployments/status web Conflict") },
 		of:      conditions,
+	},
+	{
+		name:    "size-refused-in-between",
+		entry:   "goes on with what it wanted to write",
+		example: "quota 2; create 8 4 2; settle; settle; quota 8; scale 5; annotate 0; settle",
+		met:     func(s sight) bool { return slices.ContainsFunc(s.all, s.waitsForSize) },
+		of:      regexp.MustCompile(`status|[Pp]od`),
 	},
 	{
 		name:    "status-refused-before-a-creation-is",
@@ -427,6 +435,17 @@ func (s sight) deletesRevived() bool {
 		now, err := s.w.replicaSets.Get(rs.Name)
 		return err == nil && *rs.Spec.Replicas == 0 && *now.Spec.Replicas > 0
 	})
+}
+
+// waitsForSize tells whether the last update of a ReplicaSet was refused, and it makes or deletes pods before the next.
+func (s sight) waitsForSize(rs *appsv1.ReplicaSet) bool {
+	last := ""
+	for _, write := range s.w.log {
+		if strings.HasPrefix(write, "update replicasets "+rs.Name+" ") {
+			last = write
+		}
+	}
+	return strings.HasSuffix(last, " Conflict") && len(s.claimed(rs)) != int(*rs.Spec.Replicas)
 }
 
 // oldPodsRemain tells whether pods of an old ReplicaSet may still run.
