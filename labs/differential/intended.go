@@ -244,6 +244,13 @@ var intendedDifferences = []intended{
 		of: status,
 	},
 	{
+		name:    "status-of-a-failed-step-is-lost",
+		entry:   "writes no status when a step fails",
+		example: "create 3 5 1; settle; delete 2; fault 2 3; create 7 4 1; image 1; webhook 6; settle",
+		met:     func(s sight) bool { return s.works() && s.losesStatusOfFailedStep() },
+		of:      status,
+	},
+	{
 		name:    "status-waits-for-the-next-sync",
 		entry:   "writes a ReplicaSet's status once more at once, whatever the error",
 		example: "quota 0; solo 8; settle; fault 0 6; quota 2; settle",
@@ -446,6 +453,12 @@ func (s sight) waitsForSize(rs *appsv1.ReplicaSet) bool {
 		}
 	}
 	return strings.HasSuffix(last, " Conflict") && len(s.claimed(rs)) != int(*rs.Spec.Replicas)
+}
+
+// losesStatusOfFailedStep tells whether a status was lost that was written right after another write was refused.
+func (s sight) losesStatusOfFailedStep() bool {
+	lost := slices.Index(s.w.log, "update deployments/status (lost)")
+	return lost > 0 && strings.HasSuffix(s.w.log[lost-1], " Conflict")
 }
 
 // oldPodsRemain tells whether pods of an old ReplicaSet may still run.
