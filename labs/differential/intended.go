@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -133,6 +134,13 @@ var intendedDifferences = []intended{
 		of:      conditions,
 	},
 	{
+		name:    "size-refused-in-between",
+		entry:   "goes on with what it wanted to write",
+		example: "quota 2; create 8 4 2; settle; settle; quota 8; scale 5; annotate 0; settle",
+		met:     func(s sight) bool { return slices.ContainsFunc(s.all, s.waitsForSize) },
+		of:      regexp.MustCompile(`status|[Pp]od`),
+	},
+	{
 		name:    "status-refused-before-a-creation-is",
 		entry:   "goes on with what it wanted to write",
 		example: "create 7 0 3; settle; pause 1; image 4; settle; pause 0; webhook 5; scale 8; settle",
@@ -234,6 +242,13 @@ var intendedDifferences = []intended{
 			return s.w.hit.failsStep() || s.works() && slices.ContainsFunc(s.active(), s.isGone)
 		},
 		of: status,
+	},
+	{
+		name:    "status-of-a-failed-step-is-lost",
+		entry:   "writes no status when a step fails",
+		example: "create 3 5 1; settle; delete 2; fault 2 3; create 7 4 1; image 1; webhook 6; settle",
+		met:     func(s sight) bool { return s.works() && s.losesStatusOfFailedStep() },
+		of:      status,
 	},
 	{
 		name:    "status-waits-for-the-next-sync",
@@ -427,6 +442,23 @@ func (s sight) deletesRevived() bool {
 		now, err := s.w.replicaSets.Get(rs.Name)
 		return err == nil && *rs.Spec.Replicas == 0 && *now.Spec.Replicas > 0
 	})
+}
+
+// waitsForSize tells whether the last update of a ReplicaSet was refused, and it makes or deletes pods before the next.
+func (s sight) waitsForSize(rs *appsv1.ReplicaSet) bool {
+	last := ""
+	for _, write := range s.w.log {
+		if strings.HasPrefix(write, "update replicasets "+rs.Name+" ") {
+			last = write
+		}
+	}
+	return strings.HasSuffix(last, " Conflict") && len(s.claimed(rs)) != int(*rs.Spec.Replicas)
+}
+
+// losesStatusOfFailedStep tells whether a status was lost that was written right after another write was refused.
+func (s sight) losesStatusOfFailedStep() bool {
+	lost := slices.Index(s.w.log, "update deployments/status (lost)")
+	return lost > 0 && strings.HasSuffix(s.w.log[lost-1], " Conflict")
 }
 
 // oldPodsRemain tells whether pods of an old ReplicaSet may still run.
