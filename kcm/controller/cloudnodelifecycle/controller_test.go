@@ -174,6 +174,7 @@ func play(t *testing.T, with string, s *sky, nodes []runtime.Object, body func(w
 		ctx, stop := context.WithCancel(context.Background())
 		run := loops[with](t, ctx, w, factory)
 		factory.Start(ctx.Done())
+		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
 		ended := make(chan struct{})
 		go func() { defer close(ended); run() }()
 		body(w)

@@ -63,6 +63,7 @@ func run(t *testing.T, cj *batchv1.CronJob, refusals int, happens func(client *f
 		c := NewController(ctx, factory.Batch().V1().Jobs(), factory.Batch().V1().CronJobs(), client)
 		ended := make(chan struct{})
 		factory.Start(ctx.Done())
+		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
 		go func() { c.Run(ctx, 2); close(ended) }()
 		happens(client)
 		now, err := client.BatchV1().CronJobs("shop").Get(t.Context(), cj.Name, metav1.GetOptions{})

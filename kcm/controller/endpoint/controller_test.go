@@ -56,6 +56,7 @@ func play(t *testing.T, client *fake.Clientset, batchPeriod time.Duration, body 
 		core := factory.Core().V1()
 		c := NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, batchPeriod)
 		factory.Start(ctx.Done())
+		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
 		var running sync.WaitGroup
 		running.Go(func() { c.Run(ctx, 2) })
 		wait(time.Second) // informers look after a tenth of it whether their caches are filled

@@ -47,6 +47,7 @@ func playWith(t *testing.T, endpoints *corev1.Endpoints, prepare func(client *fa
 		core := factory.Core().V1()
 		c := NewController(ctx, core.Endpoints(), factory.Discovery().V1().EndpointSlices(), core.Services(), 2, client, 0)
 		factory.Start(ctx.Done())
+		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
 		var running sync.WaitGroup
 		running.Go(func() { c.Run(ctx, 2) })
 		wait()

@@ -95,6 +95,7 @@ func writes(t *testing.T, happens func(c *cluster), objects ...runtime.Object) s
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		factory.Start(ctx.Done())
+		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
 		go func() { c.loop.Run(ctx, 2); close(ended) }()
 		time.Sleep(time.Second)
 		happens(c)

@@ -59,6 +59,7 @@ func told(t *testing.T, happens func(c *cluster)) string {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		factory.Start(ctx.Done())
+		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
 		go func() { controller.Run(ctx, 2); close(ended) }()
 		happens(c)
 		time.Sleep(6 * time.Hour)
