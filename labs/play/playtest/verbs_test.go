@@ -84,7 +84,7 @@ func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 		{"check", []string{create, "check 'configmaps.size() == 7'"}, []string{"configmaps.size() == 7 is not true", "ConfigMap/one"}},
 		{"check of an object", []string{create, `check configmap/one 'self.data.x == "2"'`}, []string{`configmap/one: self.data.x == "2" is not true`}},
 		{"check of an object that is not there", []string{"check 'configmap[self.data.?y == optional.of(\"1\")]' true"}, []string{"there is no configmap["}},
-		{"settle of an object that no loop tells about", []string{create, "settle configmap/one"}, []string{"configmap/one has no observedGeneration"}},
+		{"settle of an object that no loop tells about", []string{create, "settle configmap/one"}, []string{"settle does not know configmaps: it touches daemonsets, deployments"}},
 		{"settle of an object that is not there", []string{"settle deployment/none"}, []string{"not found"}},
 		{"event", []string{create, "event configmap/one nobody Normal Nothing .*"}, []string{"configmap/one has 1 events", "0 are there"}},
 		{"always", []string{create, change, `always configmap/one 'self.data.x == "1"'`},
