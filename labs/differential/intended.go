@@ -36,6 +36,8 @@ var (
 	anything   = regexp.MustCompile(``)
 	conditions = regexp.MustCompile(`^Deployment web .status.conditions`)
 	status     = regexp.MustCompile(`^(Deployment web|ReplicaSet \S+) .status`)
+	// podsOrStatus are pods that come and go, and what is told and written of that.
+	podsOrStatus = regexp.MustCompile(`^((Deployment web|ReplicaSet \S+) .status|Pod|writes: (create|delete) pods|writes: update .*/status|event: .* (pods created|Successful|Failed))`)
 )
 
 // intendedDifferences are all of them. The first one that may be the cause is taken for it.
@@ -138,7 +140,7 @@ var intendedDifferences = []intended{
 		entry:   "goes on with what it wanted to write",
 		example: "quota 2; create 8 4 2; settle; settle; quota 8; scale 5; annotate 0; settle",
 		met:     func(s sight) bool { return slices.ContainsFunc(s.all, s.waitsForSize) },
-		of:      regexp.MustCompile(`status|[Pp]od`),
+		of:      podsOrStatus,
 	},
 	{
 		name:    "status-refused-before-a-creation-is",
@@ -174,7 +176,7 @@ var intendedDifferences = []intended{
 			return s.works() && s.newSet != nil && s.newSet.Spec.MinReadySeconds != s.d.Spec.MinReadySeconds &&
 				len(s.claimed(s.newSet)) != int(*s.newSet.Spec.Replicas)
 		},
-		of: anything,
+		of: podsOrStatus,
 	},
 	{
 		name:    "saturated-by-other-min-ready-seconds",
