@@ -246,6 +246,15 @@ var intendedDifferences = []intended{
 		of: status,
 	},
 	{
+		name:    "lost-write-of-an-old-size",
+		entry:   "waits for other news when it could not make an old ReplicaSet smaller",
+		example: "create 7 5 4; settle; start-all 2; image 1; settle; falter 2; start 9 1; fault 0 1; settle",
+		met: func(s sight) bool {
+			return s.w.hit == fault{refused, "update replicasets"} && s.rollsOut() && s.rolling() && s.shrinksOld()
+		},
+		of: anything,
+	},
+	{
 		name:    "status-of-a-failed-step-is-lost",
 		entry:   "writes no status when a step fails",
 		example: "create 3 5 1; settle; delete 2; fault 2 3; create 7 4 1; image 1; webhook 6; settle",
