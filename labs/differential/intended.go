@@ -36,6 +36,8 @@ var (
 	anything   = regexp.MustCompile(``)
 	conditions = regexp.MustCompile(`^Deployment web .status.conditions`)
 	status     = regexp.MustCompile(`^(Deployment web|ReplicaSet \S+) .status`)
+	// podsOrStatus are pods that come and go, and what is told and written of that.
+	podsOrStatus = regexp.MustCompile(`^((Deployment web|ReplicaSet \S+) .status|Pod|writes: (create|delete) pods|writes: update .*/status|event: .* (pods created|Successful|Failed))`)
 )
 
 // intendedDifferences are all of them. The first one that may be the cause is taken for it.
@@ -138,7 +140,7 @@ var intendedDifferences = []intended{
 		entry:   "goes on with what it wanted to write",
 		example: "quota 2; create 8 4 2; settle; settle; quota 8; scale 5; annotate 0; settle",
 		met:     func(s sight) bool { return slices.ContainsFunc(s.all, s.waitsForSize) },
-		of:      regexp.MustCompile(`status|[Pp]od`),
+		of:      podsOrStatus,
 	},
 	{
 		name:    "status-refused-before-a-creation-is",
@@ -174,7 +176,7 @@ var intendedDifferences = []intended{
 			return s.works() && s.newSet != nil && s.newSet.Spec.MinReadySeconds != s.d.Spec.MinReadySeconds &&
 				len(s.claimed(s.newSet)) != int(*s.newSet.Spec.Replicas)
 		},
-		of: anything,
+		of: podsOrStatus,
 	},
 	{
 		name:    "saturated-by-other-min-ready-seconds",
@@ -242,6 +244,15 @@ var intendedDifferences = []intended{
 			return s.w.hit.failsStep() || s.works() && slices.ContainsFunc(s.active(), s.isGone)
 		},
 		of: status,
+	},
+	{
+		name:    "lost-write-of-an-old-size",
+		entry:   "waits for other news when it could not make an old ReplicaSet smaller",
+		example: "create 7 5 4; settle; start-all 2; image 1; settle; falter 2; start 9 1; fault 0 1; settle",
+		met: func(s sight) bool {
+			return s.w.hit == fault{refused, "update replicasets"} && s.rollsOut() && s.rolling() && s.shrinksOld()
+		},
+		of: anything,
 	},
 	{
 		name:    "status-of-a-failed-step-is-lost",

@@ -49,6 +49,7 @@ type workQueue interface {
 	Len() int
 	sync() bool
 	next() time.Time
+	allFailures() int
 }
 
 // loop is what both managers' loops have.

@@ -100,6 +100,16 @@ func (q *queue[K]) NumRequeues(key K) int {
 	return q.failures[key]
 }
 
+// allFailures returns how often all keys together have failed.
+func (q *queue[K]) allFailures() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, failures := range q.failures {
+		n += failures
+	}
+	return n
+}
+
 // Get is the worker's.
 func (q *queue[K]) Get() (key K, shutdown bool) {
 	key, open := <-q.keys

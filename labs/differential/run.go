@@ -78,7 +78,8 @@ func (s step) play(worlds []*world, result *outcome) (ends bool) {
 		maps.Copy(worlds[0].ever, worlds[1].ever)
 		maps.Copy(worlds[1].ever, worlds[0].ever)
 	}
-	uneven := worlds[0].hit != worlds[1].hit // they try again at other times
+	// They try again at other times.
+	uneven := worlds[0].hit != worlds[1].hit || worlds[0].failures() != worlds[1].failures()
 	reasons := map[string]bool{}
 	for _, d := range found {
 		known := explain(d, worlds)

@@ -99,6 +99,11 @@ func (w *world) next() time.Time {
 	return earlier(w.manager.deploymentQueue.next(), w.manager.replicaSetQueue.next())
 }
 
+// failures returns how often syncs that are to be tried again have failed.
+func (w *world) failures() int {
+	return w.manager.deploymentQueue.allFailures() + w.manager.replicaSetQueue.allFailures()
+}
+
 // earlier returns the earlier of two times. The zero time is never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
