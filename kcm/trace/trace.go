@@ -165,7 +165,9 @@ func rename(groups []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// hear keeps a step for who listens, if there is room and nothing before it is lost.
+// hear keeps a step for who listens, if there is room and nothing before it is
+// lost; otherwise it counts it as lost. Who waits for news of what is kept is
+// woken. It never waits, and the step's memory is used again for the next.
 func (l *Listener) hear(step []byte) {
 	if l.lost > 0 || len(l.lines)+len(step) > backlog {
 		l.lost++

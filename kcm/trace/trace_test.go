@@ -6,12 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,6 +48,14 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 		return nil, errors.New("the connection is broken off")
 	}
 	return &http.Response{StatusCode: int(a), Body: http.NoBody}, nil
+}
+
+// takesTwoSeconds is a transport that answers after two seconds.
+type takesTwoSeconds struct{ next http.RoundTripper }
+
+func (s takesTwoSeconds) RoundTrip(request *http.Request) (*http.Response, error) {
+	time.Sleep(2 * time.Second)
+	return s.next.RoundTrip(request)
 }
 
 func TestTheStepsOfASyncHaveItsNumber(t *testing.T) {
@@ -86,6 +97,165 @@ func TestWhatIsReadIsNotToldAndALostAnswerIs(t *testing.T) {
 	require.Equal(t, "begun done", kinds(all))
 	assert.Equal(t, "DELETE /api/v1/pods/a: the connection is broken off", all[1].Request+": "+all[1].Error)
 	assert.Zero(t, all[1].Code)
+}
+
+func TestHear(t *testing.T) {
+	t.Parallel()
+	listener := func() *Listener { return &Listener{news: make(chan struct{}, 1)} }
+	// heard returns the lines that were kept, and the number in that of what is lost.
+	heard := func(l *Listener) string {
+		var steps []string
+		for line := range strings.Lines(string(l.Take())) {
+			if _, lost, is := strings.Cut(line, `"lost":`); is {
+				line = "lost " + strings.TrimRight(lost, "}\n")
+			}
+			steps = append(steps, strings.TrimSpace(line))
+		}
+		return strings.Join(steps, ", ")
+	}
+	hear := func(t *testing.T, l *Listener, steps ...string) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for _, step := range steps {
+				l.hear([]byte(step))
+			}
+		}()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatal("hear has not returned for 10 s, and so a loop stands still")
+		}
+	}
+	full := strings.Repeat("x", backlog-1) + "\n"
+	t.Run("steps are kept in order", func(t *testing.T) {
+		t.Parallel()
+		l := listener()
+		hear(t, l, "one\n", "two\n")
+		assert.Equal(t, "one, two", heard(l))
+	})
+	t.Run("who waits is woken", func(t *testing.T) {
+		t.Parallel()
+		l := listener()
+		hear(t, l, "one\n")
+		assert.Len(t, l.news, 1, "the channel that the handler waits for, after a step")
+	})
+	t.Run("it waits for nobody to be woken", func(t *testing.T) {
+		t.Parallel()
+		l := listener()
+		hear(t, l, "one\n", "two\n", "three\n")
+		assert.Equal(t, "one, two, three", heard(l))
+	})
+	t.Run("what a step was written in is used for the next", func(t *testing.T) {
+		t.Parallel()
+		l, step := listener(), []byte("one\n")
+		l.hear(step)
+		copy(step, "two\n")
+		assert.Equal(t, "one", heard(l))
+	})
+	t.Run("there is room for as many bytes as backlog says", func(t *testing.T) {
+		t.Parallel()
+		l := listener()
+		hear(t, l, full[len("one\n"):], "one\n")
+		assert.Equal(t, full[len("one\n"):]+"one\n", string(l.Take()), "the bytes that were kept")
+	})
+	t.Run("what has no room is counted", func(t *testing.T) {
+		t.Parallel()
+		l := listener()
+		hear(t, l, full, "one\n", "two\n", "three\n")
+		assert.Equal(t, strings.TrimSpace(full)+", lost 3", heard(l))
+	})
+	t.Run("nothing is kept that comes after what is lost", func(t *testing.T) {
+		t.Parallel()
+		l := listener()
+		hear(t, l, "one\n", full, "two\n")
+		assert.Equal(t, "one, lost 2", heard(l), "after a step that has no room, and one that has")
+	})
+	t.Run("once all is taken there is room again", func(t *testing.T) {
+		t.Parallel()
+		l := listener()
+		hear(t, l, full, "one\n")
+		l.Take()
+		hear(t, l, "two\n")
+		assert.Equal(t, "two", heard(l))
+	})
+}
+
+func TestWritesAreTold(t *testing.T) {
+	t.Parallel()
+	// told is what is told of a request that takes two seconds.
+	told := func(t *testing.T, method string, answer http.RoundTripper, bySync bool) (steps []Step, response *http.Response, err error) {
+		synctest.Test(t, func(t *testing.T) {
+			l := Listen(strings.ToLower(t.Name()))
+			defer l.Stop()
+			ctx := t.Context()
+			if bySync {
+				ctx, _ = Begin(ctx, "loop", cache.NewObjectName(strings.ToLower(t.Name()), "web"))
+			}
+			response, err = Writes(takesTwoSeconds{answer}).RoundTrip(httptest.NewRequestWithContext(ctx, method, "/api/v1/pods/a?dryRun=All", nil))
+			for _, step := range heard(t, l) {
+				if step.What != Begun {
+					steps = append(steps, step)
+				}
+			}
+		})
+		return steps, response, err
+	}
+	text := func(steps []Step) string {
+		var all []string
+		for _, s := range steps {
+			all = append(all, fmt.Sprintf("%s %s: %d %s after %v s", s.What, s.Request, s.Code, s.Error, s.Seconds))
+		}
+		return strings.Join(all, "; ")
+	}
+	t.Run("a write is told with the code of its answer", func(t *testing.T) {
+		t.Parallel()
+		steps, _, _ := told(t, http.MethodDelete, answers(http.StatusConflict), true)
+		assert.Equal(t, "done DELETE /api/v1/pods/a: 409  after 2 s", text(steps))
+	})
+	t.Run("a write is told of the sync that it belongs to", func(t *testing.T) {
+		t.Parallel()
+		steps, _, _ := told(t, http.MethodPatch, answers(http.StatusOK), true)
+		require.Len(t, steps, 1, "steps")
+		assert.Equal(t, "web of loop, in a sync: true", fmt.Sprintf("%s of %s, in a sync: %t", steps[0].Name, steps[0].Loop, steps[0].Sync > 0))
+	})
+	t.Run("a write without an answer is told with the error", func(t *testing.T) {
+		t.Parallel()
+		steps, _, _ := told(t, http.MethodPost, answers(0), true)
+		assert.Equal(t, "done POST /api/v1/pods/a: 0 the connection is broken off after 2 s", text(steps))
+	})
+	t.Run("what is read is not told", func(t *testing.T) {
+		t.Parallel()
+		steps, _, _ := told(t, http.MethodGet, answers(http.StatusOK), true)
+		assert.Empty(t, text(steps))
+	})
+	t.Run("what no sync has written is not told", func(t *testing.T) {
+		t.Parallel()
+		steps, _, _ := told(t, http.MethodPost, answers(http.StatusCreated), false)
+		assert.Empty(t, text(steps))
+	})
+	for situation, test := range map[string]struct {
+		method string
+		bySync bool
+	}{
+		"of a write":                  {http.MethodPost, true},
+		"of a read":                   {http.MethodGet, true},
+		"of a write outside any sync": {http.MethodPost, false},
+	} {
+		t.Run("the answer "+situation+" is handed on", func(t *testing.T) {
+			t.Parallel()
+			_, response, err := told(t, test.method, answers(http.StatusForbidden), test.bySync)
+			require.NoError(t, err)
+			require.NotNil(t, response, "the answer")
+			assert.Equal(t, http.StatusForbidden, response.StatusCode)
+		})
+		t.Run("the error "+situation+" is handed on", func(t *testing.T) {
+			t.Parallel()
+			_, _, err := told(t, test.method, answers(0), test.bySync)
+			assert.EqualError(t, err, "the connection is broken off")
+		})
+	}
 }
 
 func TestWhoListensToANamespaceHearsOfNoOther(t *testing.T) {

@@ -13,7 +13,9 @@ func Writes(next http.RoundTripper) http.RoundTripper { return writes{next} }
 
 type writes struct{ next http.RoundTripper }
 
-// RoundTrip asks next.
+// RoundTrip asks next, and hands on what comes of it. It tells of all but reads,
+// if a sync has asked: method and path, how many seconds it took, and the code of
+// the answer, or the error if there was none.
 func (w writes) RoundTrip(request *http.Request) (*http.Response, error) {
 	s := of(request.Context())
 	if s == nil || request.Method == http.MethodGet {

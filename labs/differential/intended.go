@@ -143,6 +143,13 @@ var intendedDifferences = []intended{
 		of:      podsOrStatus,
 	},
 	{
+		name:    "surge-noted-before-it-was-refused",
+		entry:   "goes on with what it wanted to write",
+		example: "create 7 5 4; settle; annotate 2; scale 5; show-deployment; rolling 2 4; sync-deployment; settle",
+		met:     func(s sight) bool { return s.scales() && slices.ContainsFunc(s.active(), s.wasRefused) },
+		of:      regexp.MustCompile(`^ReplicaSet \S+ .metadata.annotations.deployment.kubernetes.io/max-replicas`),
+	},
+	{
 		name:    "status-refused-before-a-creation-is",
 		entry:   "goes on with what it wanted to write",
 		example: "create 7 0 3; settle; pause 1; image 4; settle; pause 0; webhook 5; scale 8; settle",
@@ -234,6 +241,13 @@ var intendedDifferences = []intended{
 		entry:   "deletes a pod that somebody took out of the set",
 		example: "create 2 5 0; settle; free-pod 1; settle; resize-set 3 0; restart 2; relist-sets; sync-set; settle",
 		met:     func(s sight) bool { return slices.ContainsFunc(s.all, s.countsOthers) },
+		of:      anything,
+	},
+	{
+		name:    "pods-go-once",
+		entry:   "deletes a pod that somebody took out of the set",
+		example: "create 7 3 4; settle; start-all 2; image 2; settle; settle; restart 3; show-deployment; show-sets 3; sync-set; settle",
+		met:     func(s sight) bool { return slices.ContainsFunc(s.shrinking(), s.countsWhatWent) },
 		of:      anything,
 	},
 	{
@@ -455,15 +469,20 @@ func (s sight) deletesRevived() bool {
 	})
 }
 
-// waitsForSize tells whether the last update of a ReplicaSet was refused, and it makes or deletes pods before the next.
-func (s sight) waitsForSize(rs *appsv1.ReplicaSet) bool {
+// wasRefused tells whether the last update of a ReplicaSet was.
+func (s sight) wasRefused(rs *appsv1.ReplicaSet) bool {
 	last := ""
 	for _, write := range s.w.log {
 		if strings.HasPrefix(write, "update replicasets "+rs.Name+" ") {
 			last = write
 		}
 	}
-	return strings.HasSuffix(last, " Conflict") && len(s.claimed(rs)) != int(*rs.Spec.Replicas)
+	return strings.HasSuffix(last, " Conflict")
+}
+
+// waitsForSize tells whether the last update of a ReplicaSet was refused, and it makes or deletes pods before the next.
+func (s sight) waitsForSize(rs *appsv1.ReplicaSet) bool {
+	return s.wasRefused(rs) && len(s.claimed(rs)) != int(*rs.Spec.Replicas)
 }
 
 // losesStatusOfFailedStep tells whether a status was lost that was written right after another write was refused.
@@ -518,6 +537,19 @@ func (s sight) countsOthers(rs *appsv1.ReplicaSet) bool {
 		now, err := s.w.pods.Get(pod.Name)
 		return err == nil && !maps.Equal(now.Labels, pod.Labels)
 	})
+}
+
+// countsWhatWent tells whether the cache shows pods of a ReplicaSet that are gone or going by now, and others as they no
+// longer are.
+func (s sight) countsWhatWent(rs *appsv1.ReplicaSet) bool {
+	goes, changed := false, false
+	for _, pod := range s.claimed(rs) {
+		now, err := s.w.pods.Get(pod.Name)
+		went := err != nil || now.DeletionTimestamp != nil
+		goes = goes || went
+		changed = changed || !went && now.ResourceVersion != pod.ResourceVersion
+	}
+	return goes && changed
 }
 
 // hasOtherNeighbours tells whether on some node the pods that match the selectors of a ReplicaSet and its siblings are not
