@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// longExponent finds numbers of ten thousand digits and more. The API server
-// computes with what it stores: it answers one of 100 million digits with a
-// timeout.
+// longExponent finds numbers of ten thousand digits and more. To read or compare
+// one takes time, and for the API server too: it answers one of 100 million
+// digits with a timeout.
 var longExponent = regexp.MustCompile(`[eE][+-]?[0-9]{5}`)
 
 // Quantities, scopes and their operators are what people have written. The sum
@@ -26,8 +26,11 @@ func FuzzWhateverPodsAskForTheSumIsThatOfEach(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second, scope, operator, class string, n uint8) {
 		requests := make([]corev1.ResourceList, 2)
 		for i, text := range []string{first, second} {
+			if longExponent.MatchString(text) {
+				t.Skip("the API server would compute until its answer is a timeout")
+			}
 			quantity, err := resource.ParseQuantity(text)
-			if err != nil || len(text) > 20 || longExponent.MatchString(text) {
+			if err != nil || len(text) > 20 {
 				t.Skip("the API server lets no such quantity in")
 			}
 			requests[i] = corev1.ResourceList{corev1.ResourceCPU: quantity}
