@@ -264,7 +264,7 @@ var intendedDifferences = []intended{
 		entry:   "waits for other news when it could not make an old ReplicaSet smaller",
 		example: "create 7 5 4; settle; start-all 2; image 1; settle; falter 2; start 9 1; fault 0 1; settle",
 		met: func(s sight) bool {
-			return s.w.hit == fault{refused, "update replicasets"} && s.rollsOut() && s.rolling() && s.shrinksOld()
+			return s.w.hit.failsStep() && s.w.hit.kind == "update replicasets" && s.rollsOut() && s.rolling() && s.shrinksOld()
 		},
 		of: anything,
 	},
