@@ -26,9 +26,10 @@ const (
 var componentNames = []string{etcdName, apiserverName, schedulerName, kwokName}
 
 const (
-	// serviceIP is the address of the Service kubernetes, the first of the range.
-	serviceIP    = "10.96.0.1"
-	serviceCIDR  = "10.96.0.0/16"
+	// serviceIP is the address of the Service kubernetes, the first of the first range.
+	serviceIP = "10.96.0.1"
+	// serviceCIDRs are the ranges of IPv4 and IPv6. A Service has an address of the first only, unless it asks for both.
+	serviceCIDRs = "10.96.0.0/16,fd00:10:96::/108"
 	podCIDR      = "10.244.0.0/16"
 	kwokUser     = "kwok"
 	nodeIPFormat = "172.18.0.%d"
@@ -106,7 +107,7 @@ func (c cluster) apiserverArguments(p endpoints) []string {
 		"--client-ca-file=" + c.PKI("ca.crt"),
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
-		"--service-cluster-ip-range=" + serviceCIDR,
+		"--service-cluster-ip-range=" + serviceCIDRs,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-signing-key-file=" + c.ServiceAccountKey,
 		"--service-account-key-file=" + c.PKI("service-account.pub"),
