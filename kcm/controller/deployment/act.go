@@ -48,7 +48,8 @@ func (c *Controller) note(ctx context.Context, seen observed) (observed, error) 
 }
 
 // act carries out a plan. The status tells what was seen, so it is written
-// also when a step before it fails.
+// also when a step before it fails, unless a conflict has shown that things are
+// not as they were seen.
 func (c *Controller) act(ctx context.Context, seen observed, p plan) error {
 	d := seen.deployment
 	if p.create != nil {
@@ -63,6 +64,9 @@ func (c *Controller) act(ctx context.Context, seen observed, p plan) error {
 	}
 	if err == nil {
 		err = c.updateSpec(ctx, p.spec)
+	}
+	if apierrors.IsConflict(err) {
+		return err
 	}
 	err = errors.Join(err, c.updateStatus(ctx, p.status))
 	if err == nil && p.event != nil {

@@ -141,20 +141,31 @@ func TestADeploymentThatIsGoneAsksForNothing(t *testing.T) {
 	assert.Empty(t, writes(client))
 }
 
-func TestTheStatusIsWrittenThoughAStepFails(t *testing.T) {
+func TestTheStatusIsWrittenThoughAStepFailsUnlessTheCacheIsLate(t *testing.T) {
 	t.Parallel()
-	d := rolling(4, "1", "0")
-	old, newRS := replicaSet(d, 1, 4), replicaSet(d, 2, 1)
-	seen := see(d, old, newRS)
-	newRS.Annotations[revisionAnnotation] = "2"
-	c, client := fixture(t, d, old, newRS)
-	client.PrependReactor("update", "replicasets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewConflict(appsv1.Resource("replicasets"), "web", nil)
-	})
-	p := decide(seen)
-	require.NotEmpty(t, p.change)
-	require.True(t, apierrors.IsConflict(c.act(t.Context(), seen, p)))
-	assert.Equal(t, []string{"update replicasets ", "update deployments status"}, writes(client))
+	for failure, test := range map[string]struct {
+		err    error
+		writes []string
+	}{
+		"forbidden": {apierrors.NewForbidden(appsv1.Resource("replicasets"), "web", nil), []string{"update replicasets ", "update deployments status"}},
+		"conflict":  {apierrors.NewConflict(appsv1.Resource("replicasets"), "web", nil), []string{"update replicasets "}},
+	} {
+		t.Run(failure, func(t *testing.T) {
+			t.Parallel()
+			d := rolling(4, "1", "0")
+			old, newRS := replicaSet(d, 1, 4), replicaSet(d, 2, 1)
+			seen := see(d, old, newRS)
+			newRS.Annotations[revisionAnnotation] = "2"
+			c, client := fixture(t, d, old, newRS)
+			client.PrependReactor("update", "replicasets", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, test.err
+			})
+			p := decide(seen)
+			require.NotEmpty(t, p.change)
+			require.ErrorIs(t, c.act(t.Context(), seen, p), test.err)
+			assert.Equal(t, test.writes, writes(client))
+		})
+	}
 }
 
 func TestNothingIsDeletedWhenAStepBeforeFails(t *testing.T) {
