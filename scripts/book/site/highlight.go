@@ -35,7 +35,16 @@ func highlight(language, code string, marks []mark) string {
 		return html.EscapeString(code)
 	}
 	for token := range tokens.Stdlib() {
-		h.add(classOf(token.Type), token.Value[:min(len(token.Value), len(code)-h.at)])
+		value, class := token.Value[:min(len(token.Value), len(code)-h.at)], classOf(token.Type)
+		if token.Type != chroma.NameTag {
+			h.add(class, value)
+			continue
+		}
+		for pair := range strings.SplitAfterSeq(value, ", ") { // the lexer takes all of {a: 1, b: 2} up to the last name for one
+			name, _, _ := strings.Cut(pair, ": ")
+			h.add(class, name)
+			h.add("", pair[len(name):])
+		}
 	}
 	return h.out.String()
 }
