@@ -99,8 +99,14 @@ func (r *pageRenderer) shown(node ast.Node) []*weave.Shown {
 	return r.site.view.Blocks[r.page.blocks[node]]
 }
 
+// shortBlock is how many lines a block may have that in print is not cut where a page ends.
+const shortBlock = 16
+
 func (r *pageRenderer) openFigure(w util.BufWriter, node *ast.FencedCodeBlock) {
 	class := string(node.Language(r.page.source))
+	if node.Lines().Len() <= shortBlock {
+		class += " short"
+	}
 	fmt.Fprintf(w, "<figure class=%q", "code "+class)
 	shown := r.shown(node)
 	if len(shown) > 0 {
