@@ -40,11 +40,10 @@ func highlight(language, code string, marks []mark) string {
 			h.add(class, value)
 			continue
 		}
-		for pair := range strings.SplitAfterSeq(value, ", ") { // the lexer takes all of {a: 1, b: 2} up to the last name for one
-			name, _, _ := strings.Cut(pair, ": ")
-			h.add(class, name)
-			h.add("", pair[len(name):])
-		}
+		// In {a: one, b: two} the lexer takes "one, b" for a name.
+		name := value[strings.LastIndex(value, " ")+1:]
+		h.add("", strings.TrimSuffix(value, name))
+		h.add(class, name)
 	}
 	return h.out.String()
 }
