@@ -1,4 +1,5 @@
-// Loop keeps as many pods as each ReplicaSet asks for. It is a whole controller in one file, and believes its cache.
+// Loop keeps as many pods as each ReplicaSet asks for. It is a whole
+// controller in one file, and believes its cache.
 package main
 
 import (
@@ -51,7 +52,8 @@ type loop struct {
 	queue       workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// newLoop returns a loop that the factory's informers wake. Each change of a pod comes late by that much.
+// newLoop returns a loop that the factory's informers wake. Each change of a
+// pod comes late by that much.
 func newLoop(client kubernetes.Interface, factory informers.SharedInformerFactory, late time.Duration) *loop {
 	replicaSets, pods := factory.Apps().V1().ReplicaSets(), factory.Core().V1().Pods()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
@@ -66,7 +68,8 @@ func newLoop(client kubernetes.Interface, factory informers.SharedInformerFactor
 	return l
 }
 
-// wake puts the ReplicaSet that a change concerns into the queue: the one that has changed, or the owner of a pod.
+// wake puts the ReplicaSet that a change concerns into the queue: the one that
+// has changed, or the owner of a pod.
 func (l *loop) wake(obj any) {
 	switch changed := obj.(type) {
 	case *appsv1.ReplicaSet:
@@ -103,8 +106,9 @@ func (l *loop) next(ctx context.Context) bool {
 	return true
 }
 
-// sync creates the pods that the ReplicaSet lacks, or deletes as many as it has too many. An error is the API server's,
-// and says that the key is to be tried again.
+// sync creates the pods that the ReplicaSet lacks, or deletes as many as it has
+// too many. An error is the API server's, and says that the key is to be tried
+// again.
 func (l *loop) sync(ctx context.Context, key cache.ObjectName) error {
 	rs, err := l.replicaSets.ReplicaSets(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -133,8 +137,8 @@ func (l *loop) sync(ctx context.Context, key cache.ObjectName) error {
 	return nil
 }
 
-// counted returns those of the pods that count for the ReplicaSet: it controls them, and they have neither ended nor been
-// told to.
+// counted returns those of the pods that count for the ReplicaSet: it controls
+// them, and they have neither ended nor been told to.
 func counted(rs *appsv1.ReplicaSet, pods []*corev1.Pod) []*corev1.Pod {
 	var count []*corev1.Pod
 	for _, pod := range pods {

@@ -35,7 +35,15 @@ func highlight(language, code string, marks []mark) string {
 		return html.EscapeString(code)
 	}
 	for token := range tokens.Stdlib() {
-		h.add(classOf(token.Type), token.Value[:min(len(token.Value), len(code)-h.at)])
+		value, class := token.Value[:min(len(token.Value), len(code)-h.at)], classOf(token.Type)
+		if token.Type != chroma.NameTag {
+			h.add(class, value)
+			continue
+		}
+		// In {a: one, b: two} the lexer takes "one, b" for a name.
+		name := value[strings.LastIndex(value, " ")+1:]
+		h.add("", strings.TrimSuffix(value, name))
+		h.add(class, name)
 	}
 	return h.out.String()
 }

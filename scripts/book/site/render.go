@@ -99,8 +99,14 @@ func (r *pageRenderer) shown(node ast.Node) []*weave.Shown {
 	return r.site.view.Blocks[r.page.blocks[node]]
 }
 
+// shortBlock is how many lines a block may have that in print is not cut where a page ends.
+const shortBlock = 16
+
 func (r *pageRenderer) openFigure(w util.BufWriter, node *ast.FencedCodeBlock) {
 	class := string(node.Language(r.page.source))
+	if node.Lines().Len() <= shortBlock {
+		class += " short"
+	}
 	fmt.Fprintf(w, "<figure class=%q", "code "+class)
 	shown := r.shown(node)
 	if len(shown) > 0 {
@@ -207,8 +213,14 @@ func (r *pageRenderer) commands(w util.BufWriter, source []byte, node ast.Node, 
 	return ast.WalkSkipChildren, nil
 }
 
-// wordBegins is where a long name may be broken in a table that is narrow.
+// wordBegins is where a long name may be broken, and any name in a table, which may be narrow.
 var wordBegins = regexp.MustCompile(`([a-z0-9]{3})([A-Z]|[./=_(-][^)])`)
+
+// longName is how many letters fit into a line of prose with something beside them.
+const longName = 40
+
+// hyphens are those at the beginning of a word, with the word: -o, --kubeconfig. A line does not end with them.
+var hyphens = regexp.MustCompile(`(^|[ (\[])((?:&lt;)?--?[\pL\pN]+)`)
 
 // span leads from a name in the prose to where it is shown.
 func (r *pageRenderer) span(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -217,12 +229,14 @@ func (r *pageRenderer) span(w util.BufWriter, source []byte, node ast.Node, ente
 	}
 	words := strings.ReplaceAll(chapters.Plain(node, source), "\n", " ")
 	text := html.EscapeString(words)
-	if inside(node, tables.KindTable) {
+	if len(words) > longName || inside(node, tables.KindTable) {
 		text = wordBegins.ReplaceAllString(text, "$1<wbr>$2")
 	}
-	code := "<code>" + text + "</code>"
+	code := "<code>" + hyphens.ReplaceAllString(text, `$1<span class="w">$2</span>`) + "</code>"
 	if r.page.Chapter != nil && !inside(node, ast.KindLink, ast.KindHeading) {
-		if shown := r.site.view.Meant(r.page.Chapter, words); shown != nil {
+		shown := r.site.view.Meant(r.page.Chapter, words)
+		// Upstream has many a name that an earlier chapter has, too.
+		if shown != nil && (r.page.within[node] != "in-upstreams-source" || shown.Block.Chapter == r.page.Chapter) {
 			code = fmt.Sprintf("<a class=\"name\" href=%q>%s</a>", relative(r.page.Out, r.site.addressOf(shown)), code)
 		}
 	}

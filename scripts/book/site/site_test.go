@@ -22,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
 // written is the book's site as files, and what it was written from.
@@ -240,6 +242,58 @@ func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 		}
 	}
 	assert.Greater(t, references, 1000)
+}
+
+func TestANameInTheProseLeadsToNothingElseOfThatName(t *testing.T) {
+	t.Parallel()
+	view := siteOf(t).site.view
+	numbered := map[int]*chapters.Chapter{}
+	for _, shown := range view.All {
+		numbered[shown.Block.Chapter.Number] = shown.Block.Chapter
+	}
+	for _, one := range []struct {
+		chapter int
+		span    string
+		want    string
+	}{
+		{4, "controller.Loop", "Loop"},
+		{14, "place.pods", "place"},
+		{9, "ErrStaleCache", "ErrStaleCache"},
+		{9, "GarbageCollector.deleteObject", "(*GarbageCollector).deleteObject"},
+		{9, "GarbageCollector.Sync", ""}, // ours has no such field or method
+		{4, "sync.WaitGroup", ""},        // sync is a method
+		{4, "AddRateLimited", ""},        // of client-go's queue; chapter 21 wraps it
+		{10, "Complete", ""},             // what a Job is, and a method of chapter 01
+	} {
+		got := ""
+		if shown := view.Meant(numbered[one.chapter], one.span); shown != nil {
+			got = shown.Name
+		}
+		assert.Equal(t, one.want, got, "%s in chapter %02d", one.span, one.chapter)
+	}
+}
+
+func TestALineOfProseDoesNotEndWithTheHyphensOfAFlag(t *testing.T) {
+	t.Parallel()
+	for node := range siteOf(t).pages["00-introduction.html"].root.Descendants() {
+		if node.Data == "code" && textOf(node) == "kubectl create deployment web --image=web:1 --replicas=3" {
+			kept := []string{}
+			for inside := range node.Descendants() {
+				if inside.Data == "span" {
+					kept = append(kept, textOf(inside))
+				}
+			}
+			assert.Equal(t, []string{"--image", "--replicas"}, kept)
+			return
+		}
+	}
+	assert.Fail(t, "chapter 00 does not begin with that command any more")
+}
+
+func TestInYAMLOnlyNamesAreBold(t *testing.T) {
+	t.Parallel()
+	out := highlight("yaml", "spec: {name: rover, image: web, ports: [1, 2], args: [--a, b]}\n", nil)
+	assert.Equal(t, `<span class="f">spec</span>: {<span class="f">name</span>: rover, <span class="f">image</span>: web, <span class="f">ports</span>: [1, 2], <span class="f">args</span>: [--a, b]}`+"\n", out)
 }
 
 func TestThePageOfQuestionsHasAtLeastForty(t *testing.T) {

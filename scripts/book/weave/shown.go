@@ -225,7 +225,8 @@ func (w *Book) history(v *View, shown *Shown) ([]Version, error) {
 }
 
 // Meant returns what a span in the prose of a chapter names, as the reader knows it
-// there, or nil where it names nothing, or may mean several things.
+// there, or nil where it names nothing that was shown by then, or may mean several
+// things.
 func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	components := componentsOf(span)
 	if components == nil {
@@ -233,7 +234,9 @@ func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	}
 	found := v.byName[strings.Join(components[max(len(components)-2, 0):], ".")]
 	if len(found) == 0 && len(components) == 2 {
-		found = v.byName[components[0]] // a field of a type
+		found = slices.DeleteFunc(slices.Clone(v.byName[components[0]]), func(s *Shown) bool {
+			return s.showing.declaration == nil || s.showing.declaration.field(components[1]) == nil
+		})
 	}
 	here := slices.DeleteFunc(slices.Clone(found), func(s *Shown) bool { return s.Block.Chapter != chapter })
 	if len(here) > 0 {
@@ -243,12 +246,15 @@ func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	}
 	var meant *Shown
 	for _, s := range found {
-		if meant != nil && meant.showing.key != s.showing.key {
+		if found[0].showing.key != s.showing.key {
 			return nil
 		}
-		if meant == nil || s.Block.Chapter.Number <= chapter.Number {
+		if s.Block.Chapter.Number <= chapter.Number {
 			meant = s
 		}
+	}
+	if len(here) == 0 && len(components) == 1 && meant != nil && strings.Contains(meant.Name, ").") {
+		return nil // Complete is a method of an earlier chapter, and also what a Job is
 	}
 	return meant
 }

@@ -112,7 +112,7 @@ function slider(figure, name, several) {
 		figure.querySelector("pre.then")?.remove();
 		const changes = make("pre", { class: "then", tabindex: "0", "aria-label": name + " as of chapter " + version.chapter }, make("code"));
 		for (const line of version.lines) {
-			const words = (at === 0 ? " " : line[0]) + " " + line.slice(1) + "\n";
+			const words = (at === 0 ? " " : line[0]) + "\t" + line.slice(1) + "\n"; // so that tabs behind it are as wide as without it
 			changes.firstChild.append(at > 0 && line[0] === "+" ? make("ins", {}, words) : line[0] === "-" ? make("del", {}, words) : words);
 		}
 		original.hidden = true;
