@@ -169,6 +169,14 @@ func (m *model) unknown(behind int) (created, deleted int) {
 		}
 		delete(gone, pod.UID)
 	}
+	if !m.cachesTell {
+		// Who only counts takes an old pod that the cache shows late for a new one.
+		for _, pod := range m.pods.List() {
+			if _, shown := cached[pod.UID]; !shown && !counts(pod) {
+				created++
+			}
+		}
+	}
 	for uid, counted := range gone {
 		if counted && !m.lost[uid] {
 			deleted++

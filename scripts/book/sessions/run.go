@@ -81,6 +81,16 @@ func portsOf(exchanges []*exchange) []string {
 
 // runChapter runs the session of a chapter.
 func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exchanges []*exchange, fill bool) (err error) {
+	// A log that an earlier session has left would be cut while the new one begins to read it.
+	logs, err := filepath.Glob(fmt.Sprintf("/tmp/kcm-%02d*.log", chapter.Number))
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		if err := os.Remove(log); err != nil {
+			return fmt.Errorf("remove what an earlier session has left: %w", err)
+		}
+	}
 	s, err := openSession(root, fmt.Sprintf("%s/%02d", labDirectory, chapter.Number))
 	if err != nil {
 		return err
