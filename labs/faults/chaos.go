@@ -95,6 +95,17 @@ func (s *stage) insist(ctx context.Context, what string, do func(ctx context.Con
 	return err
 }
 
+// insistOnMaking makes something that nobody else makes: if it is there, the
+// answer was lost.
+func (s *stage) insistOnMaking(ctx context.Context, what string, do func(ctx context.Context) error) error {
+	return s.insist(ctx, what, func(ctx context.Context) error {
+		if err := do(ctx); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
+}
+
 func (s *stage) api(resource string) dynamic.ResourceInterface {
 	return s.dynamic.Resource(recordable[resource]).Namespace(s.namespace)
 }
@@ -276,11 +287,8 @@ func (s *stage) addPod(ctx context.Context, step Step) error {
 	pod.SetAPIVersion("v1")
 	pod.SetKind("Pod")
 	pod.SetName(fmt.Sprintf("%s-added-%d", step.App, step.Number))
-	return s.insist(ctx, pod.GetName()+" is made", func(ctx context.Context) error {
+	return s.insistOnMaking(ctx, pod.GetName()+" is made", func(ctx context.Context) error {
 		_, err := s.api("pods").Create(ctx, pod, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return nil // the answer was lost
-		}
 		return err
 	})
 }

@@ -45,11 +45,9 @@ func (s *stage) createQuotas(ctx context.Context) error {
 	s.did("create quotas of 3 pods and of 2 configmaps")
 	for name, hard := range limits {
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
-		err := s.insist(ctx, "create quota "+name, func(ctx context.Context) error {
-			if _, err := s.client.CoreV1().ResourceQuotas(s.namespace).Create(ctx, quota, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-				return err
-			}
-			return nil
+		err := s.insistOnMaking(ctx, "create quota "+name, func(ctx context.Context) error {
+			_, err := s.client.CoreV1().ResourceQuotas(s.namespace).Create(ctx, quota, metav1.CreateOptions{})
+			return err
 		})
 		if err != nil {
 			return err
@@ -78,12 +76,7 @@ func (s *stage) creating(kind string) func(name string) func(context.Context) er
 		return func(ctx context.Context) error {
 			what := "create " + kind + " " + name
 			s.did(what)
-			return s.insist(ctx, what, func(ctx context.Context) error {
-				if err := s.make(ctx, kind, name); !apierrors.IsAlreadyExists(err) { // the answer may have been lost
-					return err
-				}
-				return nil
-			})
+			return s.insistOnMaking(ctx, what, func(ctx context.Context) error { return s.make(ctx, kind, name) })
 		}
 	}
 }
@@ -120,14 +113,8 @@ func (s *stage) endPod(name string) func(context.Context) error {
 
 func (s *stage) deleting(kind, name string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		what := "delete " + kind + " " + name
-		s.did(what)
-		return s.insist(ctx, what, func(ctx context.Context) error {
-			if kind == "configmap" {
-				return s.client.CoreV1().ConfigMaps(s.namespace).Delete(ctx, name, metav1.DeleteOptions{})
-			}
-			return s.client.CoreV1().Pods(s.namespace).Delete(ctx, name, metav1.DeleteOptions{})
-		})
+		s.did("delete " + kind + " " + name)
+		return deleting(kind+"s", name)(s, ctx, Step{})
 	}
 }
 
