@@ -33,8 +33,9 @@
 //
 // An OBJECT is written as kind/name, such as deployment/web, or as
 // kind[EXPR], the first by name for which EXPR is true, such as
-// 'replicaset[image(self) == "web:2"]'. FILE is one of the script's own files
-// or of those beside it. OVERLAY is a strategic merge patch in YAML.
+// 'replicaset[image(self) == "web:2"]'. What changes such an object waits until
+// there is one. FILE is one of the script's own files or of those beside it.
+// OVERLAY is a strategic merge patch in YAML.
 //
 // # Expressions
 //

@@ -262,6 +262,9 @@ func describe(state history.State) string {
 			case "pods":
 				phase := field(object, "status", "phase")
 				lines = append(lines, fmt.Sprintf("Pod/%s %s %s ready=%v deletion=%v", object.GetName(), firstImage(o), phase, conditionOf(o, "Ready")["status"], object.GetDeletionTimestamp()))
+			case "daemonsets", "jobs", "cronjobs":
+				status, _ := json.Marshal(object.Object["status"]) // it came as JSON
+				lines = append(lines, fmt.Sprintf("%s/%s generation %d status %s", object.GetKind(), object.GetName(), object.GetGeneration(), status))
 			case "events":
 				lines = append(lines, fmt.Sprintf("Event %v %v: %v", o["type"], o["reason"], o["message"]))
 			default:

@@ -131,21 +131,23 @@ func (p *Play) is(o operand, state history.State, object *unstructured.Unstructu
 	return ok && err == nil
 }
 
-// locate parses an OBJECT and finds its name now.
+// locate parses an OBJECT and returns its name. It waits for one that is described
+// by an expression: what a step before has led to may not be there yet.
 func (p *Play) locate(argument string) (operand, string, error) {
 	o, err := parseOperand(argument)
 	if err != nil || o.name != "" {
 		return o, o.name, err
 	}
-	now, err := p.now()
-	if err != nil {
-		return o, "", err
-	}
-	object := p.find(o, now)
-	if object == nil {
-		return o, "", fmt.Errorf("there is no %s\nthis is there:\n%s", o.source, describe(now))
-	}
-	return o, object.GetName(), nil
+	var name string
+	err = p.poll("there is "+o.source, func(now history.State) (bool, error) {
+		object := p.find(o, now)
+		if object == nil {
+			return false, errAbsent{o.source}
+		}
+		name = object.GetName()
+		return true, nil
+	})
+	return o, name, err
 }
 
 // api returns what talks to the API server about a resource, where the script

@@ -49,7 +49,8 @@ func (s *Setting) Perform(ctx context.Context, script *Script, variables ...stri
 			why = strings.TrimSpace(script.Path + at)
 		}
 		narrator.Failed(time.Since(begin), why)
-		return "", ErrFailed
+		first, _, _ := strings.Cut(why, "\n")
+		return "", fmt.Errorf("%w: %s", ErrFailed, first)
 	case h.skipped:
 		narrator.Skipped(h.why)
 	case len(script.Steps) > 0:

@@ -107,6 +107,7 @@ func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 		{"create with an overlay that does not fit", []string{"create one.yaml '{data: [1]}'"}, []string{"cannot unmarshal array"}},
 		{"patch of what is not there", []string{"patch configmap/none '{data: {x: x}}'"}, []string{`configmaps "none" not found`}},
 		{"delete of what is not there", []string{"delete configmap/none"}, []string{`configmaps "none" not found`}},
+		{"delete of one that does not come", []string{"delete 'pod[true]'"}, []string{"waited 5s until there is pod[true]"}},
 		{"repeat", []string{create, "repeat 3 delete configmap/one"}, []string{"time 2 of 3", "not found"}},
 		{"repeat with a variable that is no number", []string{"env TIMES=-1", "repeat $TIMES delete configmap/one"}, []string{`"-1" is not a number of at least 1`}},
 		{"kubectl", []string{"kubectl get configmap none"}, []string{`"none" not found`}},
