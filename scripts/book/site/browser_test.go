@@ -332,6 +332,7 @@ func TestTheSearchFindsWhatIsAskedForWithinFiftyMilliseconds(t *testing.T) {
 		"expectation":              {"expectation", "glossary.html#term-expectation", "term"},
 		"expetcation":              {"expectation", "glossary.html#term-expectation", "term"},
 		"evicted pod replaced":     {"An evicted pod is replaced", "scenarios.html#replicaset/an-evicted-pod-is-replaced", "scenario"},
+		"evicted pod qwertzuiop":   {"An evicted pod is replaced", "scenarios.html#replicaset/an-evicted-pod-is-replaced", "scenario"},
 		"how small the old ones":   {"How small the old ones may be", "07-deployment.html#how-small-the-old-ones-may-be", "section"},
 	} {
 		results := evaluate[[]found](p, fmt.Sprintf(`book.search(%q).slice(0, 5)`, query))

@@ -186,13 +186,13 @@ function matching(index, word) {
 	return scores;
 }
 
+// search returns what has most of the query's words, and of those what they fit best.
 function search(index, query) {
-	let found = null;
+	const found = new Map();
 	for (const word of split(query)) {
-		const scores = matching(index, word);
-		found = found === null ? scores : new Map([...found].filter(([number]) => scores.has(number)).map(([number, score]) => [number, score + scores.get(number)]));
+		for (const [number, score] of matching(index, word)) found.set(number, (found.get(number) || 0) + 1000 + score);
 	}
-	return [...(found || [])].sort(([a, x], [b, y]) => y - x || a - b).slice(0, 30).map(([number]) => {
+	return [...found].sort(([a, x], [b, y]) => y - x || a - b).slice(0, 30).map(([number]) => {
 		const [title, address, kind] = index.entries[number];
 		return { title, address, kind: index.kinds[kind], page: index.pages[address.split("#")[0]] };
 	});
