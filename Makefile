@@ -210,10 +210,12 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"all labs and the demo: $(MAKE) --no-print-directory labs" \
 		"all labs and the demo with the original: $(MAKE) --no-print-directory labs REFERENCE=1" \
 		"what the chapters tell to type: $(MAKE) --no-print-directory transcripts-check" \
-		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
+		-- \
 		"every exercise with right solutions and with wrong ones: $(MAKE) --no-print-directory exercises-check" \
 		"every broken manager is rejected by its scenario: $(MAKE) --no-print-directory judge" \
-		"kcm and the original side by side in memory, the same random runs each time: $(MAKE) --no-print-directory differential ARGS='-seed 1 -runs 900'" \
+		"every chapter's stage, built, vetted and tested: $(MAKE) --no-print-directory stages" \
+		"kcm and the original side by side in memory, the same random runs each time: $(MAKE) --no-print-directory differential ARGS='-seed 1 -runs 900'"
+	@scripts/steps \
 		"the book as web pages: $(MAKE) --no-print-directory site-check" \
 		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'"
 
