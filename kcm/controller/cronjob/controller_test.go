@@ -149,3 +149,24 @@ func TestUnderReplaceOneMakesRoom(t *testing.T) {
 	assert.Equal(t, []string{"2000-01-01T02:00:00Z"}, left, "Jobs that are left: none has ended")
 	assert.Len(t, status.Active, 1, "active Jobs")
 }
+
+func TestUnderReplaceAllMakeRoom(t *testing.T) {
+	t.Parallel()
+	var left []string
+	_, status := run(t, hourly(), 0, func(client *fake.Clientset) {
+		hours(3)(client)
+		cj, err := client.BatchV1().CronJobs("shop").Get(t.Context(), "nightly", metav1.GetOptions{})
+		require.NoError(t, err)
+		cj.Spec.ConcurrencyPolicy = batchv1.ReplaceConcurrent
+		_, err = client.BatchV1().CronJobs("shop").Update(t.Context(), cj, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		hours(1)(client)
+		jobs, err := client.BatchV1().Jobs("shop").List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		for _, job := range jobs.Items {
+			left = append(left, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
+		}
+	})
+	assert.Equal(t, []string{"2000-01-01T04:00:00Z"}, left, "Jobs that are left: three ran beside each other")
+	assert.Len(t, status.Active, 1, "active Jobs")
+}

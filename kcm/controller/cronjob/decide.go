@@ -169,7 +169,7 @@ func (p *plan) concur(cj *batchv1.CronJob, due time.Time) {
 	case cj.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(p.status.Active) > 0:
 		p.tell(corev1.EventTypeNormal, "JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
 	case cj.Spec.ConcurrencyPolicy == batchv1.ReplaceConcurrent:
-		p.replace, p.start = p.status.Active, due
+		p.replace, p.start = slices.Clone(p.status.Active), due
 	default:
 		p.start = due
 	}

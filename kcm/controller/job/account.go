@@ -43,18 +43,20 @@ func account(seen observed, t tally, v *verdict, status *batchv1.JobStatus) (rel
 }
 
 // accountable returns the pods whose finalizer may go: those that have ended,
-// except for those that wait for their replacement, and all of a Job that ends or
-// is deleted. Of too many it returns those first that the status knows already,
-// so that never more than Burst UIDs stand there.
+// except for those that wait for their replacement or for the verdict that they
+// are the reason of, and all of a Job that ends or is deleted. Of too many it
+// returns those first that the status knows already, so that never more than
+// Burst UIDs stand there.
 func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
 	succeeded, failed := waiting(seen.job.Status)
 	var known, others []*corev1.Pod
 	for _, pod := range seen.pods {
 		index, _ := indexOf(seen.job, pod)
 		all := v != nil || seen.job.DeletionTimestamp != nil
-		failedAndReplaced := hasFailed(seen.job, pod) && t.replaced[index] != pod
+		awaited := t.replaced[index] == pod || judge(seen.job.Spec.PodFailurePolicy, pod).failsJob()
+		ended := pod.Status.Phase == corev1.PodSucceeded || hasFailed(seen.job, pod) && !awaited
 		switch {
-		case !hasFinalizer(pod) || !all && !failedAndReplaced && pod.Status.Phase != corev1.PodSucceeded:
+		case !hasFinalizer(pod) || !all && !ended:
 		case succeeded.Has(pod.UID) || failed.Has(pod.UID):
 			known = append(known, pod)
 		default:

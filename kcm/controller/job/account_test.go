@@ -66,6 +66,10 @@ func ignores42(job *batchv1.Job) {
 	}}}
 }
 
+func failsWith(job *batchv1.Job) {
+	job.Spec.PodFailurePolicy.Rules[0].Action = batchv1.PodFailurePolicyActionFailJob
+}
+
 type pods map[types.UID][]func(*corev1.Pod)
 
 // of makes the pods, sorted by UID.
@@ -109,6 +113,8 @@ func TestAccount(t *testing.T) {
 			pods{"f1": {going, ok}}, nil, "succeeded 0 + none, failed 0 + f1; let go: f1"},
 		{"a failure that a rule ignores is let go of and not counted", "f1 ends with exit code 42, f2 with 1", testJob(ignores42),
 			pods{"f1": {exit(42)}, "f2": {exit(1)}}, nil, "succeeded 0 + none, failed 0 + f2; let go: f1 f2"},
+		{"who fails the Job is kept until the Job has failed", "f1 ends with exit code 42, with which the Job fails, and another pod could not be told to go", testJob(ignores42, failsWith), pods{"f1": {exit(42)}}, nil,
+			"succeeded 0 + none, failed 0 + none; let go: none"},
 		{"with a failed Job what runs has failed", "f1 runs, and the Job fails", testJob(), pods{"f1": {}}, fail("BackoffLimitExceeded", ""),
 			"succeeded 0 + none, failed 0 + f1; let go: f1"},
 		{"with a Job that has succeeded what runs has not failed", "f1 runs, and the Job meets its success policy", testJob(), pods{"f1": {}}, enough,

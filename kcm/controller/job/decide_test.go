@@ -118,10 +118,7 @@ func TestDecide(t *testing.T) {
 		{"while it is suspended no time runs", "started 90 s ago, may take 60, is suspended", testJob(suspended, startedAgo(90*time.Second), deadline(60)), pods{}, ""},
 		{"failure comes before success", "all have succeeded, and more have failed than may", testJob(counts(3, 7)), pods{}, "FailureTarget: BackoffLimitExceeded"},
 		{"what was said stands", "SuccessCriteriaMet was written, and now more have failed than may", testJob(counts(3, 7), says(batchv1.JobSuccessCriteriaMet, "SuccessPolicy")), pods{}, "SuccessCriteriaMet: SuccessPolicy"},
-		{"a rule ends it at once", "f1 ends with exit code 42, and FailJob is about that", testJob(func(job *batchv1.Job) {
-			ignores42(job)
-			job.Spec.PodFailurePolicy.Rules[0].Action = batchv1.PodFailurePolicyActionFailJob
-		}), pods{"f1": {exit(42)}, "p1": {}}, "delete p1; FailureTarget: PodFailurePolicy"},
+		{"a rule ends it at once", "f1 ends with exit code 42, and FailJob is about that", testJob(ignores42, failsWith), pods{"f1": {exit(42)}, "p1": {}}, "delete p1; FailureTarget: PodFailurePolicy"},
 		{"an index that has failed is not tried again", "index 1 has failed for good", testJob(indexed, parallelism(3), perIndex(0), backoffLimit(100)), pods{"f1": {bad, at(1)}}, "create 2 #0 #2"},
 		{"an index waits for itself", "index 1 failed just now, and may again", testJob(indexed, parallelism(3), perIndex(2), backoffLimit(100)), pods{"f1": {bad, at(1), endedAt(0)}}, "create 2 #0 #2; wait 10s"},
 		{"when all indexes have ended and one has failed, so has it", "index 0 and 2 have succeeded, index 1 has failed", testJob(indexed, perIndex(0), backoffLimit(100), completed("0,2")), pods{"f1": {bad, at(1)}}, "FailureTarget: FailedIndexes"},

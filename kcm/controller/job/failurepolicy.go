@@ -19,6 +19,9 @@ type judgement struct {
 // counts tells whether the failure counts towards the Job's limits.
 func (j judgement) counts() bool { return j.action != batchv1.PodFailurePolicyActionIgnore }
 
+// failsJob tells whether the Job fails with the pod.
+func (j judgement) failsJob() bool { return j.action == batchv1.PodFailurePolicyActionFailJob }
+
 // judge returns the judgement of the first rule that is about the pod.
 func judge(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) judgement {
 	if policy == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // verdict says how a Job is to end. It is written as a condition of its own,
-// FailureTarget or SuccessCriteriaMet, before any pod has to go for it. Failed
-// or Complete follows when no pod is left.
+// FailureTarget or SuccessCriteriaMet, before the finalizer of any pod goes for
+// it. Failed or Complete follows when no pod is left.
 type verdict struct {
 	condition       batchv1.JobConditionType
 	reason, message string
@@ -66,7 +66,7 @@ func failsByPolicy(seen observed) *verdict {
 		if !hasFailed(seen.job, pod) {
 			continue
 		}
-		if judged := judge(seen.job.Spec.PodFailurePolicy, pod); judged.action == batchv1.PodFailurePolicyActionFailJob {
+		if judged := judge(seen.job.Spec.PodFailurePolicy, pod); judged.failsJob() {
 			return fail(batchv1.JobReasonPodFailurePolicy, judged.why)
 		}
 	}
