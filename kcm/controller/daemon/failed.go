@@ -42,7 +42,9 @@ func (c *Controller) noteEnded(seen observed, pod *corev1.Pod) {
 
 // mayStay tells whether a pod of the set may stay on the pod's node.
 func (seen observed) mayStay(pod *corev1.Pod) bool {
-	i, found := slices.BinarySearchFunc(seen.places, nodeOf(pod), func(p place, node string) int { return cmp.Compare(p.node, node) })
+	i, found := slices.BinarySearchFunc(seen.places, nodeOf(pod), func(place place, node string) int {
+		return cmp.Compare(place.node, node)
+	})
 	return found && seen.places[i].stay
 }
 

@@ -71,8 +71,8 @@ func (c *Controller) watchNodes(informer cache.SharedIndexInformer) {
 
 // wakeForNode wakes those whose verdict on the new state of a node is another
 // than on the old one. A node that is not there has no pod, and is to have none.
-// A DaemonSet whose node selector wants a label that the node neither has nor
-// had is not asked. One that changes at the same time is woken by its own change.
+// Those that can select it in neither state are not asked: see setIndex. A
+// DaemonSet that changes at the same time is woken by its own change.
 func (c *Controller) wakeForNode(old, node *corev1.Node) {
 	sets, err := c.setIndex.concerned(old, node)
 	if err != nil {

@@ -46,9 +46,9 @@ func selectorKeys(obj any) ([]string, error) {
 
 func selectorKey(label, value string) string { return label + "=" + value }
 
-// concerned returns the DaemonSets that have no node selector, and those with
-// a label of one of the nodes, some of which may be nil, in theirs. Each is there
-// once. They are the cache's.
+// concerned returns all DaemonSets that select one of the nodes, some of which
+// may be nil: those without a node selector, and those that are under a label of
+// such a node, which may select others. Each is there once. They are the cache's.
 func (x setIndex) concerned(nodes ...*corev1.Node) ([]*appsv1.DaemonSet, error) {
 	keys := sets.New(anyNode)
 	for _, node := range nodes {
