@@ -35,6 +35,7 @@ type Controller struct {
 	clock  clock.PassiveClock
 
 	sets          appslisters.DaemonSetLister
+	setIndex      setIndex
 	nodes         corelisters.NodeLister
 	podIndex      controller.OwnerIndex[*corev1.Pod]
 	revisionIndex controller.OwnerIndex[*appsv1.ControllerRevision]
@@ -66,6 +67,7 @@ func New(
 		events:         events,
 		clock:          clock.RealClock{},
 		sets:           setInformer.Lister(),
+		setIndex:       newSetIndex(setInformer.Informer()),
 		nodes:          nodeInformer.Lister(),
 		podIndex:       controller.NewOwnerIndex[*corev1.Pod](podInformer.Informer()),
 		revisionIndex:  controller.NewOwnerIndex[*appsv1.ControllerRevision](revisionInformer.Informer()),

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,9 +25,11 @@ func (c *Controller) pause(set *appsv1.DaemonSet, node string, now time.Time) ti
 }
 
 // noteEnded tells the set's user of a pod that is deleted because it has ended,
-// and lengthens the pause of a node on which it has failed.
+// and lengthens the pause of a node on which it has failed. One that goes because
+// none may stay where it is says nothing of the node.
 func (c *Controller) noteEnded(seen observed, pod *corev1.Pod) {
 	switch {
+	case !seen.mayStay(pod):
 	case hasFailed(pod):
 		c.failures.Next(failureKey(seen.set, nodeOf(pod)), seen.now)
 		c.events.Eventf(seen.set, corev1.EventTypeWarning, "FailedDaemonPod",
@@ -34,6 +38,14 @@ func (c *Controller) noteEnded(seen observed, pod *corev1.Pod) {
 		c.events.Eventf(seen.set, corev1.EventTypeNormal, "SucceededDaemonPod",
 			"Found succeeded daemon pod %s on node %s, will try to delete it", klog.KObj(pod), nodeOf(pod))
 	}
+}
+
+// mayStay tells whether a pod of the set may stay on the pod's node.
+func (seen observed) mayStay(pod *corev1.Pod) bool {
+	i, found := slices.BinarySearchFunc(seen.places, nodeOf(pod), func(place place, node string) int {
+		return cmp.Compare(place.node, node)
+	})
+	return found && seen.places[i].stay
 }
 
 // failureKey has the generation in it: a changed DaemonSet begins anew.

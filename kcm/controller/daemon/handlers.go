@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -70,11 +71,13 @@ func (c *Controller) watchNodes(informer cache.SharedIndexInformer) {
 
 // wakeForNode wakes those whose verdict on the new state of a node is another
 // than on the old one. A node that is not there has no pod, and is to have none.
-// A DaemonSet that changes at the same time is woken by its own change.
+// Those that can select it in neither state are not asked: see setIndex. A
+// DaemonSet that changes at the same time is woken by its own change.
 func (c *Controller) wakeForNode(old, node *corev1.Node) {
-	sets, err := c.sets.List(labels.Everything())
+	sets, err := c.setIndex.concerned(old, node)
 	if err != nil {
-		return // the cache never fails
+		utilruntime.HandleError(err)
+		return
 	}
 	for _, set := range sets {
 		if d := demandsOf(set); d.verdictOn(old) != d.verdictOn(node) {

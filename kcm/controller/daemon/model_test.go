@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -49,7 +50,7 @@ type model struct {
 	clock         *clocktesting.FakeClock
 	loop          *Controller
 
-	surge, unavailable int
+	surge, unavailable intstr.IntOrString
 	// cachesTell says that the caches know which version they show. The loop
 	// then has a second guard beside its expectations.
 	cachesTell bool
@@ -79,26 +80,30 @@ const (
 
 func drawModel(t *rapid.T) *model {
 	m := &model{
-		sets:        latecache.NewStore[*appsv1.DaemonSet](appsv1.Resource("daemonsets")),
-		revisions:   latecache.NewStore[*appsv1.ControllerRevision](appsv1.Resource("controllerrevisions")),
-		pods:        latecache.NewStore[*corev1.Pod](corev1.Resource("pods")),
-		nodes:       latecache.NewStore[*corev1.Node](corev1.Resource("nodes")),
-		clock:       clocktesting.NewFakeClock(testNow),
-		cachesTell:  rapid.Bool().Draw(t, "cachesTell"),
-		surge:       rapid.IntRange(0, 2).Draw(t, "maxSurge"),
-		unanswered:  sets.New[string](),
-		taken:       sets.New[string](),
-		worked:      sets.New[types.UID](),
-		unavailable: 1,
+		sets:       latecache.NewStore[*appsv1.DaemonSet](appsv1.Resource("daemonsets")),
+		revisions:  latecache.NewStore[*appsv1.ControllerRevision](appsv1.Resource("controllerrevisions")),
+		pods:       latecache.NewStore[*corev1.Pod](corev1.Resource("pods")),
+		nodes:      latecache.NewStore[*corev1.Node](corev1.Resource("nodes")),
+		clock:      clocktesting.NewFakeClock(testNow),
+		cachesTell: rapid.Bool().Draw(t, "cachesTell"),
+		unanswered: sets.New[string](),
+		taken:      sets.New[string](),
+		worked:     sets.New[types.UID](),
 	}
-	if m.surge > 0 {
-		m.unavailable = 0
+	limit := rapid.SampledFrom([]intstr.IntOrString{
+		intstr.FromInt(1), intstr.FromInt(2), intstr.FromString("20%"), intstr.FromString("40%"),
+	}).Draw(t, "limit of nodes")
+	if rapid.Bool().Draw(t, "surges") {
+		m.surge = limit
 	} else {
-		m.unavailable = rapid.IntRange(1, 2).Draw(t, "maxUnavailable")
+		m.unavailable = limit
 	}
 	stored(m.sets.Create(testSet(func(set *appsv1.DaemonSet) {
 		set.Spec.MinReadySeconds, set.Spec.RevisionHistoryLimit = 0, new(int32(rapid.IntRange(0, 1).Draw(t, "limit")))
-		set.Spec.UpdateStrategy = rollingBy(m.surge, m.unavailable)
+		set.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{
+			Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: &m.surge, MaxUnavailable: &m.unavailable},
+		}
 	})))
 	for _, name := range []string{"a", "b", "c"} {
 		stored(m.nodes.Create(testNode(name)))
@@ -239,7 +244,7 @@ func (m *model) createPod(pod *corev1.Pod, unanswered bool) (*corev1.Pod, error)
 		case m.unanswered.Has(node):
 		case m.unanswered.Len() > 0 && !m.cachesTell:
 			// Who only counts takes a pod of which it was told nothing for one that it waits for.
-		case m.surge == 0 && !hasEnded(other):
+		case !surges(m.set()) && !hasEnded(other):
 			m.broke("a node got a second pod: %s has %s", node, other.Name)
 		case lives(other) && other.Labels[hashLabel] == pod.Labels[hashLabel]:
 			m.broke("a node got a second pod of one version: %s has %s", node, other.Name)
@@ -269,19 +274,28 @@ func (m *model) deletePod(name string, wanted *metav1.Preconditions) error {
 
 // checkDeleted wants no more nodes without an available pod through the loop's
 // doing than there may be. A node that is not to have a pod does not count, and
-// what others have broken is not the loop's doing.
+// what others have broken is not the loop's doing. Where no node is to have a
+// pod, a share of none lets nothing go that works and may stay.
 func (m *model) checkDeleted(pod *corev1.Pod) {
 	node := nodeOf(pod)
-	if !m.verdict(node).run || !works(pod) {
+	v := m.verdict(node)
+	if !works(pod) || !v.stay {
 		return
 	}
 	others := slices.DeleteFunc(m.podsOn(node), func(other *corev1.Pod) bool { return other.UID == pod.UID || !m.worked.Has(other.UID) })
 	if len(others) > 0 {
 		return // one works beside it, or has until somebody broke it
 	}
-	m.taken.Insert(node)
-	if m.taken.Len() > m.unavailable {
-		m.broke("more nodes were made do without a pod than may be: %s, and %d may", strings.Join(sets.List(m.taken), " "), m.unavailable)
+	desired := m.desired()
+	unavailable := scaled(&m.unavailable, desired)
+	switch {
+	case v.run:
+		m.taken.Insert(node)
+		if m.taken.Len() > unavailable {
+			m.broke("more nodes were made do without a pod than may be: %s, and %d may", strings.Join(sets.List(m.taken), " "), unavailable)
+		}
+	case desired == 0 && unavailable == 0 && scaled(&m.surge, desired) == 0:
+		m.broke("a pod that may stay was taken for a share of no nodes: %s of %s", pod.Name, node)
 	}
 }
 
@@ -308,6 +322,17 @@ func (m *model) verdict(node string) verdict {
 		return verdict{}
 	}
 	return demandsOf(m.set()).verdictOn(there)
+}
+
+// desired is how many nodes are to have a pod.
+func (m *model) desired() int {
+	desired := 0
+	for _, node := range m.nodes.List() {
+		if m.verdict(node.Name).run {
+			desired++
+		}
+	}
+	return desired
 }
 
 func (m *model) podsOn(node string) []*corev1.Pod {
@@ -460,23 +485,23 @@ func (m *model) comeToRest(t *rapid.T) {
 }
 
 // checkDone wants one pod of the current template on each node that is to have
-// one, none on others but for old ones that may stay, and a status that says so.
+// one, none on others but for those that may stay, which are of an old template
+// only where the limits come to nothing, and a status that says so.
 func (m *model) checkDone(t *rapid.T) {
-	set, desired := m.set(), int32(0)
+	set, desired := m.set(), m.desired()
+	stuck := desired == 0 && scaled(&m.unavailable, 0) == 0 && scaled(&m.surge, 0) == 0
 	for _, node := range m.nodes.List() {
 		v, pods := m.verdict(node.Name), m.podsOn(node.Name)
-		if v.run {
-			desired++
-		}
 		right := len(pods) == 0 && !v.run
-		right = right || len(pods) == 1 && v.stay && (pods[0].Spec.Containers[0].Image == set.Spec.Template.Spec.Containers[0].Image)
+		right = right || len(pods) == 1 && v.stay &&
+			(stuck || pods[0].Spec.Containers[0].Image == set.Spec.Template.Spec.Containers[0].Image)
 		if !right {
 			m.fail(t, "the loop rests before it is done: node "+node.Name)
 		}
 	}
 	status := set.Status
-	if status.DesiredNumberScheduled != desired || status.NumberAvailable != desired ||
-		status.UpdatedNumberScheduled != desired || status.ObservedGeneration != set.Generation {
+	if int(status.DesiredNumberScheduled) != desired || int(status.NumberAvailable) != desired ||
+		int(status.UpdatedNumberScheduled) != desired || status.ObservedGeneration != set.Generation {
 		m.fail(t, fmt.Sprintf("the status does not say so: %+v", status))
 	}
 	templates := sets.New[string]()
@@ -513,7 +538,7 @@ func (m *model) note(format string, args ...any) {
 }
 
 func (m *model) fail(t *rapid.T, promise string) {
-	t.Logf("maxSurge %d, maxUnavailable %d\n%s", m.surge, m.unavailable, strings.Join(m.trace, "\n"))
+	t.Logf("maxSurge %s, maxUnavailable %s\n%s", m.surge.String(), m.unavailable.String(), strings.Join(m.trace, "\n"))
 	kind, _, _ := strings.Cut(promise, ":")
 	t.Log(promise)
 	t.Fatal(kind)

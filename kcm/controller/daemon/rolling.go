@@ -21,7 +21,8 @@ func rollOut(seen observed) plan {
 // limits returns how many nodes may have a second pod, and how many may be
 // without an available one. Shares are of the nodes that are to have a pod, and
 // are rounded up. If both come to nothing, one node may be without: the update
-// has to go on.
+// has to go on. Where no node is to have a pod it has nowhere to go, and what
+// is available may stay.
 func limits(seen observed) (maxSurge, maxUnavailable int) {
 	rolling := seen.set.Spec.UpdateStrategy.RollingUpdate
 	if rolling == nil {
@@ -34,7 +35,7 @@ func limits(seen observed) (maxSurge, maxUnavailable int) {
 		}
 	}
 	maxSurge, maxUnavailable = scaled(rolling.MaxSurge, desired), scaled(rolling.MaxUnavailable, desired)
-	if maxSurge == 0 && maxUnavailable == 0 {
+	if desired > 0 && maxSurge == 0 && maxUnavailable == 0 {
 		maxUnavailable = 1
 	}
 	return maxSurge, maxUnavailable

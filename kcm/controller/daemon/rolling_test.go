@@ -166,22 +166,29 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	percent := func(text string) *intstr.IntOrString { return new(intstr.FromString(text)) }
 	number := func(n int) *intstr.IntOrString { return new(intstr.FromInt(n)) }
+	five := []string{"a:", "b:", "c:", "d:", "e:", "f: tainted, old available", "g: barred"}
+	none := five[5:]
 	for name, tt := range map[string]struct {
+		nodes                      []string
 		surge, unavailable         *intstr.IntOrString
 		wantSurge, wantUnavailable int
 	}{
-		"a number is taken as it is":               {number(0), number(2), 0, 2},
-		"a share is of the nodes that are to have": {percent("0%"), percent("40%"), 0, 2},
-		"a share is rounded up":                    {percent("10%"), number(0), 1, 0},
-		"none at all is one":                       {number(0), number(0), 0, 1},
-		"nothing said is one":                      {nil, nil, 0, 1},
+		"a number is taken as it is":                         {five, number(0), number(2), 0, 2},
+		"a share is of the nodes that are to have":           {five, percent("0%"), percent("40%"), 0, 2},
+		"a share is rounded up":                              {five, percent("10%"), number(0), 1, 0},
+		"none at all is one":                                 {five, number(0), number(0), 0, 1},
+		"nothing said is one":                                {five, nil, nil, 0, 1},
+		"a number is taken where no node is to have a pod":   {none, number(0), number(2), 0, 2},
+		"a share of no nodes is none":                        {none, number(0), percent("10%"), 0, 0},
+		"a share of no nodes is none with surge":             {none, percent("25%"), number(0), 0, 0},
+		"none at all is none where no node is to have a pod": {none, number(0), number(0), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seen := seenOn(testSet(), "a:", "b:", "c:", "d:", "e:", "f: tainted, old available", "g: barred")
+			seen := seenOn(testSet(), tt.nodes...)
 			seen.set.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxSurge: tt.surge, MaxUnavailable: tt.unavailable}
 			surge, unavailable := limits(seen)
-			assert.Equal(t, []int{tt.wantSurge, tt.wantUnavailable}, []int{surge, unavailable}, "maxSurge and maxUnavailable")
+			assert.Equal(t, []int{tt.wantSurge, tt.wantUnavailable}, []int{surge, unavailable}, "maxSurge and maxUnavailable of nodes %q", tt.nodes)
 		})
 	}
 }
