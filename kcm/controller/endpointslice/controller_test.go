@@ -178,6 +178,38 @@ func TestWhatSomebodyElseDoesToASliceIsPutRightAfterASecond(t *testing.T) {
 	})
 }
 
+func TestASliceThatSomebodyTakesAwayStaysAndAnotherTakesItsPlace(t *testing.T) {
+	t.Parallel()
+	for what, take := range map[string]func(labels map[string]string){
+		"for another manager":  func(labels map[string]string) { labels[discoveryv1.LabelManagedBy] = "me" },
+		"for another Service":  func(labels map[string]string) { labels[discoveryv1.LabelServiceName] = "other" },
+		"for no Service":       func(labels map[string]string) { delete(labels, discoveryv1.LabelServiceName) },
+		"for nobody in either": func(labels map[string]string) { clear(labels) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := server(node(), service(), running("a"))
+			play(t, client, 0, func(ctx context.Context) {
+				api := client.DiscoveryV1().EndpointSlices("default")
+				list, err := api.List(ctx, metav1.ListOptions{})
+				require.NoError(t, err)
+				slice := list.Items[0].DeepCopy()
+				take(slice.Labels)
+				_, err = api.Update(ctx, slice, metav1.UpdateOptions{})
+				require.NoError(t, err)
+				time.Sleep(minSliceDelay)
+				synctest.Wait()
+				require.Equal(t, "a; a", there(t, client))
+				_, err = client.CoreV1().Pods("default").Create(ctx, running("b"), metav1.CreateOptions{})
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Equal(t, "a; a b", there(t, client), "what was taken stays as it was, and the other is written")
+			})
+		})
+	}
+}
+
 func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	client := server(node(), service(), running("a"))
