@@ -141,11 +141,17 @@ func keepPlace(pod, whole *corev1.Pod) {
 	pod.Spec.Affinity.NodeAffinity = whole.Spec.Affinity.NodeAffinity
 }
 
-// trimNode leaves of a node what pods may ask of it, and whether and where it
-// works.
+// trimNode leaves of a node what pods may ask of it, whether and where it works,
+// and how much CPU it has: endpoints are spread over zones by that.
 func trimNode(obj any) {
-	if node, ok := obj.(*corev1.Node); ok {
-		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses}
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return
+	}
+	cpu, hasCPU := node.Status.Allocatable[corev1.ResourceCPU]
+	node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses}
+	if hasCPU {
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: cpu}
 	}
 }
 

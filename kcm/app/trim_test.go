@@ -87,16 +87,23 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 			&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node", Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}}},
 			&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}},
 		},
-		"of a node, what it holds goes": {
+		"of a node, what it holds goes, but for how much CPU it has for pods": {
 			&corev1.Node{ObjectMeta: managed, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gpu"}}, ProviderID: "cloud://1"},
 				Status: corev1.NodeStatus{
 					Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}, Addresses: []corev1.NodeAddress{{Address: "10.0.0.1"}},
-					Images: []corev1.ContainerImage{{SizeBytes: 1}}, Capacity: corev1.ResourceList{},
+					Images:      []corev1.ContainerImage{{SizeBytes: 1}},
+					Capacity:    corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("16Gi")},
+					Allocatable: corev1.ResourceList{"cpu": resource.MustParse("7"), "memory": resource.MustParse("15Gi")},
 				}},
 			&corev1.Node{ObjectMeta: kept, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gpu"}}, ProviderID: "cloud://1"},
 				Status: corev1.NodeStatus{
 					Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}, Addresses: []corev1.NodeAddress{{Address: "10.0.0.1"}},
+					Allocatable: corev1.ResourceList{"cpu": resource.MustParse("7")},
 				}},
+		},
+		"of a node that says nothing of it, nothing is said": {
+			&corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"memory": resource.MustParse("15Gi")}}},
+			&corev1.Node{},
 		},
 		"of a Job's pod, all conditions stay": {
 			&corev1.Pod{

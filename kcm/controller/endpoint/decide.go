@@ -13,6 +13,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/endpointslice"
+	"k8s.io/utils/net"
 	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -243,12 +244,11 @@ func count(lists []*[]corev1.EndpointAddress) int {
 	return n
 }
 
-// addressOf returns the pod's address of the Service's first IP family. It is not
+// addressOf returns the pod's address of the IP family that counts. It is not
 // ok if the pod has none, or is being deleted and the Service does not want
 // addresses of pods that are not ready.
 func addressOf(service *corev1.Service, pod *corev1.Pod) (address corev1.EndpointAddress, ok bool) {
-	families := servicepods.Families(service)
-	addresses := servicepods.Addresses(pod, families[0])
+	addresses := servicepods.Addresses(pod, familyOf(service, pod))
 	isGoing := pod.DeletionTimestamp != nil && !service.Spec.PublishNotReadyAddresses
 	if !servicepods.IsReachable(pod) || isGoing || len(addresses) == 0 {
 		return corev1.EndpointAddress{}, false
@@ -259,6 +259,15 @@ func addressOf(service *corev1.Service, pod *corev1.Pod) (address corev1.Endpoin
 		NodeName:  &pod.Spec.NodeName,
 		TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 	}, true
+}
+
+// familyOf returns the Service's first IP family. A headless one that was written
+// before there were families goes by its pods.
+func familyOf(service *corev1.Service, pod *corev1.Pod) corev1.IPFamily {
+	if len(service.Spec.IPFamilies) == 0 && servicepods.IsHeadless(service) && net.IsIPv6String(pod.Status.PodIP) {
+		return corev1.IPv6Protocol
+	}
+	return servicepods.Families(service)[0]
 }
 
 // portsOf returns each port of the Service with the number that it has at this

@@ -49,11 +49,16 @@ func running(n int, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-func notReady(p *corev1.Pod)     { p.Status.Conditions = nil }
-func going(p *corev1.Pod)        { p.DeletionTimestamp = new(metav1.Now()) }
-func ended(p *corev1.Pod)        { p.Status.Phase = corev1.PodSucceeded }
-func publish(s *corev1.Service)  { s.Spec.PublishNotReadyAddresses = true }
-func headless(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.Ports = corev1.ClusterIPNone, nil }
+func notReady(p *corev1.Pod)       { p.Status.Conditions = nil }
+func going(p *corev1.Pod)          { p.DeletionTimestamp = new(metav1.Now()) }
+func ended(p *corev1.Pod)          { p.Status.Phase = corev1.PodSucceeded }
+func publish(s *corev1.Service)    { s.Spec.PublishNotReadyAddresses = true }
+func headless(s *corev1.Service)   { s.Spec.ClusterIP, s.Spec.Ports = corev1.ClusterIPNone, nil }
+func ofOldTimes(s *corev1.Service) { s.Spec.IPFamilies = nil }
+func mostlyIPv6(p *corev1.Pod) {
+	slices.Reverse(p.Status.PodIPs)
+	p.Status.PodIP = p.Status.PodIPs[0].IP
+}
 func metrics(s *corev1.Service) {
 	s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "metrics", Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(9090)})
 }
@@ -101,6 +106,8 @@ func TestSubsetsOfAService(t *testing.T) {
 		"headless without ports has addresses alone":      {service(headless), []*corev1.Pod{running(1), running(2, notReady)}, ": 10.0.0.1 10.0.0.2!"},
 		"of two families the first one counts": {service(func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{"IPv6", "IPv4"} }),
 			[]*corev1.Pod{running(1)}, "8080: fd00::1"},
+		"headless without families goes by the pod's own address": {service(headless, ofOldTimes), []*corev1.Pod{running(1), running(2, mostlyIPv6)}, ": 10.0.0.1 fd00::2"},
+		"with a cluster IP that counts":                           {service(ofOldTimes), []*corev1.Pod{running(1, mostlyIPv6)}, "8080: 10.0.0.1"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -216,6 +216,9 @@ func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) erro
 	for _, addressType := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
 		plan := decide(seen, addressType, c.limit)
 		c.hint(klog.FromContext(ctx), service, addressType, &plan)
+		if hasFamily(service, addressType) {
+			countChanges(service, plan)
+		}
 		failures = append(failures, c.act(ctx, service, plan, since))
 		all.Add(plan)
 	}
@@ -224,7 +227,7 @@ func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) erro
 	} else {
 		c.waiting.Done(key)
 	}
-	c.measure(service, all)
+	c.measureUsage(service, all)
 	if err := errors.Join(append(failures, seen.lackingNodes())...); err != nil {
 		c.events.Eventf(service, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
 			"Error updating Endpoint Slices for Service %s/%s: %v", service.Namespace, service.Name, err)

@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/endpointslice/metrics"
 )
 
 func init() {
@@ -178,6 +180,38 @@ func TestWhatSomebodyElseDoesToASliceIsPutRightAfterASecond(t *testing.T) {
 	})
 }
 
+func TestASliceThatSomebodyTakesAwayStaysAndAnotherTakesItsPlace(t *testing.T) {
+	t.Parallel()
+	for what, take := range map[string]func(labels map[string]string){
+		"for another manager":  func(labels map[string]string) { labels[discoveryv1.LabelManagedBy] = "me" },
+		"for another Service":  func(labels map[string]string) { labels[discoveryv1.LabelServiceName] = "other" },
+		"for no Service":       func(labels map[string]string) { delete(labels, discoveryv1.LabelServiceName) },
+		"for nobody in either": func(labels map[string]string) { clear(labels) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := server(node(), service(), running("a"))
+			play(t, client, 0, func(ctx context.Context) {
+				api := client.DiscoveryV1().EndpointSlices("default")
+				list, err := api.List(ctx, metav1.ListOptions{})
+				require.NoError(t, err)
+				slice := list.Items[0].DeepCopy()
+				take(slice.Labels)
+				_, err = api.Update(ctx, slice, metav1.UpdateOptions{})
+				require.NoError(t, err)
+				time.Sleep(minSliceDelay)
+				synctest.Wait()
+				require.Equal(t, "a; a", there(t, client))
+				_, err = client.CoreV1().Pods("default").Create(ctx, running("b"), metav1.CreateOptions{})
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Equal(t, "a; a b", there(t, client), "what was taken stays as it was, and the other is written")
+			})
+		})
+	}
+}
+
 func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	client := server(node(), service(), running("a"))
@@ -242,6 +276,27 @@ func TestEndpointsAreHintedForTheirZone(t *testing.T) {
 		list, err = api.List(ctx, metav1.ListOptions{})
 		require.NoError(t, err)
 		assert.Nil(t, list.Items[0].Endpoints[0].Hints, "nobody asks for hints any more")
+	})
+}
+
+func TestWhatChangesIsCountedForEachFamily(t *testing.T) {
+	t.Parallel()
+	mine := func(s *corev1.Service) { // no other test has this one, so that the count is of this one alone
+		s.Spec.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferSameNode)
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	}
+	count := func() uint64 {
+		n, err := testutil.GetHistogramMetricCount(metrics.EndpointSlicesChangedPerSync.WithLabelValues("Disabled", "PreferSameNode"))
+		require.NoError(t, err)
+		return n
+	}
+	client := server(node(), service(mine), running("a"))
+	play(t, client, 0, func(ctx context.Context) {
+		before := count()
+		_, err := client.CoreV1().Services("default").Update(ctx, service(mine, func(s *corev1.Service) { s.Labels = map[string]string{"team": "blue"} }), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Equal(t, before+2, count(), "after one sync")
 	})
 }
 

@@ -9,18 +9,31 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// measure tells of a plan for all slices of a Service what the original's metrics
-// tell: how much it changes, and how well the slices are filled afterwards.
-func (c *Controller) measure(service *corev1.Service, plan Plan) {
-	mode, distribution := "Disabled", service.Spec.TrafficDistribution
+// countChanges tells of a plan for one address type of a Service how much it
+// changes. The original counts each type by itself, too.
+func countChanges(service *corev1.Service, plan Plan) {
+	mode := "Disabled"
 	if isTopologyAware(service) {
-		mode, distribution = "Auto", nil
+		mode = "Auto"
 	}
 	metrics.EndpointsAddedPerSync.WithLabelValues().Observe(float64(plan.Added))
 	metrics.EndpointsRemovedPerSync.WithLabelValues().Observe(float64(plan.Removed))
-	metrics.EndpointSlicesChangedPerSync.WithLabelValues(mode, ptr.Deref(distribution, "")).
+	metrics.EndpointSlicesChangedPerSync.WithLabelValues(mode, ptr.Deref(distributionOf(service), "")).
 		Observe(float64(len(plan.Create) + len(plan.Update) + len(plan.Delete)))
+}
 
+// distributionOf returns what the field of a Service asks for, or nil if it does
+// not or the annotation comes before it.
+func distributionOf(service *corev1.Service) *string {
+	if isTopologyAware(service) {
+		return nil
+	}
+	return service.Spec.TrafficDistribution
+}
+
+// measureUsage tells how well the slices of a Service are filled after a plan for
+// all of them.
+func (c *Controller) measureUsage(service *corev1.Service, plan Plan) {
 	usage := map[endpointsliceutil.PortMapKey]metrics.EfficiencyInfo{}
 	for _, slices := range [][]*discoveryv1.EndpointSlice{plan.Create, plan.Update, plan.Unchanged} {
 		for _, slice := range slices {
@@ -34,5 +47,5 @@ func (c *Controller) measure(service *corev1.Service, plan Plan) {
 	}
 	name := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 	c.usage.UpdateServicePortCache(name, ports)
-	c.usage.UpdateTrafficDistributionForService(name, distribution)
+	c.usage.UpdateTrafficDistributionForService(name, distributionOf(service))
 }

@@ -18,7 +18,7 @@ type Group struct {
 	// Existing are the slices of the group. They may be the cache's.
 	Existing []*discoveryv1.EndpointSlice
 	// Wanted are the endpoints that the slices are to have. One that is there
-	// twice counts once.
+	// twice counts once, as it is the last time.
 	Wanted []discoveryv1.Endpoint
 }
 
@@ -106,8 +106,8 @@ func (g Group) keep(plan *Plan) (kept []keptSlice, fresh []discoveryv1.Endpoint)
 	}
 	for _, endpoint := range g.Wanted {
 		id := identify(endpoint)
-		if _, ok := missing[id]; ok {
-			fresh = append(fresh, endpoint)
+		if wanted, ok := missing[id]; ok {
+			fresh = append(fresh, wanted)
 			delete(missing, id)
 		}
 	}

@@ -44,9 +44,13 @@ func NewStore(client kubernetes.Interface, informer discoveryinformers.EndpointS
 	return &Store{client, indexer, endpointsliceutil.NewEndpointSliceTracker(), managedBy, count}
 }
 
-// serviceKeys returns the Service that a slice says it is of.
+// serviceKeys returns the Service that a slice says it is of, if it says so.
 func serviceKeys(obj any) ([]string, error) {
-	return []string{serviceOf(obj.(*discoveryv1.EndpointSlice)).String()}, nil
+	service := serviceOf(obj.(*discoveryv1.EndpointSlice))
+	if service.Name == "" {
+		return nil, nil
+	}
+	return []string{service.String()}, nil
 }
 
 func serviceOf(slice *discoveryv1.EndpointSlice) cache.ObjectName {
@@ -145,26 +149,36 @@ func (s *Store) Forget(service cache.ObjectName) {
 }
 
 // Watch calls changed with each Service of which somebody else has changed a
-// slice, or has given one to this controller or taken it away.
+// slice, or has given one to this controller or taken it away. For what was taken
+// away the Service does not wait any more, and gets another slice. A slice that
+// names no Service concerns none.
 func (s *Store) Watch(informer cache.SharedIndexInformer, changed func(service cache.ObjectName)) cache.InformerSynced {
+	tell := func(slice *discoveryv1.EndpointSlice) {
+		if service := serviceOf(slice); service.Name != "" {
+			changed(service)
+		}
+	}
 	return controller.Handle(informer, controller.Handlers[*discoveryv1.EndpointSlice]{
 		Add: func(slice *discoveryv1.EndpointSlice) {
 			if s.manages(slice) && s.tracker.ShouldSync(slice) {
-				changed(serviceOf(slice))
+				tell(slice)
 			}
 		},
 		Update: func(old, slice *discoveryv1.EndpointSlice) {
-			switch {
-			case serviceOf(old) != serviceOf(slice):
-				changed(serviceOf(old))
-				changed(serviceOf(slice))
-			case s.manages(old) != s.manages(slice), s.manages(slice) && s.tracker.ShouldSync(slice):
-				changed(serviceOf(slice))
+			isMoved, isOurs := serviceOf(old) != serviceOf(slice), s.manages(slice)
+			if isMoved || !isOurs {
+				s.tracker.HandleDeletion(old)
+			}
+			if isMoved {
+				tell(old)
+			}
+			if isMoved || s.manages(old) != isOurs || isOurs && s.tracker.ShouldSync(slice) {
+				tell(slice)
 			}
 		},
 		Delete: func(slice *discoveryv1.EndpointSlice) {
 			if s.manages(slice) && s.tracker.Has(slice) && !s.tracker.HandleDeletion(slice) {
-				changed(serviceOf(slice))
+				tell(slice)
 			}
 		},
 	})

@@ -4,9 +4,11 @@ package endpointslicemirroring
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -35,9 +38,11 @@ func playWith(t *testing.T, endpoints *corev1.Endpoints, prepare func(client *fa
 	t.Helper()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	client := fake.NewClientset(service, endpoints)
+	var created atomic.Int64
 	client.PrependReactor("create", "endpointslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		slice := action.(clienttesting.CreateAction).GetObject().(*discoveryv1.EndpointSlice)
-		slice.Name, slice.UID = slice.GenerateName+string(slice.AddressType), "1"
+		slice.Name = fmt.Sprint(slice.GenerateName, created.Add(1))
+		slice.UID = types.UID(slice.Name)
 		return false, nil, nil
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -112,6 +117,48 @@ func TestAMirrorEnds(t *testing.T) {
 				require.NoError(t, end(ctx, client))
 				wait()
 				assert.Equal(t, "", there(t, client))
+			})
+		})
+	}
+}
+
+func TestASliceThatNamesNoServiceStays(t *testing.T) {
+	t.Parallel()
+	play(t, byHand("8080: 192.0.2.1"), func(ctx context.Context, client *fake.Clientset) {
+		api := client.DiscoveryV1().EndpointSlices("default")
+		_, err := api.Create(ctx, &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", GenerateName: "lone-", Labels: map[string]string{discoveryv1.LabelManagedBy: ControllerName}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		wait()
+		assert.Equal(t, "192.0.2.1 192.0.2.9", there(t, client))
+	})
+}
+
+func TestASliceThatSomebodyTakesAwayStaysAndAnotherTakesItsPlace(t *testing.T) {
+	t.Parallel()
+	for what, take := range map[string]func(labels map[string]string){
+		"for another manager": func(labels map[string]string) { labels[discoveryv1.LabelManagedBy] = "me" },
+		"for no Service":      func(labels map[string]string) { delete(labels, discoveryv1.LabelServiceName) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			play(t, byHand("8080: 192.0.2.1"), func(ctx context.Context, client *fake.Clientset) {
+				api := client.DiscoveryV1().EndpointSlices("default")
+				list, err := api.List(ctx, metav1.ListOptions{})
+				require.NoError(t, err)
+				slice := list.Items[0].DeepCopy()
+				take(slice.Labels)
+				_, err = api.Update(ctx, slice, metav1.UpdateOptions{})
+				require.NoError(t, err)
+				wait()
+				require.Equal(t, "192.0.2.1 192.0.2.1", there(t, client))
+				_, err = client.CoreV1().Endpoints("default").Update(ctx, byHand("8080: 192.0.2.2"), metav1.UpdateOptions{})
+				require.NoError(t, err)
+				wait()
+				assert.Equal(t, "192.0.2.1 192.0.2.2", there(t, client), "what was taken stays as it was, and the other is written")
 			})
 		})
 	}

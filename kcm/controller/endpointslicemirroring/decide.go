@@ -24,8 +24,9 @@ type leftOut struct {
 }
 
 // decide returns what is to be written for the slices to tell what the Endpoints
-// do: for each set of ports one slice of IPv4 and one of IPv6 addresses, the
-// ready ones first, together at most limit.
+// do: for each set of ports at most limit addresses of IPv4 and IPv6 together, the
+// ready ones first. They get one slice of each family. Where somebody has made
+// more, each keeps what it tells rightly.
 func decide(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, limit int) (endpointslice.Plan, leftOut) {
 	groups := map[groupKey]*endpointslice.Group{}
 	for _, slice := range existing {
