@@ -50,19 +50,26 @@ type Controller struct {
 	// uncounted has quotas that limit what the API server knows no sum of, and
 	// others those that have to be looked at again.
 	uncounted, others *controller.Loop[cache.ObjectName]
+	// later has quotas that are to be looked at when their sum has settled.
+	later *controller.Loop[cache.ObjectName]
 	// overdue has pods whose charge ends by itself.
 	overdue *controller.Loop[cache.ObjectName]
 
-	// mu guards monitors and their tallies.
+	// mu guards monitors, their tallies and changes.
 	mu sync.Mutex
 	// monitors has a nil for what is limited and is no resource.
 	monitors map[schema.GroupResource]*monitor
+	// changes has when the sum of a quota was last seen to change, while the
+	// quota waits for a look because of that.
+	changes map[cache.ObjectName]time.Time
 	// wanted has an element when a quota limits what has no monitor yet.
 	wanted chan struct{}
 }
 
 // recountDelay is how long quotas wait for a look because there is more than
-// before, or the API server says so. It has counted that already.
+// before, or the API server says so. It has counted that already. The sum has to
+// be as old, too: what the API server has just added the informers may not show
+// yet, and then a look would take it away again.
 const recountDelay = 5 * time.Second
 
 // NewController returns the loop. It reads informers, which the caller starts,
@@ -72,6 +79,7 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 		ControllerOptions: *options,
 		quotas:            options.ResourceQuotaInformer.Lister(),
 		monitors:          map[schema.GroupResource]*monitor{},
+		changes:           map[cache.ObjectName]time.Time{},
 		wanted:            make(chan struct{}, 1),
 	}
 	loop := func(queue string, sync func(context.Context, cache.ObjectName) error) *controller.Loop[cache.ObjectName] {
@@ -81,6 +89,7 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	}
 	c.uncounted = loop("resourcequota_priority", c.sync)
 	c.others = loop("resourcequota_primary", c.sync)
+	c.later = loop("resourcequota_later", c.lookLater)
 	c.overdue = loop("resourcequota_overdue", func(_ context.Context, pod cache.ObjectName) error {
 		c.look(pods, pod)
 		return nil
@@ -101,6 +110,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	running.Go(func() { c.watchLimited(ctx) })
 	running.Go(func() { c.resync(ctx) })
 	running.Go(func() { c.uncounted.Run(ctx, workers, c.synced) })
+	running.Go(func() { c.later.Run(ctx, 1, c.synced) })
 	running.Go(func() { c.overdue.Run(ctx, 1, c.synced) })
 	c.others.Run(ctx, workers, c.synced)
 }
@@ -125,8 +135,25 @@ func (c *Controller) updated(old, quota *corev1.ResourceQuota) {
 	case isUncounted(quota):
 		c.changed(quota)
 	case !equality.Semantic.DeepEqual(old.Status.Used, quota.Status.Used):
+		c.mu.Lock()
+		c.changes[cache.MetaObjectToName(quota)] = time.Now()
+		c.mu.Unlock()
 		c.add(quota, recountDelay)
 	}
+}
+
+// lookLater has a quota looked at whose sum has not changed for a while. While
+// it changes again and again, this waits.
+func (c *Controller) lookLater(_ context.Context, key cache.ObjectName) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if left := recountDelay - time.Since(c.changes[key]); left > 0 {
+		c.later.AddAfter(key, left)
+		return nil
+	}
+	delete(c.changes, key)
+	c.others.AddAfter(key, 0)
+	return nil
 }
 
 // changed has a quota looked at soon, and has what it limits watched.
@@ -144,8 +171,11 @@ func (c *Controller) changed(quota *corev1.ResourceQuota) {
 // what it limits.
 func (c *Controller) add(quota *corev1.ResourceQuota, delay time.Duration) {
 	queue := c.others
-	if isUncounted(quota) {
+	switch {
+	case isUncounted(quota):
 		queue = c.uncounted
+	case delay > 0:
+		queue = c.later
 	}
 	queue.AddAfter(cache.MetaObjectToName(quota), delay)
 }

@@ -200,6 +200,15 @@ func TestQuotasAreCounted(t *testing.T) {
 			wait(c)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
 	})
+	t.Run("not before its sum has stood for a while", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, "10s limit: pods=1", writes(t, func(c *cluster) {
+			c.write(countedQuota("limit", "pods=9", "pods=2"))
+			time.Sleep(4 * time.Second)
+			c.write(countedQuota("limit", "pods=9", "pods=3"))
+			wait(c)
+		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
+	})
 	t.Run("from time to time, whatever has happened", func(t *testing.T) {
 		t.Parallel()
 		assert.Equal(t, "refused; 5m0s limit: pods=0", writes(t, func(c *cluster) {
