@@ -133,17 +133,25 @@ func TestAJobThatWasCreatedBeforeACrashIsNotCreatedAgain(t *testing.T) {
 	})
 }
 
+// momentsOfJobs returns for which moments there are Jobs, sorted.
+func momentsOfJobs(t *testing.T, client *fake.Clientset) []string {
+	t.Helper()
+	jobs, err := client.BatchV1().Jobs("shop").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var moments []string
+	for _, job := range jobs.Items {
+		moments = append(moments, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
+	}
+	slices.Sort(moments)
+	return moments
+}
+
 func TestUnderReplaceOneMakesRoom(t *testing.T) {
 	t.Parallel()
 	var left []string
 	created, status := run(t, hourly(policy(batchv1.ReplaceConcurrent)), 0, func(client *fake.Clientset) {
 		hours(2)(client)
-		jobs, err := client.BatchV1().Jobs("shop").List(t.Context(), metav1.ListOptions{})
-		require.NoError(t, err)
-		for _, job := range jobs.Items {
-			left = append(left, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
-		}
-		slices.Sort(left)
+		left = momentsOfJobs(t, client)
 	})
 	assert.Equal(t, "01:00:00 02:00:00", created, "when Jobs are created")
 	assert.Equal(t, []string{"2000-01-01T02:00:00Z"}, left, "Jobs that are left: none has ended")
@@ -161,11 +169,7 @@ func TestUnderReplaceAllMakeRoom(t *testing.T) {
 		_, err = client.BatchV1().CronJobs("shop").Update(t.Context(), cj, metav1.UpdateOptions{})
 		require.NoError(t, err)
 		hours(1)(client)
-		jobs, err := client.BatchV1().Jobs("shop").List(t.Context(), metav1.ListOptions{})
-		require.NoError(t, err)
-		for _, job := range jobs.Items {
-			left = append(left, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
-		}
+		left = momentsOfJobs(t, client)
 	})
 	assert.Equal(t, []string{"2000-01-01T04:00:00Z"}, left, "Jobs that are left: three ran beside each other")
 	assert.Len(t, status.Active, 1, "active Jobs")

@@ -157,23 +157,30 @@ func TestItsOwnWritesAreNothingNew(t *testing.T) {
 	})
 }
 
+// changeSlice changes the first slice as somebody else does, and returns its name.
+func changeSlice(ctx context.Context, t *testing.T, client *fake.Clientset, edit func(slice *discoveryv1.EndpointSlice)) string {
+	t.Helper()
+	api := client.DiscoveryV1().EndpointSlices("default")
+	list, err := api.List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	slice := list.Items[0].DeepCopy()
+	edit(slice)
+	_, err = api.Update(ctx, slice, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	return slice.Name
+}
+
 func TestWhatSomebodyElseDoesToASliceIsPutRightAfterASecond(t *testing.T) {
 	t.Parallel()
 	client := server(node(), service(), running("a"))
 	play(t, client, 0, func(ctx context.Context) {
-		api := client.DiscoveryV1().EndpointSlices("default")
-		list, err := api.List(ctx, metav1.ListOptions{})
-		require.NoError(t, err)
-		slice := list.Items[0].DeepCopy()
-		slice.Endpoints = nil
-		_, err = api.Update(ctx, slice, metav1.UpdateOptions{})
-		require.NoError(t, err)
+		slice := changeSlice(ctx, t, client, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints = nil })
 		synctest.Wait()
 		require.Equal(t, "", there(t, client))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, "a", there(t, client))
-		require.NoError(t, api.Delete(ctx, slice.Name, metav1.DeleteOptions{}))
+		require.NoError(t, client.DiscoveryV1().EndpointSlices("default").Delete(ctx, slice, metav1.DeleteOptions{}))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Equal(t, "a", there(t, client))
@@ -192,17 +199,11 @@ func TestASliceThatSomebodyTakesAwayStaysAndAnotherTakesItsPlace(t *testing.T) {
 			t.Parallel()
 			client := server(node(), service(), running("a"))
 			play(t, client, 0, func(ctx context.Context) {
-				api := client.DiscoveryV1().EndpointSlices("default")
-				list, err := api.List(ctx, metav1.ListOptions{})
-				require.NoError(t, err)
-				slice := list.Items[0].DeepCopy()
-				take(slice.Labels)
-				_, err = api.Update(ctx, slice, metav1.UpdateOptions{})
-				require.NoError(t, err)
+				changeSlice(ctx, t, client, func(slice *discoveryv1.EndpointSlice) { take(slice.Labels) })
 				time.Sleep(minSliceDelay)
 				synctest.Wait()
 				require.Equal(t, "a; a", there(t, client))
-				_, err = client.CoreV1().Pods("default").Create(ctx, running("b"), metav1.CreateOptions{})
+				_, err := client.CoreV1().Pods("default").Create(ctx, running("b"), metav1.CreateOptions{})
 				require.NoError(t, err)
 				time.Sleep(time.Minute)
 				synctest.Wait()

@@ -53,10 +53,9 @@ func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
 	for _, pod := range seen.pods {
 		index, _ := indexOf(seen.job, pod)
 		all := v != nil || seen.job.DeletionTimestamp != nil
-		awaited := t.replaced[index] == pod || judge(seen.job.Spec.PodFailurePolicy, pod).failsJob()
-		ended := pod.Status.Phase == corev1.PodSucceeded || hasFailed(seen.job, pod) && !awaited
+		failedForGood := hasFailed(seen.job, pod) && t.replaced[index] != pod && !judge(seen.job.Spec.PodFailurePolicy, pod).failsJob()
 		switch {
-		case !hasFinalizer(pod) || !all && !ended:
+		case !hasFinalizer(pod) || !all && !failedForGood && pod.Status.Phase != corev1.PodSucceeded:
 		case succeeded.Has(pod.UID) || failed.Has(pod.UID):
 			known = append(known, pod)
 		default:
