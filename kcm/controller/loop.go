@@ -21,6 +21,11 @@ const RetryForever = -1
 // cache has nothing to tell.
 const LookAgain = 5 * time.Second
 
+// StaleDelay is when a loop looks again whose cache does not show yet what it has
+// written, where that is so often the case that the growing pauses after
+// [ErrStaleCache] would hold it up.
+const StaleDelay = 100 * time.Millisecond
+
 // ErrStaleCache, wrapped in what Sync returns, says that the caches do not show
 // yet what an earlier sync has written. That is no failure: the key is put
 // back, and nobody is told.

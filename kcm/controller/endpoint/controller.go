@@ -31,10 +31,6 @@ import (
 // until something changes.
 const maxRetries = 15
 
-// staleDelay is after how long a Service is looked at again whose Endpoints the
-// cache does not show yet as they were written.
-const staleDelay = 100 * time.Millisecond
-
 // Controller writes the Endpoints of Services.
 type Controller struct {
 	client    kubernetes.Interface
@@ -138,7 +134,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	// Also when nothing is to be written, or the next time would tell of it, too.
 	since := c.waiting.Since(key, c.triggers.ComputeEndpointLastChangeTriggerTime(key.Namespace, service, pods))
 	if c.writes.Observed(key) != nil {
-		c.loop.AddAfter(key, staleDelay) // as no failure, or the pauses would grow
+		c.loop.AddAfter(key, controller.StaleDelay)
 		return nil
 	}
 	current, err := c.endpoints.Endpoints(key.Namespace).Get(key.Name)

@@ -41,9 +41,6 @@ const (
 	// minSliceDelay is how long it takes at least from a change of a slice that
 	// somebody else has made until the Service is synced.
 	minSliceDelay = time.Second
-	// staleDelay is after how long a Service is looked at again of which the cache
-	// lacks what was written.
-	staleDelay = 100 * time.Millisecond
 )
 
 // Controller writes the EndpointSlices of Services.
@@ -183,8 +180,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	switch {
 	case errors.Is(err, controller.ErrStaleCache):
 		result = "stale"
-		c.loop.AddAfter(key, staleDelay)
-		err = nil // or the pauses would grow, and what comes with the next one has to wait for them
+		c.loop.AddAfter(key, controller.StaleDelay)
+		err = nil
 	case err != nil:
 		result = "error"
 	}

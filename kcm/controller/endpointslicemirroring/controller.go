@@ -31,9 +31,6 @@ const (
 	// maxRetries is how often a sync that fails is tried again before it is
 	// given up until something changes.
 	maxRetries = 15
-	// staleDelay is after how long Endpoints are looked at again of which the cache
-	// lacks slices that were written.
-	staleDelay = 100 * time.Millisecond
 )
 
 // Controller writes the EndpointSlices of Endpoints that no controller writes.
@@ -142,7 +139,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	}
 	existing, err := c.slices.Of(service)
 	if errors.Is(err, controller.ErrStaleCache) {
-		c.loop.AddAfter(key, staleDelay) // as no failure, or the pauses would grow
+		c.loop.AddAfter(key, controller.StaleDelay)
 		return nil
 	}
 	if err != nil {

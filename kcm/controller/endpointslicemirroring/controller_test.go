@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // play runs the controller in a bubble, with the Service web that has no selector, and these Endpoints.
@@ -201,7 +203,7 @@ func TestALateCacheIsLookedAtAgainSoonHoweverLateItWas(t *testing.T) {
 		list, err := client.DiscoveryV1().EndpointSlices("default").List(ctx, metav1.ListOptions{})
 		require.NoError(t, err)
 		seen.Add(&list.Items[0])
-		time.Sleep(staleDelay)
+		time.Sleep(controller.StaleDelay)
 		synctest.Wait()
 		assert.Equal(t, "192.0.2.1 192.0.2.2", there(t, client))
 	})
