@@ -22,8 +22,8 @@ const RetryForever = -1
 const LookAgain = 5 * time.Second
 
 // StaleDelay is when a loop looks again whose cache does not show yet what it has
-// written, where that is so often the case that the growing pauses after
-// [ErrStaleCache] would hold it up.
+// written, if it is woken so often meanwhile that the pauses after [ErrStaleCache],
+// which each time doubles, would become too long.
 const StaleDelay = 100 * time.Millisecond
 
 // ErrStaleCache, wrapped in what Sync returns, says that the caches do not show
