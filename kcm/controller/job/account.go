@@ -75,7 +75,7 @@ func tracked(pods []*corev1.Pod) sets.Set[types.UID] {
 	return tracked
 }
 
-// settle is the second step of counting. A UID whose pod has its finalizer no
+// settle is the third write of counting. A UID whose pod has its finalizer no
 // longer is taken out, and the counter is raised in the same write, so that
 // whoever reads the status finds the pod in one of the two places and never in
 // both.
