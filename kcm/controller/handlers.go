@@ -30,16 +30,25 @@ type Handlers[T any] struct {
 
 // Handle has the informer call the handlers. The returned function tells
 // whether every object of the first list has been handed to them.
-func Handle[T any](informer cache.SharedIndexInformer, h Handlers[T]) cache.InformerSynced {
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+//
+// While a watch is down, an object can go and another of its name can come. The
+// informer then reports one update. The handlers are told what has happened:
+// the deletion of the one, and the other as new.
+func Handle[T metav1.Object](informer cache.SharedIndexInformer, h Handlers[T]) cache.InformerSynced {
+	var funcs cache.ResourceEventHandlerFuncs
+	funcs = cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if h.Add != nil {
 				h.Add(obj.(T))
 			}
 		},
 		UpdateFunc: func(old, new any) {
-			if h.Update != nil {
-				h.Update(old.(T), new.(T))
+			switch was, is := old.(T), new.(T); {
+			case was.GetUID() != is.GetUID():
+				funcs.DeleteFunc(was)
+				funcs.AddFunc(is)
+			case h.Update != nil:
+				h.Update(was, is)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -47,7 +56,8 @@ func Handle[T any](informer cache.SharedIndexInformer, h Handlers[T]) cache.Info
 				deleted(obj, h.Delete)
 			}
 		},
-	})
+	}
+	registration, err := informer.AddEventHandler(funcs)
 	if err != nil {
 		// Only an informer that was stopped refuses a handler.
 		utilruntime.HandleError(fmt.Errorf("watch %T: %w", *new(T), err))

@@ -79,14 +79,18 @@ func (n *notes) String() string {
 
 func TestHandlersAreToldOfChanges(t *testing.T) {
 	t.Parallel()
-	first, second := pod("web", "first"), pod("web", "second")
+	first, second, another := pod("web", "first"), pod("web", "second"), pod("web", "another")
+	another.UID = "another"
 	for behaviour, test := range map[string]struct {
 		happens func(cache.ResourceEventHandler)
 		told    string
 	}{
-		"an object that appears is handed over":         {func(h cache.ResourceEventHandler) { h.OnAdd(first, false) }, "add first"},
-		"an object of the first list is handed over":    {func(h cache.ResourceEventHandler) { h.OnAdd(first, true) }, "add first"},
-		"a change is handed over with what was before":  {func(h cache.ResourceEventHandler) { h.OnUpdate(first, second) }, "update first to second"},
+		"an object that appears is handed over":        {func(h cache.ResourceEventHandler) { h.OnAdd(first, false) }, "add first"},
+		"an object of the first list is handed over":   {func(h cache.ResourceEventHandler) { h.OnAdd(first, true) }, "add first"},
+		"a change is handed over with what was before": {func(h cache.ResourceEventHandler) { h.OnUpdate(first, second) }, "update first to second"},
+		"what has another's name by now is handed over as deleted, and the other as new": {func(h cache.ResourceEventHandler) {
+			h.OnUpdate(first, another)
+		}, "delete first, add another"},
 		"a deletion is handed over with the last state": {func(h cache.ResourceEventHandler) { h.OnDelete(second) }, "delete second"},
 		"a deletion that the informer has not seen is handed over": {func(h cache.ResourceEventHandler) {
 			h.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/web", Obj: first})
@@ -108,7 +112,8 @@ func TestHandlersAreToldOfChanges(t *testing.T) {
 		assert.NotPanics(t, func() {
 			pods.handler.OnAdd(first, false)
 			pods.handler.OnUpdate(first, second)
-			pods.handler.OnDelete(second)
+			pods.handler.OnUpdate(second, another)
+			pods.handler.OnDelete(another)
 		}, "the loop has given no function")
 	})
 }

@@ -108,7 +108,7 @@ func (f *firstWork) handle(factory informers.SharedInformerFactory) []cache.Info
 }
 
 // onChange calls changed with each object that appears or changes.
-func onChange[T any](informer cache.SharedIndexInformer, changed func(T)) cache.InformerSynced {
+func onChange[T metav1.Object](informer cache.SharedIndexInformer, changed func(T)) cache.InformerSynced {
 	return controller.Handle(informer, controller.Handlers[T]{Add: changed, Update: func(_, obj T) { changed(obj) }})
 }
 

@@ -32,7 +32,7 @@ func (c *Controller) watchJobs(informer cache.SharedIndexInformer) {
 			case isFinished(job):
 				c.orphanPods(job)
 				wake(job, 0)
-			case old.Generation != job.Generation || old.UID != job.UID:
+			case old.Generation != job.Generation:
 				wake(job, 0)
 			default:
 				wake(job, newsPeriod)

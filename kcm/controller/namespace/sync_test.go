@@ -3,6 +3,7 @@ package namespace
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -102,16 +104,22 @@ func raw(objects []metav1.PartialObjectMetadata) []runtime.RawExtension {
 	return items
 }
 
-// run has the loop work on the server until just after it may delete everything.
-func (s *server) run(t *testing.T) {
+// controller returns a loop that works on the server, and watches namespaces with
+// the factory.
+func (s *server) controller(t *testing.T, factory informers.SharedInformerFactory) *NamespaceController {
 	scheme := metadatafake.NewTestScheme()
 	require.NoError(t, metav1.AddMetaToScheme(scheme))
 	metadata := metadatafake.NewSimpleMetadataClient(scheme)
 	metadata.PrependReactor("*", "*", s.react)
 	client := fake.NewSimpleClientset()
 	client.PrependReactor("*", "namespaces", s.reactToNamespaces)
-	c := NewNamespaceController(t.Context(), client, metadata, s.discover,
-		informers.NewSharedInformerFactory(client, 0).Core().V1().Namespaces(), time.Minute, corev1.FinalizerKubernetes)
+	return NewNamespaceController(t.Context(), client, metadata, s.discover,
+		factory.Core().V1().Namespaces(), time.Minute, corev1.FinalizerKubernetes)
+}
+
+// run has the loop work on the server until just after it may delete everything.
+func (s *server) run(t *testing.T) {
+	c := s.controller(t, informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0))
 	c.synced = func() bool { return true }
 	ctx, stop := context.WithCancel(t.Context())
 	c.changed(nil, s.namespace)
@@ -138,6 +146,8 @@ func (s *server) reactToNamespaces(action clienttesting.Action) (bool, runtime.O
 }
 
 func (s *server) saw() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	slices.Sort(s.asked)
 	if s.asked == nil {
 		return "nothing"
@@ -221,5 +231,38 @@ func TestSync(t *testing.T) {
 			assert.Equal(t, "update finalize; update status", s.saw())
 			assert.Equal(t, []corev1.FinalizerName{"kubernetes"}, s.namespace.Spec.Finalizers)
 		})
+	})
+}
+
+// While the watch was away the loop has let go of one namespace, and somebody has
+// created and deleted another of its name. The informer tells of one change.
+func TestANamespaceThatWasReplacedUnseenIsClearedAndTheFormerIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		first := s.namespace.DeepCopy()
+		source := fake.NewClientset(first)
+		factory := informers.NewSharedInformerFactory(source, 0)
+		c := s.controller(t, factory)
+		ctx, stop := context.WithCancel(t.Context())
+		factory.Start(ctx.Done())
+		done := make(chan struct{})
+		go func() { c.Run(ctx, 1); close(done) }()
+		time.Sleep(lateCreations + time.Second)
+		require.Equal(t, "update finalize; update status", s.saw())
+
+		second := first.DeepCopy()
+		second.UID = "2"
+		s.mu.Lock()
+		s.namespace = second
+		s.mu.Unlock()
+		require.NoError(t, source.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), second, ""))
+		time.Sleep(lateCreations + time.Second)
+		stop()
+		factory.Shutdown()
+		<-done
+		assert.Equal(t, "update finalize; update finalize; update status; update status", s.saw())
+		assert.Equal(t, []types.UID{"2"}, slices.Collect(maps.Keys(c.noticed.at)), "when a deletion was noticed")
+		assert.Equal(t, []types.UID{"2"}, slices.Collect(maps.Keys(c.asked.at)), "when the last object was asked")
 	})
 }

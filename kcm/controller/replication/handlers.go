@@ -16,9 +16,9 @@ import (
 // the status, which the loop itself writes, and the periodic resync, when a
 // set is handed over unchanged: a sync that finds nothing to do costs little.
 //
-// A set that was deleted and created anew may be notified as one update with
-// another UID. Expectations and pods are told apart by the owner's UID, so
-// nothing of the old set is mistaken for the new one's.
+// A set that was deleted and created anew may have been synced as neither in
+// between: a key is only a name. Expectations and pods are told apart by the
+// owner's UID, so nothing of the old set is mistaken for the new one's.
 func watchSets[T metav1.Object](c *Controller, informer cache.SharedIndexInformer) {
 	c.setWrites = newOwnWrites(schema.GroupResource{Group: c.Group, Resource: c.resource}, informer.GetStore())
 	wake := func(set T) { c.loop.Add(cache.MetaObjectToName(set)) }

@@ -111,18 +111,10 @@ func NewTokensController(
 // accountHandlers care for ServiceAccounts that go. The Secrets of one that
 // comes or changes are the business of the other loop.
 func (c *TokensController) accountHandlers() controller.Handlers[*corev1.ServiceAccount] {
-	gone := func(account *corev1.ServiceAccount) {
-		c.accounts.Add(accountKey{cache.MetaObjectToName(account), account.UID})
-	}
 	return controller.Handlers[*corev1.ServiceAccount]{
-		Update: func(old, new *corev1.ServiceAccount) {
-			// While a watch is down, an account can go and another of its
-			// name can come. The informer then reports an update.
-			if old.UID != new.UID {
-				gone(old)
-			}
+		Delete: func(account *corev1.ServiceAccount) {
+			c.accounts.Add(accountKey{cache.MetaObjectToName(account), account.UID})
 		},
-		Delete: gone,
 	}
 }
 
