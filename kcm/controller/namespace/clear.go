@@ -111,16 +111,24 @@ func (c *NamespaceController) clear(ctx context.Context, ns *corev1.Namespace, r
 }
 
 // list returns the objects of a resource in the namespace. A resource that is
-// gone by now, with its definition, has none.
+// gone by now, with its definition, has none, and neither has one that cannot be
+// listed, whatever discovery says.
 func (c *NamespaceController) list(ctx context.Context, namespace string, r resource) ([]metav1.PartialObjectMetadata, error) {
 	list, err := c.metadata.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case isUnsupported(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	return list.Items, nil
+}
+
+// isUnsupported tells whether an API server answers that it does not have what
+// discovery says it has: the resource, or the verb. Some say NotFound for either
+// (https://issues.k8s.io/22413).
+func isUnsupported(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // unasked returns the objects that are to be deleted: those that are not being
@@ -147,7 +155,7 @@ func (c *NamespaceController) delete(ctx context.Context, namespace string, r re
 	options := metav1.DeleteOptions{PropagationPolicy: &background}
 	if r.asOne {
 		err := client.DeleteCollection(ctx, options, metav1.ListOptions{})
-		if !apierrors.IsMethodNotSupported(err) {
+		if !isUnsupported(err) {
 			return err
 		}
 		// Not every API server can do what it says that it can.

@@ -174,6 +174,10 @@ func TestSync(t *testing.T) {
 			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
 			s.refused["delete-collection configmaps"] = apierrors.NewMethodNotSupported(configMaps.GroupResource(), "deletecollection")
 		}, "delete configmaps; delete-collection configmaps; update finalize; update status"},
+		{"a server that does not find what it says is asked for each", func(s *server) {
+			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
+			s.refused["delete-collection configmaps"] = apierrors.NewNotFound(configMaps.GroupResource(), "")
+		}, "delete configmaps; delete-collection configmaps; update finalize; update status"},
 		{"while a pod is left nothing else is deleted", func(s *server) {
 			s.there["pods"] = []metav1.PartialObjectMetadata{object("web", heldBy("example.com/audit"))}
 			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
@@ -186,6 +190,9 @@ func TestSync(t *testing.T) {
 			s.there["events"] = []metav1.PartialObjectMetadata{object("a")}
 		}, "delete-collection events; update finalize; update status"},
 		{"a resource that is gone has no objects", func(s *server) { s.refused["list orders"] = gone }, "update finalize; update status"},
+		{"a resource that cannot be listed has no objects", func(s *server) {
+			s.refused["list orders"] = apierrors.NewMethodNotSupported(orders.GroupResource(), "list")
+		}, "update finalize; update status"},
 		{"what goes by itself is no failure", func(s *server) {
 			s.there["orders"] = []metav1.PartialObjectMetadata{object("1", heldBy("example.com/audit"))}
 			s.refused["delete orders"] = gone
