@@ -16,7 +16,7 @@ import (
 // (https://kep.k8s.io/5647).
 //
 // What was written by another process, or with an answer that was lost, is not
-// waited for.
+// waited for, unless a sync has met it and noted that.
 type OwnWrites struct {
 	cached CachedVersion
 
@@ -35,8 +35,8 @@ func NewOwnWrites(cached CachedVersion) *OwnWrites {
 	return &OwnWrites{cached: cached, newest: map[cache.ObjectName]string{}}
 }
 
-// Wrote notes that a sync of the owner has written an object, which now has the
-// given version.
+// Wrote notes that a sync of the owner has written an object, or has read it from
+// the API server as the cache does not show it. It now has the given version.
 func (w *OwnWrites) Wrote(owner cache.ObjectName, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -66,10 +67,10 @@ func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pod
 	return deletions.Wait()
 }
 
-// deletePod deletes one pod. That it is gone already, or no longer the set's,
-// is no failure: the change that the cache does not show yet wakes the set. No
-// notification of a deletion is waited for that was not done, or was done by
-// somebody else: that one may have come before it was expected.
+// deletePod deletes one pod. That it is gone or going already, or no longer the
+// set's, is no failure: the change that the cache does not show yet wakes the
+// set. No notification of a deletion is waited for that was not done, or was done
+// by somebody else: that one may have come before it was expected.
 func (c *Controller) deletePod(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) error {
 	err := c.deleteCounted(ctx, set, pod)
 	if err != nil {
@@ -85,8 +86,9 @@ func (c *Controller) deletePod(ctx context.Context, set *appsv1.ReplicaSet, pod 
 const looks = 4
 
 // deleteCounted deletes a pod in the version in which it was counted, or in a
-// newer one that has the same labels and is the set's. If it is not, the error
-// wraps ErrStaleCache.
+// newer one that has the same labels and is the set's. If it is not, or is going
+// already, the error wraps ErrStaleCache, and the next sync waits until the cache
+// shows what was read: the pod that it counted in vain it would count again.
 func (c *Controller) deleteCounted(ctx context.Context, set *appsv1.ReplicaSet, counted *corev1.Pod) error {
 	err := c.podControl.Delete(ctx, set, counted)
 	for looked := 0; looked < looks && apierrors.IsConflict(err); looked++ {
@@ -94,8 +96,9 @@ func (c *Controller) deleteCounted(ctx context.Context, set *appsv1.ReplicaSet, 
 		if missing != nil {
 			return missing
 		}
-		if !metav1.IsControlledBy(latest, set) || !maps.Equal(latest.Labels, counted.Labels) {
-			return fmt.Errorf("%w: %s has another owner or other labels by now", controller.ErrStaleCache, klog.KObj(counted))
+		if latest.DeletionTimestamp != nil || !metav1.IsControlledBy(latest, set) || !maps.Equal(latest.Labels, counted.Labels) {
+			c.podWrites.Wrote(cache.MetaObjectToName(set), latest.ResourceVersion)
+			return fmt.Errorf("%w: %s is going, or has another owner or other labels by now", controller.ErrStaleCache, klog.KObj(counted))
 		}
 		err = c.podControl.Delete(ctx, set, latest)
 	}

@@ -188,22 +188,26 @@ func (p *changedPods) Read(context.Context, *corev1.Pod) (*corev1.Pod, error) {
 
 func TestAPodThatHasChangedIsDeletedIfItIsStillTheSets(t *testing.T) {
 	t.Parallel()
-	version := func(p *corev1.Pod) { p.ResourceVersion = "2" }
+	changed := func(p *corev1.Pod) { p.ResourceVersion = "2" }
+	going := func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.Now()) }
 	tests := map[string]struct {
 		counted, latest *corev1.Pod
 		gone            error
 		conflicts       int
 		deleted         []string
 		waits           bool
-		err             string
+		// stale says that the next sync waits for the cache.
+		stale bool
+		err   string
 	}{
-		"a new status does not save it":                      {latest: podOf("web-1", version), conflicts: 1, deleted: []string{"1", "2"}, waits: true},
-		"nor do several":                                     {latest: podOf("web-1", version), conflicts: 4, deleted: []string{"1", "2", "2", "2", "2"}, waits: true},
-		"that it never stands still is told":                 {latest: podOf("web-1", version), conflicts: 9, deleted: []string{"1", "2", "2", "2", "2"}, err: "it has changed"},
-		"one that the set has adopted is the set's":          {counted: podOf(""), latest: podOf("web-1", version), conflicts: 1, deleted: []string{"1", "2"}, waits: true},
-		"one that has no owner by now lives":                 {latest: podOf("", version), conflicts: 1, deleted: []string{"1"}},
-		"one of another owner lives":                         {latest: podOf("web-0", version), conflicts: 1, deleted: []string{"1"}},
-		"one that was taken out by its labels lives":         {latest: podOf("web-1", version, labelled("debug")), conflicts: 1, deleted: []string{"1"}},
+		"a new status does not save it":                      {latest: podOf("web-1", changed), conflicts: 1, deleted: []string{"1", "2"}, waits: true},
+		"nor do several":                                     {latest: podOf("web-1", changed), conflicts: 4, deleted: []string{"1", "2", "2", "2", "2"}, waits: true},
+		"that it never stands still is told":                 {latest: podOf("web-1", changed), conflicts: 9, deleted: []string{"1", "2", "2", "2", "2"}, err: "it has changed"},
+		"one that the set has adopted is the set's":          {counted: podOf(""), latest: podOf("web-1", changed), conflicts: 1, deleted: []string{"1", "2"}, waits: true},
+		"one that is going by now is not waited for":         {latest: podOf("web-1", changed, going), conflicts: 1, deleted: []string{"1"}, stale: true},
+		"one that has no owner by now lives":                 {latest: podOf("", changed), conflicts: 1, deleted: []string{"1"}, stale: true},
+		"one of another owner lives":                         {latest: podOf("web-0", changed), conflicts: 1, deleted: []string{"1"}, stale: true},
+		"one that was taken out by its labels lives":         {latest: podOf("web-1", changed, labelled("debug")), conflicts: 1, deleted: []string{"1"}, stale: true},
 		"one that is gone is no failure, and not waited for": {gone: apierrors.NewNotFound(corev1.Resource("pods"), "pod"), conflicts: 1, deleted: []string{"1"}},
 		"that it cannot be read is told":                     {gone: errors.New("timeout"), conflicts: 1, deleted: []string{"1"}, err: "timeout"},
 	}
@@ -212,7 +216,8 @@ func TestAPodThatHasChangedIsDeletedIfItIsStillTheSets(t *testing.T) {
 			t.Parallel()
 			set, pods := testSet(0), &changedPods{conflicts: tt.conflicts, latest: tt.latest, gone: tt.gone}
 			c := testController(storeOf(set))
-			c.podControl = pods
+			cached := version("1")
+			c.podControl, c.podWrites = pods, newOwnWrites(corev1.Resource("pods"), &cached)
 			err := c.deletePods(t.Context(), set, []*corev1.Pod{cmp.Or(tt.counted, podOf("web-1"))})
 			if tt.err == "" {
 				require.NoError(t, err)
@@ -221,6 +226,7 @@ func TestAPodThatHasChangedIsDeletedIfItIsStillTheSets(t *testing.T) {
 			}
 			assert.Equal(t, tt.deleted, pods.deleted)
 			assert.Equal(t, tt.waits, !c.expectations.Satisfied(set))
+			assert.Equal(t, tt.stale, errors.Is(c.podWrites.Observed(cache.MetaObjectToName(set)), controller.ErrStaleCache))
 		})
 	}
 }
