@@ -25,7 +25,7 @@ func (gc *GarbageCollector) act(ctx context.Context, seen observed, plan plan) e
 	logger := klog.FromContext(ctx).WithValues("object", referenceTo(seen.object))
 	if len(plan.drop) > 0 {
 		logger.V(2).Info("Dropping references, as another owner keeps the object", "owners", plan.drop)
-		return gc.setOwners(ctx, seen.object, without(plan.drop))
+		return gc.dropOwners(ctx, seen.object, plan.drop)
 	}
 	if plan.unblock {
 		logger.V(2).Info("The object may be part of a circle, so that no owner is to wait for it any more")
@@ -94,6 +94,18 @@ func (gc *GarbageCollector) write(ctx context.Context, obj *object,
 		return nil
 	}
 	return err
+}
+
+// dropOwners takes owners out of the references of an object that was judged. If
+// it has other references by now, the error wraps ErrStaleCache: it may have lost
+// the owner that was to keep it.
+func (gc *GarbageCollector) dropOwners(ctx context.Context, judged *object, owners []types.UID) error {
+	return gc.write(ctx, judged, func(client metadata.ResourceInterface, latest *object) error {
+		if !equality.Semantic.DeepEqual(latest.OwnerReferences, judged.OwnerReferences) {
+			return fmt.Errorf("%w: %s has other owners by now", controller.ErrStaleCache, referenceTo(judged))
+		}
+		return patch(ctx, client, latest, "ownerReferences", without(owners)(latest.OwnerReferences))
+	})
 }
 
 // setOwners changes an object's owner references.

@@ -64,22 +64,37 @@ func (gc *GarbageCollector) syncMonitors(ctx context.Context) error {
 		return err
 	}
 	gc.mapper.Reset() // it forgets what it knows, and asks when it is asked
-	for resource, m := range gc.monitors {
-		_, exists := resources[resource]
-		if _, failed := unknown[resource.GroupVersion()]; !exists && !failed && m.own != nil {
-			gc.stopMonitor(ctx, resource, m.own)
-		}
-	}
 	for resource, kind := range resources {
 		_, ignored := gc.ignored[resource.GroupResource()]
 		if _, exists := gc.monitors[resource]; !exists && !ignored {
 			gc.startMonitor(ctx, resource, kind)
 		}
 	}
+	for _, resource := range gc.superfluous(resources, unknown) {
+		gc.stopMonitor(ctx, resource, gc.monitors[resource].own)
+	}
 	if len(unknown) > 0 {
 		return fmt.Errorf("the API server could not tell about some groups: %v", unknown)
 	}
 	return nil
+}
+
+// superfluous returns the resources that are gone, or none as long as an informer
+// of those that are left has not told what there is: another version may show the
+// same objects.
+func (gc *GarbageCollector) superfluous(resources map[schema.GroupVersionResource]schema.GroupVersionKind,
+	unknown map[schema.GroupVersion]error) (gone []schema.GroupVersionResource) {
+	for resource, m := range gc.monitors {
+		_, exists := resources[resource]
+		_, failed := unknown[resource.GroupVersion()]
+		switch {
+		case (exists || failed) && !m.synced():
+			return nil
+		case !exists && !failed && m.own != nil:
+			gone = append(gone, resource)
+		}
+	}
+	return gone
 }
 
 func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) {
@@ -155,7 +170,7 @@ func (gc *GarbageCollector) noticeKinds(obj *object) {
 }
 
 // stopMonitor stops an informer whose resource is gone. What it showed may have
-// been deleted, or may be shown by the informer of another version.
+// been deleted, and is forgotten, unless the informer of another version shows it.
 func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.GroupVersionResource, own *controller.MetadataInformer) {
 	klog.FromContext(ctx).V(2).Info("Watching no more", "resource", resource)
 	own.Stop()
@@ -163,7 +178,12 @@ func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.Gro
 	delete(gc.monitors, resource)
 	gc.mu.Unlock()
 	for _, obj := range own.List() {
-		gc.change(func(g *graph) work { return g.forget(obj.(*object)) })
+		gc.change(func(g *graph) work {
+			if n := g.nodes[obj.(*object).UID]; n == nil || n.object != obj.(*object) {
+				return work{}
+			}
+			return g.forget(obj.(*object))
+		})
 	}
 }
 

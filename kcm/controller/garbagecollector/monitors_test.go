@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -109,6 +110,30 @@ func TestKinds(t *testing.T) {
 		require.NoError(t, sync())
 		assert.Equal(t, "note\nsecret (virtual) <- note", gc.shown())
 		assert.False(t, gc.graph.isAbsent(referenceTo(secret)), "a kind is gone, and its objects are taken for deleted")
+	})
+	t.Run("what another version shows by now is not forgotten", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		gc, sync := watching(t, kinds, objects...)
+		require.NoError(t, sync())
+		newer := served("v2", map[string]string{"secrets": "Secret"}, all...)
+		v2 := schema.GroupVersionResource{Version: "v2", Resource: "secrets"}
+		shown := secret.DeepCopy()
+		shown.APIVersion = "v2"
+		require.NoError(t, gc.metadata.(*metadatafake.FakeMetadataClient).Tracker().Create(v2, shown, shown.Namespace))
+		answer := make(chan struct{})
+		gc.metadata.(*metadatafake.FakeMetadataClient).PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			<-answer
+			return false, nil, nil
+		})
+		kinds.lists = []*metav1.APIResourceList{one, newer}
+		require.NoError(t, gc.syncMonitors(t.Context()))
+		assert.Equal(t, "note\nsecret <- note", gc.shown(), "the new version has not told yet what there is")
+		close(answer)
+		require.NoError(t, sync())
+		require.NoError(t, sync())
+		assert.Equal(t, "note\nsecret <- note", gc.shown(), "the version before is gone")
+		assert.Len(t, gc.monitors, 2)
 	})
 	t.Run("a group that cannot be asked about keeps what it has", func(t *testing.T) {
 		t.Parallel()

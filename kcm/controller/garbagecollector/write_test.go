@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -81,6 +82,19 @@ func TestConditions(t *testing.T) {
 			assert.ErrorIs(t, err, controller.ErrStaleCache, "it is to be judged again, without anybody being told of a failure: %s", c.situation)
 		})
 	}
+	t.Run("one that has lost the owner that was to keep it keeps its references", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(configMaps)
+		pod, err := a.stores[configMaps].Create(thing("pod", ownedBy(thing("gone"), thing("solid"))))
+		require.NoError(t, err)
+		changes(func(o *object) { o.OwnerReferences = o.OwnerReferences[:1] })(a, pod.DeepCopy())
+		gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap")}
+		err = gc.act(t.Context(), observed{object: pod}, plan{drop: []types.UID{thing("gone").UID}})
+		assert.ErrorIs(t, err, controller.ErrStaleCache, "pod was kept for solid, and the cache does not show that it belongs to solid no more")
+		left, err := a.stores[configMaps].Get("pod")
+		require.NoError(t, err)
+		assert.Len(t, left.OwnerReferences, 1, "without owners nobody would ever delete it")
+	})
 	t.Run("one that is being deleted is not deleted again", func(t *testing.T) {
 		t.Parallel()
 		a, err := deletion(t, changes(deleted("example.com/mine")))
