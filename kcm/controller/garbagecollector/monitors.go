@@ -178,11 +178,12 @@ func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.Gro
 	delete(gc.monitors, resource)
 	gc.mu.Unlock()
 	for _, obj := range own.List() {
+		shown := obj.(*object)
 		gc.change(func(g *graph) work {
-			if n := g.nodes[obj.(*object).UID]; n == nil || n.object != obj.(*object) {
-				return work{}
+			if n := g.nodes[shown.UID]; n != nil && n.object == shown {
+				return g.forget(shown)
 			}
-			return g.forget(obj.(*object))
+			return work{}
 		})
 	}
 }
