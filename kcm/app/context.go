@@ -107,11 +107,24 @@ func (c *ControllerContext) newClient(d *ControllerDescriptor) (kubernetes.Inter
 	if d.requiresSpecialHandling {
 		builder = c.RootClientBuilder
 	}
-	client, err := builder.Client(d.account)
+	kubeconfig, err := builder.Config(d.account)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", d.account, err)
+	}
+	client, err := kubernetes.NewForConfig(inTurns(kubeconfig))
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", d.account, err)
 	}
 	return client, nil
+}
+
+// inTurns has those requests of clients that have to wait for --kube-api-qps do so
+// in turns, namespace by namespace.
+func inTurns(kubeconfig *rest.Config) *rest.Config {
+	if kubeconfig.QPS > 0 {
+		kubeconfig.RateLimiter = controller.NewFairLimiter(kubeconfig.QPS, kubeconfig.Burst)
+	}
+	return kubeconfig
 }
 
 // clientConfig returns the configuration of clients for a controller that asks
@@ -124,7 +137,7 @@ func (c *ControllerContext) clientConfig(account string, qps float32, burst int)
 	}
 	kubeconfig.QPS *= qps
 	kubeconfig.Burst *= burst
-	return kubeconfig, nil
+	return inTurns(kubeconfig), nil
 }
 
 // startCloud tells whether there is a cloud, and initialises it before the first

@@ -51,7 +51,8 @@ type LoopConfig[K comparable] struct {
 // Loop calls a sync function for each key that is added to its queue.
 type Loop[K comparable] struct {
 	LoopConfig[K]
-	queue workqueue.TypedRateLimitingInterface[K]
+	queue  workqueue.TypedRateLimitingInterface[K]
+	shares *shares[K]
 }
 
 // NewLoop returns a loop with an empty queue. Keys may be added at once; they
@@ -64,8 +65,7 @@ func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 	}
 	l := &Loop[K]{
 		LoopConfig: config,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: config.QueueName}),
+		queue:      newQueue(config.QueueName, limiter),
 	}
 	l.trace(limiter)
 	return l
@@ -78,9 +78,9 @@ func (l *Loop[K]) Add(key K) { l.queue.Add(key) }
 // AddAfter asks for key to be synced when delay has passed.
 func (l *Loop[K]) AddAfter(key K, delay time.Duration) { l.queue.AddAfter(key, delay) }
 
-// Run waits until the caches are filled, then syncs keys with as many workers
-// at a time as it is told. It returns when ctx has ended and the last worker
-// has finished what it was doing.
+// Run waits until the caches are filled, then syncs keys, as many of one namespace
+// at a time as it is told workers. One worker more is for other namespaces. It
+// returns when ctx has ended and the last worker has finished what it was doing.
 func (l *Loop[K]) Run(ctx context.Context, workers int, synced ...cache.InformerSynced) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("controller", l.Name))
 	var running sync.WaitGroup
@@ -90,7 +90,8 @@ func (l *Loop[K]) Run(ctx context.Context, workers int, synced ...cache.Informer
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, synced...) {
 		return
 	}
-	for range workers {
+	l.shares = newShares[K](workers)
+	for range workers + 1 {
 		running.Go(func() { l.work(ctx) })
 	}
 	<-ctx.Done()
@@ -108,16 +109,29 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	defer l.queue.Done(key)
+	if !l.shares.take(key) {
+		return true
+	}
+	defer l.done(key)
 	if ctx.Err() != nil {
 		return true // what is left in the queue is for whoever runs the loop next
 	}
 
 	start := time.Now()
-	err := l.Sync(ctx, key)
+	err := l.Sync(inNamespace(ctx, namespaceOf(key)), key)
 	observeSync(l.Name, time.Since(start), err != nil && !errors.Is(err, ErrStaleCache))
 	l.retry(ctx, key, err)
 	return true
+}
+
+// done ends what next has begun. Its worker is free, so a key that waited for one
+// is put back into the queue.
+func (l *Loop[K]) done(key K) {
+	l.queue.Done(key)
+	if waited, ok := l.shares.give(key); ok {
+		l.queue.Add(waited)
+		l.queue.Done(waited)
+	}
 }
 
 // retry puts a key back whose sync failed. One that succeeded, or failed too
