@@ -27,12 +27,9 @@ const (
 func newPod(set *appsv1.DaemonSet, hash, node string) *corev1.Pod {
 	pod := controller.PodFromTemplate(&set.Spec.Template, set, kind)
 	pod.Spec.Tolerations = daemonTolerations(pod.Spec)
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
-	pod.Labels[hashLabel] = hash
+	pod.Labels = controller.With(pod.Labels, hashLabel, hash)
 	if generation, ok := templateGeneration(set); ok {
-		pod.Labels[generationLabel] = generation
+		pod.Labels = controller.With(pod.Labels, generationLabel, generation)
 	}
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &corev1.Affinity{}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,13 +55,11 @@ func (c *Controller) createRevision(
 	number int64,
 ) (*appsv1.ControllerRevision, error) {
 	hash := controller.PodTemplateHash(set.Spec.Template, set.Status.CollisionCount)
-	labels := maps.Clone(set.Spec.Template.Labels)
-	labels[hashLabel] = hash
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       set.Namespace,
 			Name:            set.Name + "-" + hash,
-			Labels:          labels,
+			Labels:          controller.With(set.Spec.Template.Labels, hashLabel, hash),
 			Annotations:     set.Annotations, // with kubernetes.io/change-cause
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)},
 		},

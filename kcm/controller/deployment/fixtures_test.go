@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -60,7 +62,7 @@ func template(version string) corev1.PodTemplateSpec {
 func replicaSet(d *appsv1.Deployment, n int, replicas int32) *appsv1.ReplicaSet {
 	version := fmt.Sprintf("v%d", n)
 	podTemplate := template(version)
-	podTemplate.Labels = withHash(podTemplate.Labels, "hash"+version)
+	podTemplate.Labels = controller.With(podTemplate.Labels, hashLabel, "hash"+version)
 	rs := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: d.Name + "-" + version, UID: types.UID("uid-" + version),

@@ -86,9 +86,9 @@ func newReplicaSet(seen observed) *appsv1.ReplicaSet {
 	d := seen.deployment
 	template := *d.Spec.Template.DeepCopy()
 	hash := controller.PodTemplateHash(template, d.Status.CollisionCount)
-	template.Labels = withHash(template.Labels, hash)
+	template.Labels = controller.With(template.Labels, hashLabel, hash)
 	selector := d.Spec.Selector.DeepCopy()
-	selector.MatchLabels = withHash(selector.MatchLabels, hash)
+	selector.MatchLabels = controller.With(selector.MatchLabels, hashLabel, hash)
 
 	rs := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -106,17 +106,6 @@ func newReplicaSet(seen observed) *appsv1.ReplicaSet {
 		},
 	}
 	return resized(d, rs, sizeOfNew(seen))
-}
-
-// withHash adds the hash label, without which the ReplicaSets of a deployment
-// would all select the same pods.
-func withHash(labels map[string]string, hash string) map[string]string {
-	labels = maps.Clone(labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[hashLabel] = hash
-	return labels
 }
 
 // replicaSetName cuts a name that would be longer than the API allows.

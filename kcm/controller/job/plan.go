@@ -3,7 +3,6 @@ package job
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -183,7 +182,8 @@ func newIndexedPod(job *batchv1.Job, index int, replaced *corev1.Pod) *corev1.Po
 	pod, number := newPod(job), strconv.Itoa(index)
 	end := "-" + number + "-"
 	pod.GenerateName = job.Name[:min(len(job.Name), names.MaxGeneratedNameLength-len(end))] + end
-	pod.Labels, pod.Annotations = with(pod.Labels, number), with(pod.Annotations, number)
+	pod.Labels = controller.With(pod.Labels, batchv1.JobCompletionIndexAnnotation, number)
+	pod.Annotations = controller.With(pod.Annotations, batchv1.JobCompletionIndexAnnotation, number)
 	pod.Spec.Hostname = fmt.Sprintf("%s-%d", job.Name, index)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -194,15 +194,6 @@ func newIndexedPod(job *batchv1.Job, index int, replaced *corev1.Pod) *corev1.Po
 		countTries(job, pod, replaced)
 	}
 	return pod
-}
-
-// with adds a completion index to labels or annotations.
-func with(m map[string]string, index string) map[string]string {
-	if m = maps.Clone(m); m == nil {
-		m = map[string]string{}
-	}
-	m[batchv1.JobCompletionIndexAnnotation] = index
-	return m
 }
 
 // indexVariable is where a container reads its index.
