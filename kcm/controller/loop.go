@@ -16,6 +16,13 @@ import (
 // until its sync succeeds.
 const RetryForever = -1
 
+// A key whose sync fails comes back after the first, and each time that it fails
+// again after twice as long, up to the last.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 1000 * time.Second
+)
+
 // LookAgain is when a loop looks again for what it has created. If that is
 // deleted while a watch is interrupted, and its creation was not seen either, the
 // cache has nothing to tell.
@@ -44,7 +51,7 @@ type LoopConfig[K comparable] struct {
 	// until something changes. RetryForever never gives up.
 	MaxRetries int
 	// RateLimiter says when a failing key comes back. Without one that is
-	// after 5 ms, and then ever later, up to a quarter of an hour.
+	// after 5 ms, and then after twice as long each time, up to 1000 seconds.
 	RateLimiter workqueue.TypedRateLimiter[K]
 }
 
@@ -59,7 +66,7 @@ type Loop[K comparable] struct {
 // are handled from the moment when Run is called.
 func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 	registerSyncMetrics()
-	limiter := workqueue.DefaultTypedControllerRateLimiter[K]()
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[K](firstRetry, lastRetry)
 	if config.RateLimiter != nil {
 		limiter = config.RateLimiter
 	}

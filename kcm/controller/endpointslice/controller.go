@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,11 +106,7 @@ func NewController(
 // after a second, then ever later, up to the limit. To write slices is much work
 // for the API server, and for all who watch them.
 func RetrySlowly(limit time.Duration) workqueue.TypedRateLimiter[cache.ObjectName] {
-	return workqueue.NewTypedMaxOfRateLimiter(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, limit),
-		// All Services together: ten a second, after a burst of a hundred.
-		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(10, 100)},
-	)
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, limit)
 }
 
 // watch has Services synced at once when they change, and when their pods or
