@@ -46,6 +46,20 @@ func (t *turns[T]) pop() T {
 	return item
 }
 
+// InTurns returns items in another order: one of each namespace, then another one
+// of each, and so on. Those of one namespace stay in the order that they have.
+func InTurns[T any](items []T, namespaceOf func(T) string) []T {
+	var waiting turns[T]
+	for _, item := range items {
+		waiting.push(namespaceOf(item), item)
+	}
+	ordered := make([]T, 0, len(items))
+	for waiting.count > 0 {
+		ordered = append(ordered, waiting.pop())
+	}
+	return ordered
+}
+
 // namespaceOf returns the namespace that a key has a part for, as
 // [cache.ObjectName] has. All other keys stand in one line.
 func namespaceOf[K comparable](key K) string {

@@ -3,6 +3,7 @@ package podgc
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -11,30 +12,37 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// act deletes pods, so many at the same time, the first ones first.
-func (c *Controller) act(ctx context.Context, all []victim, workers int) {
+// act deletes pods, so many at the same time: of each namespace the first, then of
+// each the second. So nobody waits for all pods of another namespace. It tells
+// whether it has come to the end, for which it has as long as a round lasts.
+func (c *Controller) act(ctx context.Context, seen situation, all []victim, workers int) bool {
 	var deleting errgroup.Group
 	deleting.SetLimit(workers)
-	for _, v := range all {
+	begin := time.Now()
+	done := true
+	for _, v := range controller.InTurns(all, func(v victim) string { return v.pod.Namespace }) {
+		if done = time.Since(begin) < period; !done || ctx.Err() != nil {
+			break
+		}
 		deleting.Go(func() error {
-			if ctx.Err() == nil {
+			if c.isStillDue(seen, v) {
 				c.delete(ctx, v)
 			}
 			return nil
 		})
 	}
 	_ = deleting.Wait() // each failure was told where it happened
+	return done
 }
 
 // delete marks and deletes a pod, and counts and tells how that went. Pods that
 // are gone meanwhile are none of its business any more, also where another one
 // has taken over the name.
 func (c *Controller) delete(ctx context.Context, v victim) {
-	if !c.isStillDue(v) {
-		return
-	}
 	klog.FromContext(ctx).V(2).Info("Deleting pod by force", "pod", klog.KObj(v.pod), "reason", v.reason)
 	deletions.WithLabelValues(v.pod.Namespace, v.reason).Inc()
 	err := c.markFailed(ctx, v)
@@ -50,13 +58,12 @@ func (c *Controller) delete(ctx context.Context, v victim) {
 	}
 }
 
-// isStillDue looks at the node again. A round may take minutes, and a node may be
-// back before a pod's turn has come.
-func (c *Controller) isStillDue(v victim) bool {
+// isStillDue looks at the node when a pod's turn has come: it may be back by then.
+func (c *Controller) isStillDue(seen situation, v victim) bool {
 	node, _ := c.nodes.Get(v.pod.Spec.NodeName) // nil if the cache has none
 	switch v.reason {
 	case orphaned:
-		return node == nil
+		return node == nil && seen.gone[v.pod.Spec.NodeName]()
 	case outOfService:
 		return isOutOfService(node)
 	}

@@ -5,6 +5,7 @@ package podgc
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// period is the time from the end of one round to the next.
+	// period is the time from the end of one round to the next, and how long a
+	// round lasts at most. What is left then is looked at anew.
 	period = 20 * time.Second
 	// quarantine is how long a node has to be missing in the cache before the
 	// API server is asked whether it is gone.
@@ -39,6 +40,8 @@ type Controller struct {
 	// threshold is how many pods that have ended are kept. With zero or less
 	// all are.
 	threshold int
+
+	mu sync.Mutex
 	// missing says since when a node has been missing that pods are bound to.
 	missing map[string]time.Time
 }
@@ -65,7 +68,8 @@ func New(
 
 // Run waits until both informers have synced. Then it makes a round at once,
 // and another one 20 seconds after each has ended. It deletes as many pods at
-// the same time as it has workers. What fails is left to the next round, and
+// the same time as it has workers, those of each namespace in turn, and after 20
+// seconds looks again at what there is. What fails is left to the next round, and
 // keeps nothing else from being done. When ctx ends it returns, with nothing of
 // it left running.
 func (c *Controller) Run(ctx context.Context, workers int) {
@@ -74,17 +78,19 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		return
 	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		seen, err := c.observe(ctx)
-		if err != nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "Cannot see what there is")
-			return
+		for done := false; !done; {
+			seen, err := c.observe(ctx)
+			if err != nil {
+				utilruntime.HandleErrorWithContext(ctx, err, "Cannot see what there is")
+				return
+			}
+			done = c.act(ctx, seen, decide(seen, c.threshold), workers)
 		}
-		c.act(ctx, decide(seen, c.threshold), workers)
 	}, period)
 }
 
-// observe returns what there is. Its nodes and pods are the caches'; that a
-// node is gone was asked of the API server.
+// observe returns what there is, as the caches have it. That a node is gone is
+// asked of the API server when a pod's turn comes: there may be thousands.
 func (c *Controller) observe(ctx context.Context) (situation, error) {
 	pods, err := c.pods.List(labels.Everything())
 	if err != nil {
@@ -94,15 +100,15 @@ func (c *Controller) observe(ctx context.Context) (situation, error) {
 	if err != nil {
 		return situation{}, err
 	}
-	seen := situation{pods: pods, nodes: map[string]*corev1.Node{}, gone: sets.New[string]()}
+	seen := situation{pods: pods, nodes: map[string]*corev1.Node{}, gone: map[string]func() bool{}}
 	for _, node := range nodes {
 		seen.nodes[node.Name] = node
 	}
 	now := time.Now()
 	c.note(seen, now)
 	for name, since := range c.missing {
-		if now.Sub(since) >= quarantine && c.isGone(ctx, name, now) {
-			seen.gone.Insert(name)
+		if now.Sub(since) >= quarantine {
+			seen.gone[name] = sync.OnceValue(func() bool { return c.isGone(ctx, name) })
 		}
 	}
 	return seen, nil
@@ -127,7 +133,7 @@ func (c *Controller) note(seen situation, now time.Time) {
 
 // isGone asks the API server. A node that it has is one that the cache does not
 // show yet, and its quarantine begins anew.
-func (c *Controller) isGone(ctx context.Context, name string, now time.Time) bool {
+func (c *Controller) isGone(ctx context.Context, name string) bool {
 	_, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -135,7 +141,9 @@ func (c *Controller) isGone(ctx context.Context, name string, now time.Time) boo
 	case err != nil:
 		utilruntime.HandleErrorWithContext(ctx, err, "Cannot tell whether a node is gone", "node", klog.KRef("", name))
 	default:
-		c.missing[name] = now
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.missing[name] = time.Now()
 	}
 	return false
 }

@@ -306,6 +306,51 @@ func TestRoundsFollowEachOther(t *testing.T) {
 	})
 }
 
+func TestNoNamespaceWaitsForAllPodsOfAnother(t *testing.T) {
+	t.Parallel()
+	of := func(namespace string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = namespace } }
+	many := func(change func(i int, p *corev1.Pod)) []runtime.Object {
+		var pods []runtime.Object
+		for i := range 300 {
+			pods = append(pods, pod(fmt.Sprintf("many-%d", i), "", of("many"), func(p *corev1.Pod) { change(i, p) }))
+		}
+		return pods
+	}
+	areGoing := many(func(_ int, p *corev1.Pod) { going(p) })
+	t.Run("a pod goes with the first of a namespace that has hundreds", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.delay = time.Second
+			c.run(10, 1)
+			assert.Contains(t, c.after(2500*time.Millisecond), "web goes",
+				"300 pods of one namespace are to go and one of another, and a deletion takes a second")
+		}, append(areGoing, pod("web", "", going, of("few")))...)
+	})
+	t.Run("a pod that comes while hundreds go does not wait for them", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.delay = time.Second
+			c.run(10, 1)
+			c.after(10 * time.Second)
+			c.add(pod("web", "", going, of("few")))
+			assert.Contains(t, c.after(15*time.Second), "web goes", "300 pods of one namespace are to go, one a second. "+
+				"After 10 s one of another is to go, too, and 15 s have passed since")
+		}, areGoing...)
+	})
+	t.Run("hundreds of nodes that are not there are not asked for first", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.delay = time.Second
+			c.run(10, 1)
+			c.after(30 * time.Second)
+			c.add(pod("web", "", going, of("few")))
+			story := c.after(60 * time.Second)
+			assert.Contains(t, story, "web goes", "300 pods of one namespace are bound to 300 nodes that are not there")
+			assert.LessOrEqual(t, c.questions, 60, "questions for nodes within 90 s, of which the first 40 are quarantine: %s", story)
+		}, many(func(i int, p *corev1.Pod) { p.Spec.NodeName = fmt.Sprintf("nowhere-%d", i) })...)
+	})
+}
+
 func TestOnlyThePodThatWasJudgedGoes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -5,18 +5,17 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // situation is what one round goes by.
 type situation struct {
 	pods  []*corev1.Pod
 	nodes map[string]*corev1.Node
-	// gone are the nodes that pods are bound to and that do not exist.
-	gone sets.Set[string]
+	// gone has the nodes that pods are bound to and that have been missing for so
+	// long that the API server is to be asked, which its function does once.
+	gone map[string]func() bool
 }
 
 // victim is a pod that is to be deleted. The reason is as the metrics have it.
@@ -32,7 +31,7 @@ const (
 	unscheduled  = "unscheduled"
 )
 
-// decide returns the pods that are to be deleted. Of those that have ended and
+// decide returns the pods that are to be deleted, if their nodes are gone. Of those that have ended and
 // would otherwise stay, as many are kept as the threshold says, or all with
 // zero or less; they go in the order of [byWorth]. (The original also counts
 // those that go for another reason, and may delete some more.)
@@ -61,7 +60,7 @@ func decide(seen situation, threshold int) []victim {
 func (s situation) reason(pod *corev1.Pod) string {
 	node, isGoing := s.nodes[pod.Spec.NodeName], pod.DeletionTimestamp != nil
 	switch {
-	case s.gone.Has(pod.Spec.NodeName):
+	case s.gone[pod.Spec.NodeName] != nil:
 		return orphaned
 	case isGoing && pod.Spec.NodeName == "":
 		return unscheduled
