@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -31,8 +32,13 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 		pods = append(pods, newPod(seen.set, revisionHash(seen.current), node))
 	}
 	c.expectations.Expect(seen.set, len(pods), uids...)
-	_, err := controller.CreatePods(ctx, c.podControl, c.expectations, c.podWrites, seen.set, pods)
+	control := noting{c.podControl, func(pod *corev1.Pod) { c.noteRefused(seen, pod) }}
+	_, err := controller.CreatePods(ctx, control, c.expectations, c.podWrites, seen.set, pods)
 	return errors.Join(err, c.deletePods(ctx, seen, plan.delete))
+}
+
+func (c *Controller) noteRefused(seen observed, pod *corev1.Pod) {
+	c.refusals.note(cache.MetaObjectToName(seen.set), nodeOf(pod), seen.now)
 }
 
 // deletePods deletes all pods, many at the same time, and returns the first
@@ -42,7 +48,11 @@ func (c *Controller) deletePods(ctx context.Context, seen observed, pods []*core
 	for _, pod := range pods {
 		deletions.Go(func() error {
 			c.noteEnded(seen, pod)
-			return c.deletePod(ctx, seen.set, pod)
+			err := c.deletePod(ctx, seen.set, pod)
+			if err != nil {
+				c.noteRefused(seen, pod)
+			}
+			return err
 		})
 	}
 	return deletions.Wait()

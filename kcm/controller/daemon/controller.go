@@ -45,6 +45,7 @@ type Controller struct {
 
 	expectations *controller.Expectations
 	failures     *flowcontrol.Backoff
+	refusals     *refusals
 	synced       []cache.InformerSynced
 }
 
@@ -77,6 +78,7 @@ func New(
 		revisionWrites: controller.NewOwnWrites(revisionInformer.Informer().GetStore()),
 		expectations:   controller.NewExpectations(clock.RealClock{}),
 		failures:       failures,
+		refusals:       &refusals{},
 	}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name:       "daemonset-controller",

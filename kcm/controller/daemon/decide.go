@@ -21,11 +21,12 @@ func (p plan) isEmpty() bool { return len(p.create) == 0 && len(p.delete) == 0 }
 // decide plans which nodes get a pod and which pods go. Nodes that have too
 // few, too many or the wrong ones come first; only where that leaves nothing
 // to do does a rolling update go on. It plans nothing before the set may act,
-// and at most burst creations and burst deletions.
+// and at most burst creations and burst deletions, for the nodes whose turn it is.
 func decide(seen observed, burst int) plan {
 	if !seen.mayAct {
 		return plan{}
 	}
+	seen.places = inTurn(seen.places)
 	p := plan{delete: slices.Clone(seen.lost)}
 	for _, place := range seen.places {
 		create, remove := tidy(seen, place)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
@@ -107,6 +108,18 @@ func TestDecide(t *testing.T) {
 		t.Parallel()
 		seen := seenOn(testSet(), "a:", "b:", "c: barred, old available", "d: barred, old available")
 		assert.Equal(t, "create a; delete c-old", decide(seen, 1).String())
+	})
+	t.Run("a node where something was refused has its turn after all others", func(t *testing.T) {
+		t.Parallel()
+		seen := seenOn(testSet(), "a:", "b:", "c: barred, old available", "d: barred, old available")
+		seen.places[0].refused, seen.places[2].refused = testNow.Add(-time.Second), testNow
+		assert.Equal(t, "create b; delete d-old", decide(seen, 1).String())
+	})
+	t.Run("a rolling update goes on beside a node where a deletion was refused", func(t *testing.T) {
+		t.Parallel()
+		seen := seenOn(testSet(), "a: old available", "b: old available")
+		seen.places[0].refused = testNow
+		assert.Equal(t, "delete b-old", decide(seen, 250).String())
 	})
 	t.Run("a pod with the number of the template is current, whatever its hash", func(t *testing.T) {
 		t.Parallel()

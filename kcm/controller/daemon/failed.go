@@ -53,7 +53,11 @@ func failureKey(set *appsv1.DaemonSet, node string) string {
 	return fmt.Sprintf("%s/%d/%s", set.UID, set.Status.ObservedGeneration, node)
 }
 
-// forgetFailures drops what nobody has asked about for long, until ctx ends.
+// forgetFailures drops what nobody has asked about for long, and refusals after an
+// hour, until ctx ends.
 func (c *Controller) forgetFailures(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(context.Context) { c.failures.GC() }, time.Minute)
+	wait.UntilWithContext(ctx, func(context.Context) {
+		c.failures.GC()
+		c.refusals.forget(c.clock.Now().Add(-time.Hour))
+	}, time.Minute)
 }

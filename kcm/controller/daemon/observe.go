@@ -52,6 +52,9 @@ type place struct {
 	pods []*corev1.Pod
 	// pause is how long a pod that has failed here is still left alone.
 	pause time.Duration
+	// refused is when the API server last refused to create or to delete a pod of
+	// the set here.
+	refused time.Time
 }
 
 // observe reads the set, its pods and its history, and claims what is its own.
@@ -154,7 +157,10 @@ func (c *Controller) observeNodes(seen *observed, pods []*corev1.Pod) error {
 	}
 	demands := demandsOf(seen.set)
 	for _, node := range nodes {
-		place := place{node: node.Name, verdict: demands.verdictOn(node), pods: byNode[node.Name]}
+		place := place{
+			node: node.Name, verdict: demands.verdictOn(node), pods: byNode[node.Name],
+			refused: c.refusals.last(cache.MetaObjectToName(seen.set), node.Name),
+		}
 		if slices.ContainsFunc(place.pods, hasFailed) {
 			place.pause = c.pause(seen.set, node.Name, seen.now)
 		}

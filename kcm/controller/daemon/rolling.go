@@ -79,8 +79,8 @@ func (seen observed) versions(place place) (current, old *corev1.Pod) {
 // replace returns the old pods that go now, for a set that does not surge.
 //
 // Old pods that are not available go at once: they help nobody, and a new
-// version may be what mends them. Of those that are available as many go, by
-// the names of their nodes, as maxUnavailable leaves room for. What takes the
+// version may be what mends them. Of those that are available as many go, in
+// the order of the places, as maxUnavailable leaves room for. What takes the
 // room is every node that is to have a pod and has no available one, for
 // whatever reason: its pod is going, starting or broken. A node that is not to
 // have a pod takes none, so a rollout goes on beside one that is down.
@@ -110,7 +110,7 @@ func replace(seen observed, maxUnavailable int) []*corev1.Pod {
 // node do without an available pod.
 //
 // A node whose old pod is not available gets its new pod at once. Of those
-// whose old pod is available as many get a second, by name, as maxSurge leaves
+// whose old pod is available as many get a second, in turn, as maxSurge leaves
 // room for; what takes the room is every node with an old and a new pod of which
 // the new one is not available yet. When it is, the old one goes.
 //
