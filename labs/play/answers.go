@@ -110,21 +110,25 @@ func (p *Play) token(account string) (string, error) {
 	return token.Status.Token, nil
 }
 
-// bearer asks the API server who has a token.
+// bearer asks the API server who has a token, until it says so: it remembers for ten seconds what it has found out.
 func (p *Play) bearer(c *call) error {
 	token, err := p.valueOf(c.args[:1])
 	if err != nil {
 		return err
 	}
 	client := kubernetes.NewForConfigOrDie(p.config).AuthenticationV1().TokenReviews()
-	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: fmt.Sprint(token.Value())}}
-	review, err = client.Create(p.ctx, review, metav1.CreateOptions{})
+	wanted, name := c.args[1], ""
+	err = p.wait(fmt.Sprintf("the bearer of %s is %q", c.args[0], wanted), func() (bool, error) {
+		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: fmt.Sprint(token.Value())}}
+		review, err := client.Create(p.ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return false, fmt.Errorf("review a token: %w", err)
+		}
+		name = review.Status.User.Username
+		return name == wanted, fmt.Errorf("it is %q", name)
+	})
 	if err != nil {
-		return fmt.Errorf("review a token: %w", err)
-	}
-	name := review.Status.User.Username
-	if name != c.args[1] {
-		return fmt.Errorf("the bearer is %q, and not %q", name, c.args[1])
+		return err
 	}
 	p.Narrator.Say(fmt.Sprintf("the API server takes the bearer of %s for %q", c.args[0], name))
 	return nil

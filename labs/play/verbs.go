@@ -86,7 +86,7 @@ func init() {
 		{"restart", "COMPONENT", "start a component of the cluster again, and wait until it is ready", (*Play).restart, false, itself},
 		{"log", "MANAGER REGEXP", "wait until it has logged that; with ! it has not logged it so far", (*Play).waitForLog, true, more},
 		{"get", "MANAGER USER PATH [CODE [REGEXP]]", "wait until it answers a request of USER with CODE (200) and with that, or with CODE 0 until nobody listens; stdout checks the answer", (*Play).get, false, itself},
-		{"bearer", "EXPR NAME", "the API server takes the bearer of that token for NAME, or for nobody if that is ''", (*Play).bearer, false, more},
+		{"bearer", "EXPR NAME", "wait until the API server takes the bearer of that token for NAME, or for nobody if that is ''", (*Play).bearer, false, more},
 		{"exits", "MANAGER CODE", "wait until it has ended, with that exit code", (*Play).exits, false, itself},
 		{"proxy", "NAME HOW ARG...", "put a proxy between managers and the API server; $NAME is a kubeconfig that goes through it", (*Play).proxy, false, itself},
 	}
