@@ -4,8 +4,10 @@ package endpoint
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -78,72 +80,110 @@ func ready(endpoints *corev1.Endpoints) *corev1.Endpoints {
 	return only
 }
 
-// subsets returns the addresses of a Service, in the form of Together.
+// subsets returns the addresses of a Service, in the form of Together. Most pods
+// have the same ports as the one before: those are kept once. A headless Service
+// without ports offers its pods as they are.
 func subsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 	var all []corev1.EndpointSubset
 	for _, pod := range pods {
 		address, ok := addressOf(service, pod)
-		if !ok {
+		ports := portsOf(service, pod)
+		offersNothing := len(ports) == 0 && (len(service.Spec.Ports) > 0 || !servicepods.IsHeadless(service))
+		if !ok || offersNothing {
 			continue
 		}
-		for _, ports := range portsOf(service, pod) {
-			s := corev1.EndpointSubset{Ports: ports}
-			if service.Spec.PublishNotReadyAddresses || controller.IsPodReady(pod) {
-				s.Addresses = []corev1.EndpointAddress{address}
-			} else {
-				s.NotReadyAddresses = []corev1.EndpointAddress{address}
-			}
-			all = append(all, s)
+		if len(all) == 0 || !slices.Equal(all[len(all)-1].Ports, ports) {
+			all = append(all, corev1.EndpointSubset{Ports: ports})
+		}
+		s := &all[len(all)-1]
+		if service.Spec.PublishNotReadyAddresses || controller.IsPodReady(pod) {
+			s.Addresses = append(s.Addresses, address)
+		} else {
+			s.NotReadyAddresses = append(s.NotReadyAddresses, address)
 		}
 	}
-	return Together(all)
-}
-
-// offer is a port, and the addresses that have it: by number, 'r' for one that is
-// ready, 'n' for one that is not, and 0 for one that has it not.
-type offer struct {
-	ports     []corev1.EndpointPort // one, or none of a subset without ports
-	addresses []byte
+	together, _ := Together(all, math.MaxInt)
+	return together
 }
 
 // Together returns subsets that tell the same in one form: for each port all
 // addresses that have it, and ports that the same addresses have, ready or not,
 // together. Addresses are the same if their IP and their target are. One that
 // some subset says is not ready is not, for the ports of that subset.
-func Together(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
-	var addresses []corev1.EndpointAddress
-	numbers := map[[2]string]int{}
-	offers := map[string]*offer{}
-	for _, s := range subsets {
-		for i, address := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
-			id := [2]string{address.IP, uidOf(address)}
-			n, known := numbers[id]
-			if !known {
-				n = len(addresses)
-				numbers[id], addresses = n, append(addresses, address)
+//
+// Ports that stand in the same subsets are looked at as one. Once it has looked at
+// most addresses, it leaves out what ports are left, and left is how many addresses
+// those have.
+func Together(subsets []corev1.EndpointSubset, most int) (together []corev1.EndpointSubset, left int) {
+	all := collect(subsets)
+	seen := 0
+	of := map[string]int{} // which of together has these addresses
+	for _, o := range offersOf(subsets) {
+		size := all.size(o)
+		if seen > most {
+			left += size
+			continue
+		}
+		seen += size
+		addresses, key := all.of(o)
+		i, known := of[key]
+		if !known {
+			i = len(together)
+			of[key], together = i, append(together, addresses)
+		}
+		together[i].Ports = append(together[i].Ports, o.ports...)
+	}
+	return sorted(together), left
+}
+
+// trail is the subsets in which a port is: the last of them, and those before it.
+type trail struct {
+	before *trail
+	last   int
+}
+
+// offer is ports that the same subsets have, and so the same addresses.
+type offer struct {
+	*trail
+	ports []corev1.EndpointPort // none of a subset without ports
+}
+
+// offersOf returns the ports of all subsets. It looks at each once, however many
+// addresses have it.
+func offersOf(subsets []corev1.EndpointSubset) []*offer {
+	var order [][]corev1.EndpointPort
+	trails := map[string]*trail{} // by port
+	for i, s := range subsets {
+		if len(s.Addresses)+len(s.NotReadyAddresses) == 0 {
+			continue
+		}
+		longer := map[*trail]*trail{}
+		for _, ports := range oneByOne(s.Ports) {
+			key := portsKey(ports)
+			so, known := trails[key]
+			switch {
+			case !known:
+				order = append(order, ports)
+			case so.last == i:
+				continue // the subset has it twice
 			}
-			for _, ports := range oneByOne(s.Ports) {
-				key := portsKey(ports)
-				if offers[key] == nil {
-					offers[key] = &offer{ports: ports}
-				}
-				offers[key].add(n, i < len(s.Addresses))
+			if longer[so] == nil {
+				longer[so] = &trail{so, i}
 			}
+			trails[key] = longer[so]
 		}
 	}
-	together := map[string]*corev1.EndpointSubset{}
-	for _, o := range offers {
-		key := string(o.addresses)
-		if together[key] == nil {
-			together[key] = o.subset(addresses)
+	var all []*offer
+	of := map[*trail]*offer{}
+	for _, ports := range order {
+		t := trails[portsKey(ports)]
+		if of[t] == nil {
+			of[t] = &offer{trail: t}
+			all = append(all, of[t])
 		}
-		together[key].Ports = append(together[key].Ports, o.ports...)
+		of[t].ports = append(of[t].ports, ports...)
 	}
-	var all []corev1.EndpointSubset
-	for _, s := range together {
-		all = append(all, *s)
-	}
-	return sorted(all)
+	return all
 }
 
 func oneByOne(ports []corev1.EndpointPort) [][]corev1.EndpointPort {
@@ -153,49 +193,98 @@ func oneByOne(ports []corev1.EndpointPort) [][]corev1.EndpointPort {
 	return slices.Collect(slices.Chunk(ports, 1))
 }
 
-// add adds address number n.
-func (o *offer) add(n int, isReady bool) {
-	if missing := n + 1 - len(o.addresses); missing > 0 {
-		o.addresses = append(o.addresses, make([]byte, missing)...)
-	}
-	if isReady && o.addresses[n] != 'n' {
-		o.addresses[n] = 'r'
-	} else {
-		o.addresses[n] = 'n'
-	}
+// collection is all addresses of some subsets, in their order.
+type collection struct {
+	subsets   []corev1.EndpointSubset
+	addresses []corev1.EndpointAddress
+	numbers   [][]int // for each subset where its addresses are, the ready ones first
+	states    []byte  // of each address for the offer that is looked at: 'r' is ready, 'n' is not, and 0 does not have it
 }
 
-// subset returns the addresses that have the port, and no ports yet.
-func (o *offer) subset(addresses []corev1.EndpointAddress) *corev1.EndpointSubset {
-	s := &corev1.EndpointSubset{}
-	for n, is := range o.addresses {
-		switch is {
-		case 'r':
-			s.Addresses = append(s.Addresses, addresses[n])
-		case 'n':
-			s.NotReadyAddresses = append(s.NotReadyAddresses, addresses[n])
+func collect(subsets []corev1.EndpointSubset) *collection {
+	c := &collection{subsets: subsets, numbers: make([][]int, len(subsets))}
+	for _, s := range subsets {
+		c.addresses = append(append(c.addresses, s.Addresses...), s.NotReadyAddresses...)
+	}
+	slices.SortStableFunc(c.addresses, byIP)
+	c.addresses = slices.CompactFunc(c.addresses, func(a, b corev1.EndpointAddress) bool { return byIP(a, b) == 0 })
+	c.states = make([]byte, len(c.addresses))
+	for i, s := range subsets {
+		for _, address := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
+			n, _ := slices.BinarySearchFunc(c.addresses, address, byIP)
+			c.numbers[i] = append(c.numbers[i], n)
 		}
 	}
-	return s
+	return c
+}
+
+// size is how many addresses there are to look at for an offer.
+func (c *collection) size(o *offer) (size int) {
+	for t := o.trail; t != nil; t = t.before {
+		size += len(c.numbers[t.last])
+	}
+	return size
+}
+
+// of returns the addresses that have what is offered, and a key, which is the same
+// for the same addresses.
+func (c *collection) of(o *offer) (s corev1.EndpointSubset, key string) {
+	var having []int
+	for t := o.trail; t != nil; t = t.before {
+		for i, n := range c.numbers[t.last] {
+			if c.states[n] == 0 {
+				having = append(having, n)
+			}
+			if isReady := i < len(c.subsets[t.last].Addresses); isReady && c.states[n] != 'n' {
+				c.states[n] = 'r'
+			} else {
+				c.states[n] = 'n'
+			}
+		}
+	}
+	slices.Sort(having)
+	var all []byte
+	for _, n := range having {
+		if c.states[n] == 'r' {
+			s.Addresses = append(s.Addresses, c.addresses[n])
+		} else {
+			s.NotReadyAddresses = append(s.NotReadyAddresses, c.addresses[n])
+		}
+		all = append(binary.AppendUvarint(all, uint64(n)), c.states[n])
+		c.states[n] = 0
+	}
+	return s, string(all)
 }
 
 // sorted returns the same subsets in an order of their own.
 func sorted(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
-	byIP := func(a, b corev1.EndpointAddress) int {
-		return cmp.Or(strings.Compare(a.IP, b.IP), strings.Compare(uidOf(a), uidOf(b)))
-	}
 	all := make([]corev1.EndpointSubset, 0, len(subsets))
 	for _, s := range subsets {
 		all = append(all, corev1.EndpointSubset{
 			Addresses:         slices.SortedFunc(slices.Values(s.Addresses), byIP),
 			NotReadyAddresses: slices.SortedFunc(slices.Values(s.NotReadyAddresses), byIP),
-			Ports: slices.SortedFunc(slices.Values(s.Ports), func(a, b corev1.EndpointPort) int {
-				return strings.Compare(portsKey([]corev1.EndpointPort{a}), portsKey([]corev1.EndpointPort{b}))
-			}),
+			Ports:             sortedByKey(s.Ports, func(p corev1.EndpointPort) string { return portsKey([]corev1.EndpointPort{p}) }),
 		})
 	}
-	slices.SortFunc(all, func(a, b corev1.EndpointSubset) int { return strings.Compare(portsKey(a.Ports), portsKey(b.Ports)) })
-	return all
+	return sortedByKey(all, func(s corev1.EndpointSubset) string { return portsKey(s.Ports) })
+}
+
+// sortedByKey works each key out once.
+func sortedByKey[T any](all []T, key func(T) string) []T {
+	keys := make(map[string][]T, len(all))
+	for _, one := range all {
+		k := key(one)
+		keys[k] = append(keys[k], one)
+	}
+	var in []T
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		in = append(in, keys[k]...)
+	}
+	return in
+}
+
+func byIP(a, b corev1.EndpointAddress) int {
+	return cmp.Or(strings.Compare(a.IP, b.IP), strings.Compare(uidOf(a), uidOf(b)))
 }
 
 func uidOf(address corev1.EndpointAddress) string {
@@ -271,22 +360,18 @@ func familyOf(service *corev1.Service, pod *corev1.Pod) corev1.IPFamily {
 }
 
 // portsOf returns each port of the Service with the number that it has at this
-// pod. A port that the pod does not have by that name is left out. A headless
-// Service without ports offers its pods as they are.
-func portsOf(service *corev1.Service, pod *corev1.Pod) [][]corev1.EndpointPort {
-	if len(service.Spec.Ports) == 0 && servicepods.IsHeadless(service) {
-		return [][]corev1.EndpointPort{nil}
-	}
-	var ports [][]corev1.EndpointPort
+// pod. A port that the pod does not have by that name is left out.
+func portsOf(service *corev1.Service, pod *corev1.Pod) []corev1.EndpointPort {
+	var ports []corev1.EndpointPort
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
 		number, err := endpointslice.FindPort(pod, port)
 		if err != nil {
 			continue
 		}
-		ports = append(ports, []corev1.EndpointPort{{
+		ports = append(ports, corev1.EndpointPort{
 			Name: port.Name, Port: int32(number), Protocol: port.Protocol, AppProtocol: port.AppProtocol,
-		}})
+		})
 	}
 	return ports
 }

@@ -234,3 +234,20 @@ func TestEndpointsAreWrittenOnceForEachChange(t *testing.T) {
 		assert.NotContains(t, fits.Annotations, corev1.EndpointsOverCapacity)
 	})
 }
+
+func TestPortsAndPodsAreLookedAtButNotEachPair(t *testing.T) {
+	const size = 700
+	s, pods := service(), []*corev1.Pod{}
+	s.Spec.Ports = nil
+	for n := range size {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", n), Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(int32(1 + n))})
+		pods = append(pods, running(n))
+	}
+	allocations := testing.AllocsPerRun(1, func() {
+		all := subsets(s, pods)
+		require.Len(t, all, 1)
+		require.Len(t, all[0].Ports, size)
+		require.Len(t, all[0].Addresses, size)
+	})
+	assert.Less(t, allocations, 100.*size, "there are %d pairs", size*size)
+}

@@ -50,9 +50,14 @@ func decide(seen situation, addressType discoveryv1.AddressType, limit int) Plan
 	if !hasFamily(seen.service, addressType) {
 		return doomed
 	}
+	var g *Group // of the pod before, and so of most pods: they have the same ports
+	var before []int32
 	for _, pod := range seen.pods {
 		if endpoint, ok := seen.endpoint(pod, addressType); ok {
-			g := groupOf(groups, seen.service, addressType, portsOf(seen.service, pod))
+			numbers := numbersOf(seen.service, pod)
+			if g == nil || !slices.Equal(numbers, before) {
+				g, before = groupOf(groups, seen.service, addressType, portsOf(seen.service, numbers)), numbers
+			}
 			g.Wanted = append(g.Wanted, endpoint)
 		}
 	}
@@ -180,19 +185,33 @@ func conditionsOf(pod *corev1.Pod, publishNotReady bool) discoveryv1.EndpointCon
 	}
 }
 
-// portsOf returns under which number each port of the Service is found at this
-// pod. A port that the pod does not have by that name is left out.
-func portsOf(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPort {
-	ports := []discoveryv1.EndpointPort{}
+// absent is the number of a port that a pod does not have by its name.
+const absent = -1
+
+// numbersOf returns under which number each port of the Service is found at this
+// pod.
+func numbersOf(service *corev1.Service, pod *corev1.Pod) []int32 {
+	numbers := make([]int32, len(service.Spec.Ports))
 	for i := range service.Spec.Ports {
-		port := &service.Spec.Ports[i]
-		number, err := endpointslice.FindPort(pod, port)
+		number, err := endpointslice.FindPort(pod, &service.Spec.Ports[i])
 		if err != nil {
-			continue
+			number = absent
 		}
-		ports = append(ports, discoveryv1.EndpointPort{
-			Name: &port.Name, Port: new(int32(number)), Protocol: &port.Protocol, AppProtocol: port.AppProtocol,
-		})
+		numbers[i] = int32(number)
+	}
+	return numbers
+}
+
+// portsOf returns the ports of the Service with their numbers. One that is absent
+// is left out.
+func portsOf(service *corev1.Service, numbers []int32) []discoveryv1.EndpointPort {
+	ports := []discoveryv1.EndpointPort{}
+	for i, number := range numbers {
+		if port := &service.Spec.Ports[i]; number != absent {
+			ports = append(ports, discoveryv1.EndpointPort{
+				Name: &port.Name, Port: new(number), Protocol: &port.Protocol, AppProtocol: port.AppProtocol,
+			})
+		}
 	}
 	return ports
 }

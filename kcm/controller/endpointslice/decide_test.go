@@ -223,3 +223,19 @@ func TestSlicesOfAService(t *testing.T) {
 		assert.NoError(t, given(service(publish), running("b", elsewhere)).lackingNodes())
 	})
 }
+
+func TestPortsAreComparedWithThoseOfThePodBefore(t *testing.T) {
+	const size = 700
+	s, pods := service(), []*corev1.Pod{}
+	s.Spec.Ports = nil
+	for n := range size {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", n), Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(int32(1 + n))})
+		pods = append(pods, running(fmt.Sprint("web-", n)))
+	}
+	allocations := testing.AllocsPerRun(1, func() {
+		plan := decide(given(s, pods...), discoveryv1.AddressTypeIPv4, 1000)
+		require.Len(t, plan.Create, 1)
+		require.Len(t, plan.Create[0].Endpoints, size)
+	})
+	assert.Less(t, allocations, 100.*size, "there are %d pairs", size*size)
+}

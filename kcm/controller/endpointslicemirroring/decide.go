@@ -15,11 +15,16 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
 )
 
+// mostLooks times the limit is how many addresses are looked at for one Endpoints
+// object, and about how many are mirrored of it, whatever its subsets have in common.
+const mostLooks = 100
+
 // leftOut counts the addresses that are not mirrored.
 type leftOut struct {
 	// invalid ones are no IP addresses.
 	invalid int
-	// tooMany are those beyond the limit for addresses with the same ports.
+	// tooMany are those beyond the limit for addresses with the same ports, and
+	// those that were not looked at any more.
 	tooMany int
 }
 
@@ -33,9 +38,11 @@ func decide(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, 
 		g := groupOf(groups, endpoints, slice.AddressType, slice.Ports)
 		g.Existing = append(g.Existing, slice)
 	}
-	var left leftOut
-	for _, subset := range endpoint.Together(endpoints.Subsets) {
+	subsets, tooMany := endpoint.Together(endpoints.Subsets, mostLooks*limit)
+	left := leftOut{tooMany: tooMany}
+	for _, subset := range subsets {
 		ports, room := portsOf(subset.Ports), limit
+		ofType := map[discoveryv1.AddressType]*endpointslice.Group{}
 		for i, address := range slices.Concat(subset.Addresses, subset.NotReadyAddresses) {
 			wanted, addressType, ok := endpointOf(address, i < len(subset.Addresses))
 			switch {
@@ -46,7 +53,11 @@ func decide(endpoints *corev1.Endpoints, existing []*discoveryv1.EndpointSlice, 
 				left.tooMany++
 				continue
 			}
-			g := groupOf(groups, endpoints, addressType, ports)
+			g := ofType[addressType]
+			if g == nil {
+				g = groupOf(groups, endpoints, addressType, ports)
+				ofType[addressType] = g
+			}
 			g.Wanted = append(g.Wanted, wanted)
 			room--
 		}
