@@ -24,8 +24,8 @@ const startJitter = 1.0
 
 // StartControllers builds the controllers that are wanted, starts the
 // informers that they have asked for, and runs the controllers until ctx ends
-// and all of them have stopped. It fails when one cannot be built or when they
-// take longer to stop than --controller-shutdown-timeout.
+// and all of them and the informers have stopped. It fails when one cannot be
+// built or when they take longer to stop than --controller-shutdown-timeout.
 //
 // Each controller gets a check in /healthz and, where it offers one, a handler
 // under /debug/controllers/.
@@ -39,7 +39,6 @@ func StartControllers(ctx context.Context, c *ControllerContext, descriptors []*
 	}
 	c.InformerFactory.Start(ctx.Done())
 	close(c.InformersStarted)
-	defer c.InformerFactory.Shutdown()
 	defer cancel()
 	return runControllers(ctx, c, controllers)
 }
@@ -125,8 +124,9 @@ func healthCheck(name string, loop Loop) healthz.HealthChecker {
 	return cmhealthz.NamedPingChecker(name)
 }
 
-// runControllers runs the controllers until ctx ends and they have stopped.
-// Each start is delayed by one to two times --controller-start-interval.
+// runControllers runs the controllers until ctx ends and they have stopped, and
+// the informers, too. Each start is delayed by one to two times
+// --controller-start-interval.
 func runControllers(ctx context.Context, c *ControllerContext, controllers map[string]*Controller) error {
 	logger := klog.FromContext(ctx)
 	var running runningSet
@@ -143,6 +143,7 @@ func runControllers(ctx context.Context, c *ControllerContext, controllers map[s
 		})
 	}
 	<-ctx.Done()
+	running.run("shared informers", c.InformerFactory.Shutdown)
 	if left := running.wait(c.shutdownTimeout); len(left) > 0 {
 		return fmt.Errorf("after --controller-shutdown-timeout=%s: %w: %s", c.shutdownTimeout, errStillRunning, strings.Join(left, ", "))
 	}

@@ -11,11 +11,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 	"k8s.io/controller-manager/pkg/clientbuilder"
@@ -107,6 +109,35 @@ func TestAControllerThatDoesNotStopInTimeIsNamed(t *testing.T) {
 		assert.EqualError(t, <-done, "after --controller-shutdown-timeout=10s: still running: slow")
 		synctest.Wait()
 		time.Sleep(time.Minute) // the loop stops after all; the bubble's time is not ours
+	})
+}
+
+func TestAnInformerThatDoesNotStopInTimeIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := testContext("*")
+		c.InformerFactory = informers.NewSharedInformerFactory(fake.NewClientset(&corev1.ConfigMap{}), 0)
+		handling, release := make(chan struct{}), make(chan struct{})
+		_, err := c.InformerFactory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { close(handling); <-release },
+		})
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() {
+			done <- StartControllers(ctx, c, []*ControllerDescriptor{descriptor("a", newFakeLoop())}, mux.NewPathRecorderMux("test"), cmhealthz.NewMutableHealthzHandler())
+		}()
+		<-handling
+		stopped := time.Now()
+		cancel()
+		select {
+		case err := <-done:
+			assert.EqualError(t, err, "after --controller-shutdown-timeout=10s: still running: shared informers")
+			assert.Equal(t, 10*time.Second, time.Since(stopped))
+		case <-time.After(time.Hour):
+			assert.Fail(t, "StartControllers waits for an informer an hour after its context has ended")
+		}
+		close(release)
 	})
 }
 

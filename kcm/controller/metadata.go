@@ -41,6 +41,9 @@ func Resources(discover func() ([]*metav1.APIResourceList, error), verbs ...stri
 type MetadataInformer struct {
 	// Store has the metadata of the objects, as far as it was not trimmed.
 	cache.Store
+	// HasSynced tells whether every object of the first list has been handed to
+	// the handlers. It waits for no lock, so it may be called with one held that
+	// the handlers take.
 	HasSynced cache.InformerSynced
 
 	stop    context.CancelFunc
@@ -69,12 +72,29 @@ func WatchMetadata(ctx context.Context, client metadata.Interface, resource sche
 		},
 	})
 	ctx, stop := context.WithCancel(ctx)
-	i := &MetadataInformer{Store: store, HasSynced: informer.HasSynced, stop: stop, stopped: make(chan struct{})}
+	i := &MetadataInformer{
+		Store:     store,
+		HasSynced: isDone(informer.HasSyncedChecker().Done()),
+		stop:      stop, stopped: make(chan struct{}),
+	}
 	go func() {
 		defer close(i.stopped)
 		informer.RunWithContext(ctx)
 	}()
 	return i
+}
+
+// isDone tells whether a channel is closed. The informer's own HasSynced takes
+// the lock of its queue, and that lock may be held while a handler runs.
+func isDone(done <-chan struct{}) func() bool {
+	return func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	}
 }
 
 func metadataOf(client metadata.Interface, resource schema.GroupVersionResource) cache.ListerWatcher {
