@@ -8,6 +8,8 @@ import (
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // tooMany is how many missed moments are counted before the user is told.
@@ -60,7 +62,7 @@ func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, now time.Time) (mome
 		m.next = since.Add(passed + every.Delay)
 	}
 	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {
-		if oldest := now.Add(-time.Duration(*deadline) * time.Second); oldest.After(since) {
+		if oldest := now.Add(-controller.Seconds(*deadline)); oldest.After(since) {
 			since = oldest
 		}
 	}

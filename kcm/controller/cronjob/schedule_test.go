@@ -2,6 +2,7 @@ package cronjob
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 	_ "time/tzdata" // the zones, wherever this runs
@@ -70,6 +71,7 @@ func TestMoments(t *testing.T) {
 		{"of several that were missed the last is due", "nobody was there from noon to 15:30", testCronJob(), "2026-03-02 15:30:00", "due 2026-03-02 15:00:00, missed 3, next 2026-03-02 16:00:00"},
 		{"what is older than the deadline is not due", "15:00 was missed, it is 15:30, and there were 20 minutes", testCronJob(startingDeadline(1200)), "2026-03-02 15:30:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
 		{"what is within the deadline is due", "15:00 was missed, it is 15:30, and there are 40 minutes", testCronJob(startingDeadline(2400)), "2026-03-02 15:30:00", "due 2026-03-02 15:00:00, missed 1, next 2026-03-02 16:00:00"},
+		{"with a deadline of ages nothing is too old", "all since noon were missed, it is 15:30, and there are as many seconds as there are", testCronJob(startingDeadline(math.MaxInt64)), "2026-03-02 15:30:00", "due 2026-03-02 15:00:00, missed 3, next 2026-03-02 16:00:00"},
 		{"a deadline does not bring back what has run", "15:00 has run, it is 15:30, and there are 40 minutes", testCronJob(lastRun("2026-03-02 15:00:00"), startingDeadline(2400)), "2026-03-02 15:30:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
 		{"a hundred are counted", "every minute, 100 minutes after noon", testCronJob(schedule("* * * * *")), "2026-03-02 13:40:30", "due 2026-03-02 13:40:00, missed 100, next 2026-03-02 13:41:00"},
 		{"more than a hundred are too many to count, and the last is due", "every minute, ten years later", testCronJob(schedule("* * * * *")), "2036-03-02 12:00:30", "due 2036-03-02 12:00:00, missed 101, next 2036-03-02 12:01:00"},

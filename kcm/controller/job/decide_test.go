@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,7 @@ func TestDecide(t *testing.T) {
 		{"where they are not, they do not", "the containers were restarted 6 times, and restartPolicy is Never", testJob(parallelism(1)), pods{"p1": {restarted(6)}}, ""},
 		{"time runs out", "started 60 s ago, may take 60", testJob(startedAgo(time.Minute), deadline(60)), pods{"p1": {}}, "delete p1; FailureTarget: DeadlineExceeded"},
 		{"it is looked at again when time runs out", "started 50 s ago, may take 60", testJob(parallelism(1), startedAgo(50*time.Second), deadline(60)), pods{"p1": {}}, "wait 10s"},
+		{"a time of ages does not run out", "started 60 s ago, may take as many seconds as there are", testJob(parallelism(1), startedAgo(time.Minute), deadline(math.MaxInt64)), pods{"p1": {}}, "wait 2562047h46m16s"},
 		{"while it is suspended no time runs", "started 90 s ago, may take 60, is suspended", testJob(suspended, startedAgo(90*time.Second), deadline(60)), pods{}, ""},
 		{"failure comes before success", "all have succeeded, and more have failed than may", testJob(counts(3, 7)), pods{}, "FailureTarget: BackoffLimitExceeded"},
 		{"what was said stands", "SuccessCriteriaMet was written, and now more have failed than may", testJob(counts(3, 7), says(batchv1.JobSuccessCriteriaMet, "SuccessPolicy")), pods{}, "SuccessCriteriaMet: SuccessPolicy"},

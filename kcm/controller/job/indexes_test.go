@@ -94,3 +94,17 @@ func TestIndexesAreASet(t *testing.T) {
 		}
 	})
 }
+
+// Every second of 24,000 indexes is settled, and each of 25,000 failed pods asks for
+// its own: some 200 million comparisons, if none is skipped.
+func BenchmarkManyAskForTheirIndex(b *testing.B) {
+	var settled indexes
+	for i := range 12_000 {
+		settled = append(settled, interval{2 * i, 2 * i})
+	}
+	for b.Loop() {
+		for i := range 25_000 {
+			settled.has(i)
+		}
+	}
+}

@@ -76,8 +76,7 @@ func finishedAt(pod *corev1.Pod) time.Time {
 		}
 	}
 	if pod.DeletionTimestamp != nil {
-		grace := ptr.Deref(pod.DeletionGracePeriodSeconds, 0)
-		return pod.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)
+		return pod.DeletionTimestamp.Add(-controller.Seconds(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)))
 	}
 	return pod.CreationTimestamp.Time
 }

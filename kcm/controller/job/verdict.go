@@ -6,6 +6,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // verdict says how a Job is to end. It is written as a condition of its own,
@@ -121,7 +123,7 @@ func timeLeft(seen observed) (left time.Duration, limited bool) {
 	if deadline == nil || isSuspended(seen.job) {
 		return 0, false
 	}
-	return startTime(seen).Add(time.Duration(*deadline) * time.Second).Sub(seen.now), true
+	return startTime(seen).Add(controller.Seconds(*deadline)).Sub(seen.now), true
 }
 
 // failsByIndex is the verdict on a Job that counts per index, if too many indexes

@@ -2,6 +2,7 @@ package namespace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,24 +14,29 @@ import (
 
 // act writes the status and takes the finalizer away, as planned. A namespace
 // that somebody has changed meanwhile is looked at anew: it is a failure, and
-// one that is gone is none.
+// one that is gone is none. That the status is refused is a failure, too, but the
+// namespace need not be told of to go.
 func (c *NamespaceController) act(ctx context.Context, p plan) error {
-	ns := p.namespace
+	ns, failure := p.namespace, p.failure
 	if p.status {
 		updated, err := c.namespaces.UpdateStatus(ctx, ns, metav1.UpdateOptions{})
-		if err != nil {
+		switch {
+		case err == nil:
+			ns = updated
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			return unlessGone(ns, "update the status of", err)
+		default:
+			failure = errors.Join(failure, fmt.Errorf("update the status of namespace %s: %w", ns.Name, err))
 		}
-		ns = updated
 	}
 	if p.finalize {
-		return c.finalize(ctx, ns)
+		return errors.Join(failure, c.finalize(ctx, ns))
 	}
-	if p.failure == nil && p.again > 0 {
+	if failure == nil && p.again > 0 {
 		klog.FromContext(ctx).V(4).Info("Content is left in the namespace", "namespace", ns.Name, "again", p.again)
 		c.loop.AddAfter(ns.Name, p.again)
 	}
-	return p.failure
+	return failure
 }
 
 // finalize takes the finalizer away. Where it was the last, the namespace is

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // finalizing is how many seconds whoever put a finalizer on an object is
@@ -65,7 +67,7 @@ func account(left remains) (estimate int64, unaccounted []error) {
 			if len(object.Finalizers) > 0 {
 				seconds = max(seconds, finalizing)
 			}
-			if grace := object.DeletionGracePeriodSeconds; grace != nil && left.elapsed < time.Duration(*grace)*time.Second {
+			if grace := object.DeletionGracePeriodSeconds; grace != nil && left.elapsed < controller.Seconds(*grace) {
 				seconds = max(seconds, *grace)
 			}
 		}
@@ -83,6 +85,6 @@ func account(left remains) (estimate int64, unaccounted []error) {
 // much too late that the last object has gone. But at least half a second, and
 // at most half of the seconds that are estimated, and one.
 func patience(waited time.Duration, estimate int64) time.Duration {
-	longest := time.Duration(estimate/2+1) * time.Second
+	longest := controller.Seconds(estimate/2 + 1)
 	return min(max(waited/4, time.Second/2), longest)
 }

@@ -3,6 +3,7 @@ package namespace
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ func TestAccount(t *testing.T) {
 			nothing(10*time.Second).with(pods, object("a", graceful(30))).with(orders, object("1", going, audited)), "30 seconds"},
 		{"a grace period that is over does not count", "a pod with a finalizer had 30 seconds",
 			nothing(30*time.Second).with(pods, object("a", graceful(30), audited)), "15 seconds"},
+		{"a grace period of ages is not over", "a pod has as many seconds as there are",
+			nothing(10*time.Second).with(pods, object("a", graceful(math.MaxInt64))), "9223372036854775807 seconds"},
 		{"a pod with a finalizer has its grace period first", "a pod with a finalizer has 30 seconds",
 			nothing(29*time.Second).with(pods, object("a", graceful(30), audited)), "30 seconds"},
 		{"a pod that stays after its grace period is an error", "a pod had 30 seconds, and its node is gone",
@@ -63,6 +66,7 @@ func TestPatience(t *testing.T) {
 		{"it waits a quarter of the time that it has waited", 20 * time.Second, 60, 5 * time.Second},
 		{"it never waits for less than half a second", time.Second, 60, time.Second / 2},
 		{"it never waits longer than half of the estimate and a second", time.Hour, 30, 16 * time.Second},
+		{"however long the estimate is, it waits a quarter", time.Hour, math.MaxInt64, 15 * time.Minute},
 		{"half of an odd number of seconds is rounded down", time.Hour, 15, 8 * time.Second},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {

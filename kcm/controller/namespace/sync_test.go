@@ -206,9 +206,12 @@ func TestSync(t *testing.T) {
 		{"a namespace that is gone is no failure", func(s *server) {
 			s.refused["get namespaces"] = apierrors.NewNotFound(corev1.Resource("namespaces"), "shop")
 		}, "nothing"},
-		{"a status that cannot be written keeps the namespace", func(s *server) {
+		{"a namespace that has changed meanwhile is looked at anew", func(s *server) {
 			s.refused["update status"] = apierrors.NewConflict(corev1.Resource("namespaces"), "shop", nil)
 		}, "update status"},
+		{"an empty namespace is let go also if its status is refused", func(s *server) {
+			s.refused["update status"] = apierrors.NewForbidden(corev1.Resource("namespaces"), "shop", errors.New("by a policy"))
+		}, "update finalize; update status"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package resourcequota
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -239,4 +240,13 @@ func TestChargesThatAreAlikeHaveOneKey(t *testing.T) {
 	} {
 		assert.NotEqual(t, one.key(), other.key(), what)
 	}
+}
+
+func TestAPodWithAGracePeriodOfAgesStaysCharged(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		DeletionTimestamp: &metav1.Time{Time: now}, DeletionGracePeriodSeconds: ptr.To[int64](math.MaxInt64),
+	}}
+	assert.True(t, overdue(pod).After(now.AddDate(100, 0, 0)), "it is overdue at %s", overdue(pod))
 }

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // addPod charges a pod for what its containers may need at the same time, unless
@@ -63,7 +65,7 @@ func overdue(pod *corev1.Pod) time.Time {
 	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
 		return time.Time{}
 	}
-	return pod.DeletionTimestamp.Add(time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+	return pod.DeletionTimestamp.Add(controller.Seconds(*pod.DeletionGracePeriodSeconds))
 }
 
 func podScopes(pod *corev1.Pod) scopes {
