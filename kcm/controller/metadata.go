@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,8 @@ import (
 
 // Resources returns those of the resources that are discovered that can do all
 // of the verbs, with their kinds, and the versions of which the API server could
-// not tell: the program behind them may not answer just now.
+// not tell: the program behind them may not answer just now. That there are none
+// at all is no answer to believe, and an error.
 func Resources(discover func() ([]*metav1.APIResourceList, error), verbs ...string) (
 	map[schema.GroupVersionResource]schema.GroupVersionKind, map[schema.GroupVersion]error, error) {
 	lists, err := discover()
@@ -31,6 +33,9 @@ func Resources(discover func() ([]*metav1.APIResourceList, error), verbs ...stri
 		for _, r := range list.APIResources {
 			resources[version.WithResource(r.Name)] = version.WithKind(r.Kind)
 		}
+	}
+	if len(resources) == 0 {
+		return nil, nil, errors.Join(errors.New("discover resources: the API server names none"), err)
 	}
 	return resources, unknown, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -37,10 +39,16 @@ type GarbageCollector struct {
 	// toOrphan those of owners whose dependents are to be freed.
 	toDelete, toOrphan *controller.Loop[types.UID]
 
-	// mu guards graph and monitors.
-	mu       sync.Mutex
-	graph    *graph
-	monitors map[schema.GroupVersionResource]*monitor
+	// mu guards graph and undefined.
+	mu    sync.Mutex
+	graph *graph
+	// undefined has the names of deleted definitions of kinds.
+	undefined sets.Set[string]
+	// monitors are stored as a whole: a map that others can see does not change
+	// any more.
+	monitors atomic.Pointer[map[schema.GroupResource]*monitor]
+	// left has what stopped informers have shown. Only watchKinds knows of it.
+	left map[schema.GroupResource][]any
 	// kindsChanged has an element when there may be other kinds than before.
 	kindsChanged chan struct{}
 }
@@ -67,9 +75,11 @@ func NewGarbageCollector(
 		shared:       shared,
 		events:       controller.NewEvents(ctx, kubeClient, "garbage-collector-controller"),
 		graph:        newGraph(),
-		monitors:     map[schema.GroupVersionResource]*monitor{},
+		undefined:    sets.New[string](),
+		left:         map[schema.GroupResource][]any{},
 		kindsChanged: make(chan struct{}, 1),
 	}
+	gc.monitors.Store(&map[schema.GroupResource]*monitor{})
 	loop := func(queue string, sync func(context.Context, types.UID) error) *controller.Loop[types.UID] {
 		return controller.NewLoop(controller.LoopConfig[types.UID]{
 			Name:       "garbage-collector-controller",

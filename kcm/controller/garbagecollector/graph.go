@@ -192,8 +192,9 @@ func (g *graph) forget(obj *object) (do work) {
 	if n == nil || n.object == nil {
 		return do
 	}
+	before := n.object // it may have had other owners than obj tells last
 	n.object = nil
-	g.unlink(n, obj, &do)
+	g.unlink(n, before, &do)
 	if len(n.dependents) > 0 {
 		do.check = append(do.check, n.uid)
 	}

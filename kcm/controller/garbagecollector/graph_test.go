@@ -74,6 +74,13 @@ func TestGone(t *testing.T) {
 		assert.Equal(t, "check owner", g.forget(owner).String(), "no informer shows owner any more, because its kind is gone")
 		assert.False(t, g.isAbsent(referenceTo(owner)), "nobody has seen owner being deleted, and it is taken for gone")
 	})
+	t.Run("an object that goes with other owners than it was seen with is no dependent of any", func(t *testing.T) {
+		t.Parallel()
+		other := thing("other")
+		g := graphOf(owner, other, thing("pod", ownedBy(owner)))
+		g.remove(thing("pod", ownedBy(other)))
+		assert.Equal(t, "other\nowner", g.drawn(), "pod was seen with owner, and is deleted with other, in one write")
+	})
 	t.Run("what nobody depends on is not remembered", func(t *testing.T) {
 		t.Parallel()
 		g := graphOf(owner)

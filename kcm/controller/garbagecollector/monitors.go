@@ -20,11 +20,16 @@ const (
 	// discoveryDelay is how long the API server may take to serve a kind after
 	// it was defined. Definitions often come many at a time, too.
 	discoveryDelay = time.Second
+	// settlingPeriod is how often those informers are asked whether they have
+	// synced that have taken the place of others.
+	settlingPeriod = time.Second
 )
 
-// monitor is the informer of one resource.
+// monitor is the informer of one resource, in one of its versions.
 type monitor struct {
-	synced cache.InformerSynced
+	resource schema.GroupVersionResource
+	store    cache.Store
+	synced   cache.InformerSynced
 	// own is nil for an informer of other loops, which is theirs to stop.
 	own *controller.MetadataInformer
 }
@@ -38,86 +43,93 @@ func (gc *GarbageCollector) watchKinds(ctx context.Context) {
 			resourcesSyncErrors.Inc()
 			utilruntime.HandleErrorWithContext(ctx, err, "Could not find out about all kinds")
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(discoveryPeriod):
-		case <-gc.kindsChanged:
-			select {
-			case <-ctx.Done():
-			case <-time.After(discoveryDelay):
-			}
-		}
+		gc.awaitKinds(ctx)
 	}
-	for _, m := range gc.monitors {
+	for _, m := range *gc.monitors.Load() {
 		if m.own != nil {
 			m.own.Stop()
 		}
 	}
 }
 
-// syncMonitors starts an informer for each resource that has none and stops
-// those whose resource is gone. One that the API server could not tell about
-// just now, because the program behind it does not answer, keeps its informer.
+// awaitKinds returns when it is time to ask for the kinds. Meanwhile it settles
+// what stopped informers have left.
+func (gc *GarbageCollector) awaitKinds(ctx context.Context) {
+	expired := time.After(discoveryPeriod)
+	settling := time.NewTicker(settlingPeriod)
+	defer settling.Stop()
+	for {
+		gc.settle()
+		select {
+		case <-ctx.Done():
+			return
+		case <-expired:
+			return
+		case <-settling.C:
+		case <-gc.kindsChanged:
+			select {
+			case <-ctx.Done():
+			case <-time.After(discoveryDelay):
+			}
+			return
+		}
+	}
+}
+
+// syncMonitors starts an informer for each resource that has none, and stops
+// those whose resource is served no more or in another version. One that the API
+// server could not tell about just now, because the program behind it does not
+// answer, keeps its informer. There are never two of one resource: they would
+// tell of the same objects, and one of them late.
 func (gc *GarbageCollector) syncMonitors(ctx context.Context) error {
 	resources, unknown, err := controller.Resources(gc.discovery.ServerPreferredResources, "delete", "list", "watch")
 	if err != nil {
 		return err
 	}
 	gc.mapper.Reset() // it forgets what it knows, and asks when it is asked
-	for resource, kind := range resources {
-		_, ignored := gc.ignored[resource.GroupResource()]
-		if _, exists := gc.monitors[resource]; !exists && !ignored {
-			gc.startMonitor(ctx, resource, kind)
+	monitors := map[schema.GroupResource]*monitor{}
+	for resource, m := range *gc.monitors.Load() {
+		_, served := resources[m.resource]
+		_, failed := unknown[m.resource.GroupVersion()]
+		if served || failed || m.own == nil {
+			monitors[resource] = m
+		} else {
+			gc.stopMonitor(ctx, m)
 		}
 	}
-	for _, resource := range gc.superfluous(resources, unknown) {
-		gc.stopMonitor(ctx, resource, gc.monitors[resource].own)
+	for served, kind := range resources {
+		resource := served.GroupResource()
+		_, ignored := gc.ignored[resource]
+		if monitors[resource] == nil && !ignored {
+			monitors[resource] = gc.startMonitor(ctx, served, kind)
+		}
 	}
+	gc.monitors.Store(&monitors)
 	if len(unknown) > 0 {
 		return fmt.Errorf("the API server could not tell about some groups: %v", unknown)
 	}
 	return nil
 }
 
-// superfluous returns the resources that are gone, or none as long as an informer
-// of those that are left has not told what there is: another version may show the
-// same objects.
-func (gc *GarbageCollector) superfluous(resources map[schema.GroupVersionResource]schema.GroupVersionKind,
-	unknown map[schema.GroupVersion]error) (gone []schema.GroupVersionResource) {
-	for resource, m := range gc.monitors {
-		_, exists := resources[resource]
-		_, failed := unknown[resource.GroupVersion()]
-		switch {
-		case (exists || failed) && !m.synced():
-			return nil
-		case !exists && !failed && m.own != nil:
-			gone = append(gone, resource)
-		}
-	}
-	return gone
-}
-
-func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) {
+// startMonitor follows the informer that other loops have, or one of its own.
+func (gc *GarbageCollector) startMonitor(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) *monitor {
 	klog.FromContext(ctx).V(2).Info("Watching", "resource", resource)
-	var m *monitor
 	if informer, ok := gc.shared[resource]; ok {
-		m = gc.follow(informer, kind)
-	} else {
-		m = gc.watch(ctx, resource, kind)
+		return gc.follow(informer, resource, kind)
 	}
-	gc.mu.Lock()
-	gc.monitors[resource] = m
-	gc.mu.Unlock()
+	return gc.watch(ctx, resource, kind)
 }
 
 // follow has the graph follow an informer that other loops have.
-func (gc *GarbageCollector) follow(informer cache.SharedIndexInformer, kind schema.GroupVersionKind) *monitor {
+func (gc *GarbageCollector) follow(informer cache.SharedIndexInformer,
+	resource schema.GroupVersionResource, kind schema.GroupVersionKind) *monitor {
 	trimmed := func(obj metav1.Object) *object { return trim(obj, kind) }
-	return &monitor{synced: controller.Handle(informer, controller.Handlers[metav1.Object]{
+	synced := controller.Handle(informer, controller.Handlers[metav1.Object]{
 		Add:    func(obj metav1.Object) { gc.appeared(trimmed(obj)) },
 		Update: func(old, obj metav1.Object) { gc.changed(trimmed(old), trimmed(obj)) },
 		Delete: func(obj metav1.Object) { gc.gone(trimmed(obj)) },
-	})}
+	})
+	return &monitor{resource: resource, store: informer.GetStore(), synced: synced}
 }
 
 // watch starts an informer whose only handlers are the graph's.
@@ -126,7 +138,7 @@ func (gc *GarbageCollector) watch(ctx context.Context, resource schema.GroupVers
 	own := controller.WatchMetadata(ctx, gc.metadata, resource, trimmed, controller.Handlers[*object]{
 		Add: gc.appeared, Update: gc.changed, Delete: gc.gone,
 	})
-	return &monitor{synced: own.HasSynced, own: own}
+	return &monitor{resource: resource, store: own, synced: own.HasSynced, own: own}
 }
 
 // trim returns what the collector reads of an object. The API server sends
@@ -145,6 +157,7 @@ func trim(full metav1.Object, kind schema.GroupVersionKind) *object {
 // appeared, changed and gone have the graph follow an informer.
 func (gc *GarbageCollector) appeared(obj *object) {
 	gc.change(func(g *graph) work { return g.put(obj) })
+	gc.define(obj, true)
 	gc.noticeKinds(obj)
 }
 
@@ -155,7 +168,23 @@ func (gc *GarbageCollector) changed(old, obj *object) {
 
 func (gc *GarbageCollector) gone(obj *object) {
 	gc.change(func(g *graph) work { return g.remove(obj) })
+	gc.define(obj, false)
 	gc.noticeKinds(obj)
+}
+
+// define notes which definitions are deleted. Their names are those of the
+// resources.
+func (gc *GarbageCollector) define(obj *object, exists bool) {
+	if obj.Kind != "CustomResourceDefinition" {
+		return
+	}
+	gc.mu.Lock()
+	defer gc.mu.Unlock()
+	if exists {
+		gc.undefined.Delete(obj.Name)
+	} else {
+		gc.undefined.Insert(obj.Name)
+	}
 }
 
 // noticeKinds has the kinds looked up soon when an object defines some.
@@ -169,34 +198,68 @@ func (gc *GarbageCollector) noticeKinds(obj *object) {
 	}
 }
 
-// stopMonitor stops an informer whose resource is gone. What it showed may have
-// been deleted, and is forgotten, unless the informer of another version shows it.
-func (gc *GarbageCollector) stopMonitor(ctx context.Context, resource schema.GroupVersionResource, own *controller.MetadataInformer) {
-	klog.FromContext(ctx).V(2).Info("Watching no more", "resource", resource)
-	own.Stop()
-	gc.mu.Lock()
-	delete(gc.monitors, resource)
-	gc.mu.Unlock()
-	for _, obj := range own.List() {
-		shown := obj.(*object)
-		gc.change(func(g *graph) work {
-			if n := g.nodes[shown.UID]; n != nil && n.object == shown {
-				return g.forget(shown)
-			}
-			return work{}
-		})
+// stopMonitor stops an informer. What it has shown stays in the graph until it
+// is known what has become of it.
+func (gc *GarbageCollector) stopMonitor(ctx context.Context, m *monitor) {
+	klog.FromContext(ctx).V(2).Info("Watching no more", "resource", m.resource)
+	m.own.Stop()
+	resource := m.resource.GroupResource()
+	gc.left[resource] = append(gc.left[resource], m.store.List()...)
+}
+
+// settle takes out of the graph what stopped informers have shown and is gone:
+// an informer that was started later does not show it. A resource that is not
+// served has its objects still, unless its definition is deleted: they were
+// deleted before. Whether that holds for each is not known, so what depends on
+// them is not yet garbage.
+func (gc *GarbageCollector) settle() {
+	monitors := *gc.monitors.Load()
+	for resource, objects := range gc.left {
+		m := monitors[resource]
+		switch {
+		case m != nil && m.synced():
+			gc.each(objects, func(g *graph, obj *object) (do work) {
+				if !m.shows(obj) {
+					do = g.remove(obj)
+				}
+				return do
+			})
+		case m == nil && gc.isUndefined(resource):
+			gc.each(objects, (*graph).forget)
+		default:
+			continue
+		}
+		delete(gc.left, resource)
 	}
+}
+
+func (gc *GarbageCollector) each(objects []any, change func(*graph, *object) work) {
+	for _, obj := range objects {
+		gc.change(func(g *graph) work { return change(g, obj.(*object)) })
+	}
+}
+
+// shows tells whether an object, and not another of its name, is in the store.
+func (m *monitor) shows(obj *object) bool {
+	shown, exists, _ := m.store.GetByKey(cache.MetaObjectToName(obj).String())
+	return exists && shown.(metav1.Object).GetUID() == obj.UID
+}
+
+// isUndefined tells whether the definition of a resource is deleted.
+func (gc *GarbageCollector) isUndefined(resource schema.GroupResource) bool {
+	gc.mu.Lock()
+	defer gc.mu.Unlock()
+	return gc.undefined.Has(resource.String())
 }
 
 // synced tells whether the graph shows all that there was when the informers
 // were started.
 func (gc *GarbageCollector) synced() bool {
-	gc.mu.Lock()
-	defer gc.mu.Unlock()
-	for _, m := range gc.monitors {
+	monitors := *gc.monitors.Load()
+	for _, m := range monitors {
 		if !m.synced() {
 			return false
 		}
 	}
-	return len(gc.monitors) > 0
+	return len(monitors) > 0
 }

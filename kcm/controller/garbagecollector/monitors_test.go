@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,9 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -53,7 +56,7 @@ func watching(t *testing.T, kinds *kindsOf, objects ...runtime.Object) (*Garbage
 	gc := NewGarbageCollector(ctx, fake.NewClientset(), client, mapperOf("ConfigMap", "Secret"), kinds, ignored, nil)
 	t.Cleanup(func() {
 		cancel()
-		for _, m := range gc.monitors {
+		for _, m := range *gc.monitors.Load() {
 			if m.own != nil {
 				m.own.Stop()
 			}
@@ -74,6 +77,15 @@ func (gc *GarbageCollector) shown() string {
 	defer gc.mu.Unlock()
 	return gc.graph.drawn()
 }
+
+// version is that of an object in the graph.
+func (gc *GarbageCollector) version(obj *object) string {
+	gc.mu.Lock()
+	defer gc.mu.Unlock()
+	return gc.graph.nodes[obj.UID].object.ResourceVersion
+}
+
+var secretsV1 = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 func TestKinds(t *testing.T) {
 	t.Parallel()
@@ -101,39 +113,91 @@ func TestKinds(t *testing.T) {
 		require.NoError(t, sync())
 		assert.Equal(t, "note\nsecret <- note", gc.shown(), "when there are Secrets")
 	})
-	t.Run("of a kind that is gone only what is depended on is left as virtual", func(t *testing.T) {
+	definition := thing("secrets", in(""), func(o *object) { o.Kind = "CustomResourceDefinition" })
+	t.Run("what was seen of a kind that is not served any more stays", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		gc, sync := watching(t, kinds, objects...)
+		require.NoError(t, sync())
+		kinds.lists = []*metav1.APIResourceList{one}
+		require.NoError(t, sync())
+		gc.settle()
+		assert.Equal(t, "note\nsecret <- note", gc.shown())
+	})
+	t.Run("what went while its kind was not served is gone when it is served again", func(t *testing.T) {
 		t.Parallel()
 		kinds := both()
 		gc, sync := watching(t, kinds, append(objects, thing("other", func(o *object) { o.Kind = "Secret" }))...)
 		require.NoError(t, sync())
 		kinds.lists = []*metav1.APIResourceList{one}
 		require.NoError(t, sync())
+		secrets := gc.metadata.Resource(secretsV1).Namespace(secret.Namespace)
+		require.NoError(t, secrets.Delete(t.Context(), secret.Name, metav1.DeleteOptions{}))
+		kinds.lists = both().lists
+		require.NoError(t, sync())
+		gc.settle()
+		assert.Equal(t, "note\nother\nsecret (virtual) <- note", gc.shown())
+		assert.True(t, gc.graph.isAbsent(referenceTo(secret)), "it is known to be gone")
+	})
+	t.Run("of a kind whose definition is deleted only what is depended on is left as virtual", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		gc, sync := watching(t, kinds, append(objects, thing("other", func(o *object) { o.Kind = "Secret" }))...)
+		require.NoError(t, sync())
+		gc.appeared(definition)
+		gc.gone(definition)
+		kinds.lists = []*metav1.APIResourceList{one}
+		require.NoError(t, sync())
+		gc.settle()
 		assert.Equal(t, "note\nsecret (virtual) <- note", gc.shown())
 		assert.False(t, gc.graph.isAbsent(referenceTo(secret)), "a kind is gone, and its objects are taken for deleted")
 	})
-	t.Run("what another version shows by now is not forgotten", func(t *testing.T) {
+	t.Run("a definition that is made again is not a deleted one", func(t *testing.T) {
 		t.Parallel()
 		kinds := both()
 		gc, sync := watching(t, kinds, objects...)
 		require.NoError(t, sync())
-		newer := served("v2", map[string]string{"secrets": "Secret"}, all...)
-		v2 := schema.GroupVersionResource{Version: "v2", Resource: "secrets"}
+		gc.gone(definition)
+		gc.appeared(definition)
+		kinds.lists = []*metav1.APIResourceList{one}
+		require.NoError(t, sync())
+		gc.settle()
+		assert.Equal(t, "note\nsecret <- note\nsecrets", gc.shown())
+	})
+	t.Run("what moves to another version is in the graph at every moment", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		gc, sync := watching(t, kinds, objects...)
+		client := gc.metadata.(*metadatafake.FakeMetadataClient)
+		before := watch.NewRaceFreeFake()
+		client.PrependWatchReactor("secrets", func(action clienttesting.Action) (bool, watch.Interface, error) {
+			return action.GetResource() == secretsV1, before, nil
+		})
+		require.NoError(t, sync())
 		shown := secret.DeepCopy()
 		shown.APIVersion = "v2"
-		require.NoError(t, gc.metadata.(*metadatafake.FakeMetadataClient).Tracker().Create(v2, shown, shown.Namespace))
+		require.NoError(t, client.Tracker().Create(schema.GroupVersionResource{Version: "v2", Resource: "secrets"}, shown, shown.Namespace))
 		answer := make(chan struct{})
-		gc.metadata.(*metadatafake.FakeMetadataClient).PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			<-answer
 			return false, nil, nil
 		})
-		kinds.lists = []*metav1.APIResourceList{one, newer}
+		kinds.lists = []*metav1.APIResourceList{one, served("v2", map[string]string{"secrets": "Secret"}, all...)}
 		require.NoError(t, gc.syncMonitors(t.Context()))
+		gc.settle()
 		assert.Equal(t, "note\nsecret <- note", gc.shown(), "the new version has not told yet what there is")
 		close(answer)
 		require.NoError(t, sync())
+		gc.settle()
+		assert.Equal(t, "note\nsecret <- note", gc.shown(), "the new version has told")
+
+		late := thing("secret", func(o *object) { o.Kind, o.ResourceVersion = "Secret", "2" })
+		before.Modify(late)
+		require.Eventually(t, func() bool { return before.IsStopped() || gc.version(secret) == "2" }, 10*time.Second, time.Millisecond)
 		require.NoError(t, sync())
-		assert.Equal(t, "note\nsecret <- note", gc.shown(), "the version before is gone")
-		assert.Len(t, gc.monitors, 2)
+		gc.settle()
+		assert.Equal(t, "note\nsecret <- note", gc.shown(), "an informer of the version before has told last")
+		assert.Len(t, *gc.monitors.Load(), 2)
 	})
 	t.Run("a group that cannot be asked about keeps what it has", func(t *testing.T) {
 		t.Parallel()
@@ -155,6 +219,16 @@ func TestKinds(t *testing.T) {
 		assert.ErrorContains(t, sync(), "no answer")
 		assert.Equal(t, "note\nsecret <- note", gc.shown())
 	})
+	t.Run("that there are no kinds at all is not believed", func(t *testing.T) {
+		t.Parallel()
+		kinds := both()
+		gc, sync := watching(t, kinds, objects...)
+		require.NoError(t, sync())
+		kinds.lists = nil
+		assert.ErrorContains(t, sync(), "the API server names none")
+		assert.Equal(t, "note\nsecret <- note", gc.shown())
+		assert.Len(t, *gc.monitors.Load(), 2)
+	})
 	t.Run("what is ignored or cannot be watched or deleted is left out", func(t *testing.T) {
 		t.Parallel()
 		gc, sync := watching(t, &kindsOf{lists: []*metav1.APIResourceList{
@@ -164,7 +238,7 @@ func TestKinds(t *testing.T) {
 			served("v1", map[string]string{"bindings": "Binding"}, "create"),
 		}}, objects...)
 		require.NoError(t, sync())
-		assert.Len(t, gc.monitors, 1, "only ConfigMaps")
+		assert.Len(t, *gc.monitors.Load(), 1, "only ConfigMaps")
 	})
 	t.Run("of an object only what counts is kept", func(t *testing.T) {
 		t.Parallel()
@@ -186,6 +260,32 @@ func TestKinds(t *testing.T) {
 		assert.Equal(t, "note\nsecret <- note", gc.shown())
 		require.NoError(t, client.CoreV1().Secrets(secret.Namespace).Delete(t.Context(), secret.Name, metav1.DeleteOptions{}))
 		require.Eventually(t, func() bool { return gc.shown() == "note\nsecret (virtual) <- note" }, 10*time.Second, time.Millisecond)
+	})
+}
+
+// asking calls back before each informer begins.
+type asking struct {
+	*metadatafake.FakeMetadataClient
+	before func(schema.GroupVersionResource)
+}
+
+func (a asking) Resource(resource schema.GroupVersionResource) metadata.Getter {
+	a.before(resource)
+	return a.FakeMetadataClient.Resource(resource)
+}
+
+func TestTheGraphIsNotWholeBeforeAllKindsAreWatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kinds := map[string]string{"configmaps": "ConfigMap", "secrets": "Secret"}
+		gc, _ := watching(t, &kindsOf{lists: []*metav1.APIResourceList{served("v1", kinds, all...)}})
+		gc.metadata = asking{gc.metadata.(*metadatafake.FakeMetadataClient), func(next schema.GroupVersionResource) {
+			synctest.Wait() // until an informer that was started before has synced
+			assert.False(t, gc.synced(), "%s are not watched yet", next.Resource)
+		}}
+		require.NoError(t, gc.syncMonitors(t.Context()))
+		synctest.Wait()
+		assert.True(t, gc.synced(), "all are watched")
 	})
 }
 

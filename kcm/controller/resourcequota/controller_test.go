@@ -61,6 +61,12 @@ func cometsAreServed() *metav1.APIResourceList {
 	}}
 }
 
+func notesAreServed() *metav1.APIResourceList {
+	return &metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
+		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: metav1.Verbs{"create", "delete", "list", "watch"}},
+	}}
+}
+
 // writes runs the loop in a cluster with some objects while something happens
 // there, and returns what it has written: "0s pods=1".
 func writes(t *testing.T, happens func(c *cluster), objects ...runtime.Object) string {
@@ -276,7 +282,7 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 			c.discovers(cometsAreServed())
 			time.Sleep(time.Minute)
 			before = c.monitor(comets.GroupResource())
-			c.discovers()
+			c.discovers(notesAreServed())
 			c.mu.Lock()
 			c.kindsErr = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{comets.GroupVersion(): errors.New("no answer")}}
 			c.mu.Unlock()
@@ -291,6 +297,20 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 		assert.NotNil(t, before)
 		assert.Same(t, before, during, "the monitor while the API server cannot tell")
 		assert.Nil(t, later, "the monitor when the resource is gone")
+	})
+	t.Run("that there is no resource at all is not believed", func(t *testing.T) {
+		t.Parallel()
+		var before, after *monitor
+		writes(t, func(c *cluster) {
+			c.discovers(cometsAreServed())
+			time.Sleep(time.Minute)
+			before = c.monitor(comets.GroupResource())
+			c.discovers()
+			time.Sleep(time.Minute)
+			after = c.monitor(comets.GroupResource())
+		}, limit)
+		assert.NotNil(t, before)
+		assert.Same(t, before, after, "the monitor after an empty answer")
 	})
 	t.Run("events are not", func(t *testing.T) {
 		t.Parallel()
