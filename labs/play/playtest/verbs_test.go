@@ -121,7 +121,7 @@ func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 		{"signal that a component does not take", []string{"signal etcd TERM"}, []string{"etcd takes KILL, STOP or CONT, not TERM"}},
 		{"kcm", []string{"kcm --no-such-flag"}, []string{"it has ended with exit code 1, and not with 0"}},
 		{"kcm that succeeds", []string{"! kcm --version"}, []string{"it has ended with exit code 0, and not with 1"}},
-		{"bearer", []string{`bearer '"nonsense"' somebody`}, []string{`the bearer is "", and not "somebody"`}},
+		{"bearer", []string{`bearer '"nonsense"' somebody`}, []string{`waited 5s until the bearer of "nonsense" is "somebody"; last seen: it is ""`}},
 		{"proxy", []string{"proxy p fast"}, []string{"unknown disturbance fast"}},
 		{"listen twice", []string{"listen x", "listen x"}, []string{"x is listened at already"}},
 	}
