@@ -65,6 +65,7 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
 		informers.WithTransform(trim), informers.WithInformerName(name), informers.WithTweakListOptions(controller.Newest))
 	controllersmetrics.Register()
+	controller.ReallyCrash.Store(c.CrashOnPanic)
 	return &ControllerContext{
 		ClientBuilder:     clientBuilder,
 		RootClientBuilder: root,

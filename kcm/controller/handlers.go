@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // Newest has informers begin with the newest state. By themselves they take what
@@ -26,6 +28,9 @@ type Handlers[T any] struct {
 	// Delete is given the last state that was seen. When the informer missed
 	// the deletion itself, that state may be some time old.
 	Delete func(obj T)
+	// MustNotPanic has a panic end the process, as one that leaves something half
+	// changed that nobody would put right.
+	MustNotPanic bool
 }
 
 // Handle has the informer call the handlers. The returned function tells
@@ -35,6 +40,7 @@ type Handlers[T any] struct {
 // informer then reports one update. The handlers are told what has happened:
 // the deletion of the one, and the other as new.
 func Handle[T metav1.Object](informer cache.SharedIndexInformer, h Handlers[T]) cache.InformerSynced {
+	h = recovering(h)
 	var funcs cache.ResourceEventHandlerFuncs
 	funcs = cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -64,6 +70,29 @@ func Handle[T metav1.Object](informer cache.SharedIndexInformer, h Handlers[T]) 
 		return func() bool { return false }
 	}
 	return registration.HasSynced
+}
+
+// recovering returns handlers of which one that panics has no effect but that: the
+// next notification comes. Where what the handlers keep would be wrong from then
+// on, they are to say so in MustNotPanic.
+func recovering[T metav1.Object](h Handlers[T]) Handlers[T] {
+	if h.MustNotPanic {
+		return h
+	}
+	call := func(obj T, handle func()) {
+		handled := func() error { handle(); return nil }
+		_ = Recovered(context.Background(), handled, "object", klog.KObj(obj))()
+	}
+	if add := h.Add; add != nil {
+		h.Add = func(obj T) { call(obj, func() { add(obj) }) }
+	}
+	if update := h.Update; update != nil {
+		h.Update = func(old, new T) { call(new, func() { update(old, new) }) }
+	}
+	if remove := h.Delete; remove != nil {
+		h.Delete = func(obj T) { call(obj, func() { remove(obj) }) }
+	}
+	return h
 }
 
 // deleted unwraps what an informer leaves in place of an object whose

@@ -105,6 +105,18 @@ func TestHandlersAreToldOfChanges(t *testing.T) {
 			assert.Equal(t, test.told, seen.String())
 		})
 	}
+	t.Run("after a handler that panics the next change is handed over", func(t *testing.T) {
+		t.Parallel()
+		var seen notes
+		pods, handlers := &informer{}, seen.handlers()
+		handlers.Add = func(pod *corev1.Pod) { panic("a defect") }
+		Handle(pods, handlers)
+		assert.NotPanics(t, func() {
+			pods.handler.OnAdd(first, false)
+			pods.handler.OnUpdate(first, second)
+		})
+		assert.Equal(t, "update first to second", seen.String(), "the handler of additions panics")
+	})
 	t.Run("what the loop does not care for is passed over", func(t *testing.T) {
 		t.Parallel()
 		pods := &informer{}

@@ -3,9 +3,11 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -29,14 +31,25 @@ const (
 const LookAgain = 5 * time.Second
 
 // StaleDelay is when a loop looks again whose cache does not show yet what it has
-// written, if it is woken so often meanwhile that the pauses after [ErrStaleCache],
-// which each time doubles, would become too long.
+// written, if no notification wakes it before.
 const StaleDelay = 100 * time.Millisecond
 
 // ErrStaleCache, wrapped in what Sync returns, says that the caches do not show
 // yet what an earlier sync has written. That is no failure: the key is put
-// back, and nobody is told.
+// back, nobody is told, and the delay after its next failure does not grow.
 var ErrStaleCache = errors.New("the cache is behind")
+
+// isStale tells whether an error says [ErrStaleCache] and nothing else. Of several
+// errors that are joined, one may be a failure.
+func isStale(err error) bool {
+	switch wrapped := err.(type) {
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(wrapped.Unwrap(), func(err error) bool { return !isStale(err) })
+	case interface{ Unwrap() error }:
+		return isStale(wrapped.Unwrap())
+	}
+	return err == ErrStaleCache
+}
 
 // LoopConfig says how a [Loop] behaves.
 type LoopConfig[K comparable] struct {
@@ -50,6 +63,9 @@ type LoopConfig[K comparable] struct {
 	// MaxRetries is how often a failing key is put back before it is given up
 	// until something changes. RetryForever never gives up.
 	MaxRetries int
+	// Objects has the objects that keys name, for the event about one whose sync
+	// has panicked. A loop without it records none.
+	Objects cache.Store
 	// RateLimiter says when a failing key comes back. Without one that is
 	// after 5 ms, and then after twice as long each time, up to 1000 seconds.
 	RateLimiter workqueue.TypedRateLimiter[K]
@@ -58,8 +74,9 @@ type LoopConfig[K comparable] struct {
 // Loop calls a sync function for each key that is added to its queue.
 type Loop[K comparable] struct {
 	LoopConfig[K]
-	queue  workqueue.TypedRateLimitingInterface[K]
-	shares *shares[K]
+	queue   workqueue.TypedRateLimitingInterface[K]
+	limiter workqueue.TypedRateLimiter[K]
+	shares  *shares[K]
 }
 
 // NewLoop returns a loop with an empty queue. Keys may be added at once; they
@@ -73,6 +90,7 @@ func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 	l := &Loop[K]{
 		LoopConfig: config,
 		queue:      newQueue(config.QueueName, limiter),
+		limiter:    limiter,
 	}
 	l.trace(limiter)
 	return l
@@ -125,8 +143,17 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 	}
 
 	start := time.Now()
-	err := l.Sync(inNamespace(ctx, namespaceOf(key)), key)
-	observeSync(l.Name, time.Since(start), err != nil && !errors.Is(err, ErrStaleCache))
+	sync := func() error { return l.Sync(inNamespace(ctx, namespaceOf(key)), key) }
+	err := Recovered(ctx, sync, "key", key)()
+	observeSync(l.Name, time.Since(start), err != nil && !isStale(err))
+	switch {
+	case errors.Is(err, errPanicked):
+		l.panicked(ctx, key, err)
+		return true
+	case apierrors.IsInvalid(err):
+		l.limiter.When(key)
+		l.limiter.When(key)
+	}
 	l.retry(ctx, key, err)
 	return true
 }
@@ -147,9 +174,9 @@ func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
 	switch {
 	case err == nil:
 		l.queue.Forget(key)
-	case errors.Is(err, ErrStaleCache):
+	case isStale(err):
 		klog.FromContext(ctx).V(4).Info("Sync has to wait", "key", key, "reason", err)
-		l.queue.AddRateLimited(key)
+		l.queue.AddAfter(key, StaleDelay)
 	case ctx.Err() != nil:
 		// The loop is being stopped, which is most likely why the sync failed.
 	case l.MaxRetries == RetryForever:

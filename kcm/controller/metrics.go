@@ -20,10 +20,15 @@ var (
 		Help:           "How many syncs of a loop returned an error.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"loop"})
+	panics = metrics.NewCounter(&metrics.CounterOpts{
+		Name:           "kcm_panics_total",
+		Help:           "How many syncs, handlers and background tasks of loops have panicked.",
+		StabilityLevel: metrics.ALPHA,
+	})
 )
 
 var registerSyncMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(syncDuration, syncErrors)
+	legacyregistry.MustRegister(syncDuration, syncErrors, panics)
 })
 
 func observeSync(loop string, took time.Duration, failed bool) {

@@ -68,7 +68,7 @@ func PodFromTemplate(template *corev1.PodTemplateSpec, owner metav1.Object, kind
 
 // NewPodControl returns the PodControl that works on the API server.
 func NewPodControl(client kubernetes.Interface, recorder record.EventRecorder) PodControl {
-	return &podControl{client: client, recorder: recorder}
+	return recoveringPods{&podControl{client: client, recorder: recorder}}
 }
 
 type podControl struct {
@@ -133,4 +133,31 @@ func (c *podControl) Read(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 func (c *podControl) Patch(ctx context.Context, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
 	pods := c.client.CoreV1().Pods(pod.Namespace)
 	return pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+}
+
+// recoveringPods is a PodControl of which a write that panics is one that has
+// failed: owners write many pods at the same time, each in a goroutine of its own,
+// and keep books of what became of each.
+type recoveringPods struct{ PodControl }
+
+func (c recoveringPods) Create(ctx context.Context, owner runtime.Object, pod *corev1.Pod) (created *corev1.Pod, err error) {
+	create := func() (err error) {
+		created, err = c.PodControl.Create(ctx, owner, pod)
+		return err
+	}
+	err = Recovered(ctx, create, "pod", klog.KObj(pod))()
+	return created, err
+}
+
+func (c recoveringPods) Delete(ctx context.Context, owner runtime.Object, pod *corev1.Pod) error {
+	return Recovered(ctx, func() error { return c.PodControl.Delete(ctx, owner, pod) }, "pod", klog.KObj(pod))()
+}
+
+func (c recoveringPods) Patch(ctx context.Context, pod *corev1.Pod, data []byte) (patched *corev1.Pod, err error) {
+	patch := func() (err error) {
+		patched, err = c.PodControl.Patch(ctx, pod, data)
+		return err
+	}
+	err = Recovered(ctx, patch, "pod", klog.KObj(pod))()
+	return patched, err
 }

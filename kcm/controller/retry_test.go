@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 )
@@ -17,7 +20,10 @@ import (
 // told. After its end they return what the last one did.
 type story []error
 
-var errStale = fmt.Errorf("pod web-1 is not in the cache yet: %w", ErrStaleCache)
+var (
+	errStale   = fmt.Errorf("pod web-1 is not in the cache yet: %w", ErrStaleCache)
+	errInvalid = fmt.Errorf("create pod: %w", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web-1", nil))
+)
 
 // fails is a story of so many failures.
 func fails(times int) story {
@@ -50,6 +56,9 @@ func (l logged) errors() string {
 	}
 	return fmt.Sprintf("%d errors in the log", n)
 }
+
+// text is all that was logged.
+func (l logged) text() string { return l.GetSink().(ktesting.Underlier).GetBuffer().String() }
 
 // play runs a loop whose syncs go as the story says, in a bubble, while body adds
 // keys, and returns the syncs and the errors in its log.
@@ -96,9 +105,17 @@ func TestWhatBecomesOfAKeyAfterItsSync(t *testing.T) {
 		"what fails is tried again after 5, 10, 20 and 40 ms":   {RetryForever, fails(4).then(nil), "it fails four times", "0s, 5ms, 15ms, 35ms, 75ms"},
 		"what fails is tried again as often as MaxRetries says": {3, fails(4), "it always fails, and MaxRetries is 3", "0s, 5ms, 15ms, 35ms"},
 		"what succeeds at the last retry was not given up":      {3, fails(3).then(nil), "it fails three times, and MaxRetries is 3", "0s, 5ms, 15ms, 35ms"},
-		"what waits for the cache is tried again after a while": {RetryForever, story{errStale, errStale, nil}, "the cache is behind twice", "0s, 5ms, 15ms"},
-		"what waits for the cache is not given up":              {1, story{errStale, errStale, errStale, errStale, nil}, "the cache is behind four times, and MaxRetries is 1", "0s, 5ms, 15ms, 35ms, 75ms"},
-		"without retries a key that fails is given up at once":  {0, fails(1), "it fails, and MaxRetries is 0", "0s"},
+		"what waits for the cache is tried again after a while": {RetryForever, story{errStale, errStale, nil}, "the cache is behind twice", "0s, 100ms, 200ms"},
+		"what waits for the cache is not given up":              {1, story{errStale, errStale, errStale, errStale, nil}, "the cache is behind four times, and MaxRetries is 1", "0s, 100ms, 200ms, 300ms, 400ms"},
+		"waiting for the cache makes no later failure wait longer": {RetryForever, story{errStale, errStale, errStale, errSync, nil},
+			"the cache is behind three times, and then it fails", "0s, 100ms, 200ms, 300ms, 305ms"},
+		"waiting for the cache costs no retry": {1, story{errStale, errStale, errSync, nil},
+			"the cache is behind twice, then it fails, and MaxRetries is 1", "0s, 100ms, 200ms, 205ms"},
+		"a failure beside a late cache is a failure": {RetryForever, story{errors.Join(errStale, errSync), nil},
+			"the cache is behind for one thing, and another has failed", "0s, 5ms"},
+		"what is refused as invalid is tried again after ever longer, eight times each": {RetryForever, story{errInvalid, errInvalid, errInvalid, nil},
+			"it is refused as invalid three times", "0s, 20ms, 180ms, 1.46s"},
+		"without retries a key that fails is given up at once": {0, fails(1), "it fails, and MaxRetries is 0", "0s"},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -170,6 +187,7 @@ func TestWhatIsReported(t *testing.T) {
 		"a failure is reported each time where nobody gives up":      {RetryForever, fails(3).then(nil), "it fails three times", 3},
 		"a success is not reported":                                  {RetryForever, story{nil}, "it succeeds", 0},
 		"waiting for the cache is not reported":                      {RetryForever, story{errStale, errStale, nil}, "the cache is behind twice", 0},
+		"a failure beside a late cache is reported":                  {RetryForever, story{errors.Join(errStale, errSync), nil}, "the cache is behind for one thing, and another has failed", 1},
 		"where there is an end to the retries only that is reported": {3, fails(1), "it always fails, and MaxRetries is 3", 1},
 	} {
 		t.Run(behaviour, func(t *testing.T) {

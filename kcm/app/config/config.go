@@ -84,6 +84,8 @@ type Config struct {
 	// ControllerShutdownTimeout is how long controllers may take to stop.
 	// Zero waits as long as it takes.
 	ControllerShutdownTimeout time.Duration
+	// CrashOnPanic has a panic of a loop end the process.
+	CrashOnPanic bool
 }
 
 // CompletedConfig is a Config that was completed. Only Complete makes one that

@@ -36,6 +36,7 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 		Flags:                     flagz.NamedFlagSetsReader{FlagSets: o.groups},
 		Version:                   o.ComponentGlobalsRegistry.EffectiveVersionFor(basecompatibility.DefaultKubeComponent),
 		ControllerShutdownTimeout: o.ControllerShutdownTimeout,
+		CrashOnPanic:              o.CrashOnPanic,
 		InformerName:              o.Name,
 	}
 	if err := o.Generic.ApplyTo(&c.ComponentConfig.Generic, known.Names, known.DisabledByDefault, known.Aliases); err != nil {

@@ -37,6 +37,8 @@ func (o *KubeControllerManagerOptions) addGenericFlags(fs *pflag.FlagSet) {
 		o.ComponentConfig.UseServiceAccountCredentials, "Give each controller a ServiceAccount and a token of its own.")
 	fs.DurationVar(&o.ControllerShutdownTimeout, "controller-shutdown-timeout", o.ControllerShutdownTimeout,
 		"How long the controllers may take to stop before the process ends without them. 0 waits as long as it takes.")
+	fs.BoolVar(&o.CrashOnPanic, "crash-on-panic", o.CrashOnPanic,
+		"End the process when a controller panics, as the original does. Otherwise the object whose sync has panicked is tried again, and the controllers go on. Not a flag of kube-controller-manager.")
 	o.ComponentGlobalsRegistry.AddFlags(fs)
 }
 

@@ -38,6 +38,7 @@ type KubeControllerManagerOptions struct {
 
 	Master                    string
 	ControllerShutdownTimeout time.Duration
+	CrashOnPanic              bool
 
 	// ComponentGlobalsRegistry holds feature gates and the emulated version.
 	ComponentGlobalsRegistry basecompatibility.ComponentGlobalsRegistry

@@ -81,7 +81,7 @@ func (c *Controller) round(ctx context.Context, workers int) {
 	var looking errgroup.Group
 	looking.SetLimit(workers)
 	for _, node := range nodes {
-		looking.Go(func() error {
+		looking.Go(controller.Recovered(ctx, func() error {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -89,7 +89,7 @@ func (c *Controller) round(ctx context.Context, workers int) {
 				utilruntime.HandleErrorWithContext(ctx, err, "Cannot have the node follow its machine", "node", klog.KObj(node))
 			}
 			return nil
-		})
+		}, "node", klog.KObj(node)))
 	}
 	_ = looking.Wait() // each failure was told where it happened
 }

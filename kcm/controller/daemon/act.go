@@ -46,14 +46,14 @@ func (c *Controller) noteRefused(seen observed, pod *corev1.Pod) {
 func (c *Controller) deletePods(ctx context.Context, seen observed, pods []*corev1.Pod) error {
 	var deletions errgroup.Group
 	for _, pod := range pods {
-		deletions.Go(func() error {
+		deletions.Go(controller.Recovered(ctx, func() error {
 			c.noteEnded(seen, pod)
 			err := c.deletePod(ctx, seen.set, pod)
 			if err != nil {
 				c.noteRefused(seen, pod)
 			}
 			return err
-		})
+		}, "pod", klog.KObj(pod)))
 	}
 	return deletions.Wait()
 }

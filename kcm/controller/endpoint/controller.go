@@ -69,6 +69,7 @@ func NewEndpointController(
 	}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name: "endpoints-controller", QueueName: "endpoint", Sync: c.sync, MaxRetries: maxRetries,
+		Objects: serviceInformer.Informer().GetStore(),
 	})
 	add := func(service *corev1.Service) { c.loop.Add(cache.MetaObjectToName(service)) }
 	c.synced = []cache.InformerSynced{
@@ -133,9 +134,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	}
 	// Also when nothing is to be written, or the next time would tell of it, too.
 	since := c.waiting.Since(key, c.triggers.ComputeEndpointLastChangeTriggerTime(key.Namespace, service, pods))
-	if c.writes.Observed(key) != nil {
-		c.loop.AddAfter(key, controller.StaleDelay)
-		return nil
+	if err := c.writes.Observed(key); err != nil {
+		return err
 	}
 	current, err := c.endpoints.Endpoints(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {

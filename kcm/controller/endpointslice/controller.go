@@ -93,6 +93,7 @@ func NewController(
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name: "endpointslice-controller", QueueName: "endpoint_slice",
 		Sync: c.sync, MaxRetries: maxRetries, RateLimiter: RetrySlowly(1000 * time.Second),
+		Objects: serviceInformer.Informer().GetStore(),
 	})
 	c.zones = controller.NewLoop(controller.LoopConfig[string]{
 		Name: "endpointslice-controller-topology", QueueName: "endpoint_slice_topology",
@@ -175,8 +176,6 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	switch {
 	case errors.Is(err, controller.ErrStaleCache):
 		result = "stale"
-		c.loop.AddAfter(key, controller.StaleDelay)
-		err = nil
 	case err != nil:
 		result = "error"
 	}

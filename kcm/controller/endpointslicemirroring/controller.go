@@ -6,7 +6,6 @@ package endpointslicemirroring
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -74,6 +73,7 @@ func NewController(
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name: "endpointslice-mirroring-controller", QueueName: "endpoint_slice_mirroring",
 		Sync: c.sync, MaxRetries: maxRetries, RateLimiter: endpointslice.RetrySlowly(100 * time.Second),
+		Objects: endpointsInformer.Informer().GetStore(),
 	})
 	c.watch(endpointsInformer, sliceInformer, serviceInformer, endpointUpdatesBatchPeriod)
 	return c
@@ -138,10 +138,6 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return c.slices.Clear(ctx, key)
 	}
 	existing, err := c.slices.Of(service)
-	if errors.Is(err, controller.ErrStaleCache) {
-		c.loop.AddAfter(key, controller.StaleDelay)
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (c *Controller) deletePods(ctx context.Context, seen observed, p plan) (don
 	}
 	var d done
 	var errs []error
-	for i, err := range each(p.delete, func(pod *corev1.Pod) error { return c.deletePod(ctx, seen.job, pod, p.uncounted) }) {
+	for i, err := range each(ctx, p.delete, func(pod *corev1.Pod) error { return c.deletePod(ctx, seen.job, pod, p.uncounted) }) {
 		pod := p.delete[i]
 		if err != nil {
 			c.expectations.DeletionObserved(seen.job, pod.UID) // no notification will come of it
@@ -102,7 +102,7 @@ func (c *Controller) deletePod(ctx context.Context, job *batchv1.Job, pod *corev
 // refused because its object has changed.
 func staleIfConflict(err error) error {
 	if apierrors.IsConflict(err) {
-		return fmt.Errorf("%w: %w", controller.ErrStaleCache, err)
+		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	}
 	return err
 }
@@ -175,7 +175,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1.Job, status b
 // release takes the finalizers off pods that the status knows, many at the same
 // time.
 func (c *Controller) release(ctx context.Context, job *batchv1.Job, pods []*corev1.Pod) error {
-	err := errors.Join(each(pods, func(pod *corev1.Pod) error {
+	err := errors.Join(each(ctx, pods, func(pod *corev1.Pod) error {
 		_, err := c.takeFinalizer(ctx, job, pod, "")
 		if isGone(err) {
 			return nil
@@ -223,11 +223,13 @@ func withoutFinalizer(pod *corev1.Pod, version string) ([]byte, error) {
 
 // each calls do for all pods at the same time, and returns what it returned for
 // each.
-func each(pods []*corev1.Pod, do func(*corev1.Pod) error) []error {
+func each(ctx context.Context, pods []*corev1.Pod, do func(*corev1.Pod) error) []error {
 	errs := make([]error, len(pods))
 	var all sync.WaitGroup
 	for i, pod := range pods {
-		all.Go(func() { errs[i] = do(pod) })
+		all.Go(func() {
+			errs[i] = controller.Recovered(ctx, func() error { return do(pod) }, "pod", klog.KObj(pod))()
+		})
 	}
 	all.Wait()
 	return errs

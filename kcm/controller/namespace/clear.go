@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/util/feature"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // atATime is how many resources of a namespace are cleared at the same time.
@@ -54,7 +56,11 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 		for _, alike := range byName(phase) {
 			clearing.Go(func() error {
 				for _, r := range alike {
-					objects, err := c.clear(ctx, ns, r)
+					var objects []metav1.PartialObjectMetadata
+					err := controller.Recovered(ctx, func() (err error) {
+						objects, err = c.clear(ctx, ns, r)
+						return err
+					}, "namespace", ns.Name, "resource", r.GroupVersionResource)()
 					mu.Lock()
 					left.add(r, objects, err)
 					mu.Unlock()

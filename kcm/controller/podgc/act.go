@@ -28,12 +28,12 @@ func (c *Controller) act(ctx context.Context, seen situation, all []victim, work
 		if done = time.Since(begin) < period; !done || ctx.Err() != nil {
 			break
 		}
-		deleting.Go(func() error {
+		deleting.Go(controller.Recovered(ctx, func() error {
 			if c.isStillDue(seen, v) {
 				c.delete(ctx, v)
 			}
 			return nil
-		})
+		}, "pod", klog.KObj(v.pod)))
 	}
 	_ = deleting.Wait() // each failure was told where it happened
 	return done

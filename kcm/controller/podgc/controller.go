@@ -19,6 +19,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 const (
@@ -78,15 +80,23 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		return
 	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		for done := false; !done; {
-			seen, err := c.observe(ctx)
-			if err != nil {
-				utilruntime.HandleErrorWithContext(ctx, err, "Cannot see what there is")
-				return
-			}
-			done = c.act(ctx, seen, decide(seen, c.threshold), workers)
+		round := controller.Recovered(ctx, func() error { return c.round(ctx, workers) })
+		if err := round(); err != nil {
+			utilruntime.HandleErrorWithContext(ctx, err, "Round failed, will look again")
 		}
 	}, period)
+}
+
+// round deletes what is to be deleted by now.
+func (c *Controller) round(ctx context.Context, workers int) error {
+	for done := false; !done; {
+		seen, err := c.observe(ctx)
+		if err != nil {
+			return err
+		}
+		done = c.act(ctx, seen, decide(seen, c.threshold), workers)
+	}
+	return nil
 }
 
 // observe returns what there is, as the caches have it. That a node is gone is

@@ -62,7 +62,8 @@ func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pod
 
 	var deletions errgroup.Group
 	for _, pod := range pods {
-		deletions.Go(func() error { return c.deletePod(ctx, set, pod) })
+		deletion := func() error { return c.deletePod(ctx, set, pod) }
+		deletions.Go(controller.Recovered(ctx, deletion, "pod", klog.KObj(pod)))
 	}
 	return deletions.Wait()
 }

@@ -69,7 +69,7 @@ func NewReplicaSetController(
 		component:         "replicaset-controller",
 		resource:          "replicasets",
 		countsTerminating: true,
-	}, podInformer, client, burstReplicas)
+	}, rsInformer.Informer().GetStore(), podInformer, client, burstReplicas)
 	c.sets = replicaSets{
 		lister: rsInformer.Lister(),
 		index:  controller.NewOwnerIndex[*appsv1.ReplicaSet](rsInformer.Informer()),
@@ -95,7 +95,7 @@ func NewReplicationManager(
 		queue:            "replicationmanager",
 		component:        "replication-controller",
 		resource:         "replicationcontrollers",
-	}, podInformer, client, burstReplicas)
+	}, rcInformer.Informer().GetStore(), podInformer, client, burstReplicas)
 	c.sets = replicationControllers{
 		lister: rcInformer.Lister(),
 		index:  controller.NewOwnerIndex[*corev1.ReplicationController](rcInformer.Informer()),
@@ -110,6 +110,7 @@ func NewReplicationManager(
 func newController(
 	ctx context.Context,
 	kind kind,
+	sets cache.Store,
 	podInformer coreinformers.PodInformer,
 	client kubernetes.Interface,
 	burstReplicas int,
@@ -131,6 +132,7 @@ func newController(
 		QueueName:  kind.queue,
 		Sync:       c.sync,
 		MaxRetries: controller.RetryForever,
+		Objects:    sets,
 	})
 	return c
 }

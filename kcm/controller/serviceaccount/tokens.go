@@ -94,12 +94,14 @@ func NewTokensController(
 		QueueName:  "serviceaccount_tokens_service",
 		Sync:       c.syncAccount,
 		MaxRetries: maxRetries,
+		Objects:    saInformer.Informer().GetStore(),
 	})
 	c.secrets = controller.NewLoop(controller.LoopConfig[secretKey]{
 		Name:       "serviceaccount-token-controller",
 		QueueName:  "serviceaccount_tokens_secret",
 		Sync:       c.syncSecret,
 		MaxRetries: maxRetries,
+		Objects:    secretInformer.Informer().GetStore(),
 	})
 	c.synced = []cache.InformerSynced{
 		controller.Handle(saInformer.Informer(), c.accountHandlers()),
