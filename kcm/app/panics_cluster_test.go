@@ -139,7 +139,7 @@ var whole = map[string]struct {
 	},
 	"a Job counts each pod once": {
 		[]string{`{apiVersion: batch/v1, kind: Job, metadata: {name: web}, spec: {completions: 6, parallelism: 3,
-			template: {metadata: {annotations: {lab.kcm-book.io/stop-after: 100ms}}, spec: {restartPolicy: Never, containers: [{name: web, image: "web:1"}]}}}}`},
+			template: {metadata: {annotations: {lab.kcm-book.io/run-for: 100ms}}, spec: {restartPolicy: Never, containers: [{name: web, image: "web:1"}]}}}}`},
 		schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"},
 		map[string]int64{"succeeded": 6},
 	},
