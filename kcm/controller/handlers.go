@@ -35,13 +35,23 @@ type Handlers[T any] struct {
 
 // Handle has the informer call the handlers. The returned function tells
 // whether every object of the first list has been handed to them.
+func Handle[T metav1.Object](informer cache.SharedIndexInformer, h Handlers[T]) cache.InformerSynced {
+	registration, err := informer.AddEventHandler(eventsFor(h))
+	if err != nil {
+		// Only an informer that was stopped refuses a handler.
+		utilruntime.HandleError(fmt.Errorf("watch %T: %w", *new(T), err))
+		return func() bool { return false }
+	}
+	return registration.HasSynced
+}
+
+// eventsFor has the handlers told of what an informer reports.
 //
 // While a watch is down, an object can go and another of its name can come. The
 // informer then reports one update. The handlers are told what has happened:
 // the deletion of the one, and the other as new.
-func Handle[T metav1.Object](informer cache.SharedIndexInformer, h Handlers[T]) cache.InformerSynced {
+func eventsFor[T metav1.Object](h Handlers[T]) (funcs cache.ResourceEventHandlerFuncs) {
 	h = recovering(h)
-	var funcs cache.ResourceEventHandlerFuncs
 	funcs = cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if h.Add != nil {
@@ -63,13 +73,7 @@ func Handle[T metav1.Object](informer cache.SharedIndexInformer, h Handlers[T]) 
 			}
 		},
 	}
-	registration, err := informer.AddEventHandler(funcs)
-	if err != nil {
-		// Only an informer that was stopped refuses a handler.
-		utilruntime.HandleError(fmt.Errorf("watch %T: %w", *new(T), err))
-		return func() bool { return false }
-	}
-	return registration.HasSynced
+	return funcs
 }
 
 // recovering returns handlers of which one that panics has no effect but that: the

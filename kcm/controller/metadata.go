@@ -62,13 +62,7 @@ func WatchMetadata(ctx context.Context, client metadata.Interface, resource sche
 	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: metadataOf(client, resource),
 		ObjectType:    &metav1.PartialObjectMetadata{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: func(obj any) { h.Add(obj.(*metav1.PartialObjectMetadata)) },
-			UpdateFunc: func(old, obj any) {
-				h.Update(old.(*metav1.PartialObjectMetadata), obj.(*metav1.PartialObjectMetadata))
-			},
-			DeleteFunc: func(obj any) { deleted(obj, h.Delete) },
-		},
+		Handler:       eventsFor(h),
 		Transform: func(obj any) (any, error) {
 			if full, ok := obj.(*metav1.PartialObjectMetadata); ok {
 				return trim(full), nil

@@ -9,11 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/util/feature"
 	clientfeatures "k8s.io/client-go/features"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
@@ -64,5 +67,40 @@ func TestAnInformerAnswersWhileItsHandlerWaitsForWhoAsks(t *testing.T) {
 			mu.Unlock()
 			require.Eventually(t, synced, 10*time.Second, time.Millisecond)
 		})
+	}
+}
+
+func TestWhatHasAnothersNameByNowIsToldAsDeletedAndNew(t *testing.T) {
+	t.Parallel()
+	scheme := metadatafake.NewTestScheme()
+	require.NoError(t, metav1.AddMetaToScheme(scheme))
+	client := metadatafake.NewSimpleMetadataClient(scheme)
+	watched := watch.NewRaceFreeFake()
+	client.PrependWatchReactor("configmaps", clienttesting.DefaultWatchReactor(watched, nil))
+	note := func(uid types.UID) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "note", UID: uid},
+		}
+	}
+	told := make(chan string, 10)
+	tell := func(what string) func(*metav1.PartialObjectMetadata) {
+		return func(obj *metav1.PartialObjectMetadata) { told <- what + " " + string(obj.UID) }
+	}
+	same := func(obj *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata { return obj }
+	informer := controller.WatchMetadata(t.Context(), client, corev1.SchemeGroupVersion.WithResource("configmaps"), same,
+		controller.Handlers[*metav1.PartialObjectMetadata]{
+			Add: tell("new"), Update: func(_, obj *metav1.PartialObjectMetadata) { tell("changed")(obj) }, Delete: tell("deleted"),
+		})
+	t.Cleanup(informer.Stop)
+	watched.Add(note("1"))
+	watched.Modify(note("2")) // as an informer finds it that lists again after its watch was broken
+	for _, want := range []string{"new 1", "deleted 1", "new 2"} {
+		select {
+		case is := <-told:
+			require.Equal(t, want, is)
+		case <-time.After(10 * time.Second):
+			require.Fail(t, "no handler was called for 10 s", "it was to be %s", want)
+		}
 	}
 }

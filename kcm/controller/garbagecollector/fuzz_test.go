@@ -35,9 +35,6 @@ func survives(t *rapid.T) {
 		case before != nil && rapid.Bool().Draw(t, "is gone"):
 			g.remove(before)
 			delete(shown, obj.UID)
-		case before != nil:
-			g.replace(before, obj)
-			shown[obj.UID] = obj
 		default:
 			g.put(obj)
 			shown[obj.UID] = obj

@@ -86,23 +86,6 @@ func (g *graph) put(obj *object) (do work) {
 	return do
 }
 
-// replace records a change that an informer shows. After its watch was broken
-// that may be another object of the same name, and then the first one is gone.
-func (g *graph) replace(old, obj *object) (do work) {
-	if old.UID != obj.UID {
-		do = g.remove(old)
-	}
-	return do.and(g.put(obj))
-}
-
-func (do work) and(more work) work {
-	return work{
-		append(do.check, more.check...),
-		append(do.orphan, more.orphan...),
-		append(do.misplaced, more.misplaced...),
-	}
-}
-
 // appear has those dependents looked at that meant somebody else.
 func (g *graph) appear(n *node, do *work) {
 	for _, dependent := range n.dependents {

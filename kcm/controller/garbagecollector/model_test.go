@@ -53,7 +53,7 @@ func newModel() *model {
 		m.caches[resource] = latecache.NewInformer(m.api.stores[resource])
 		controller.Handle(m.caches[resource], controller.Handlers[*object]{
 			Add:    func(o *object) { m.queue(m.gc.graph.put(o)) },
-			Update: func(old, o *object) { m.queue(m.gc.graph.replace(old, o)) },
+			Update: func(_, o *object) { m.queue(m.gc.graph.put(o)) },
 			Delete: func(o *object) { m.queue(m.gc.graph.remove(o)) },
 		})
 	}

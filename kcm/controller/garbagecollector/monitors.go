@@ -126,7 +126,7 @@ func (gc *GarbageCollector) follow(informer cache.SharedIndexInformer,
 	trimmed := func(obj metav1.Object) *object { return trim(obj, kind) }
 	synced := controller.Handle(informer, controller.Handlers[metav1.Object]{
 		Add:    func(obj metav1.Object) { gc.appeared(trimmed(obj)) },
-		Update: func(old, obj metav1.Object) { gc.changed(trimmed(old), trimmed(obj)) },
+		Update: func(_, obj metav1.Object) { gc.changed(trimmed(obj)) },
 		Delete: func(obj metav1.Object) { gc.gone(trimmed(obj)) },
 	})
 	return &monitor{resource: resource, store: informer.GetStore(), synced: synced}
@@ -136,7 +136,7 @@ func (gc *GarbageCollector) follow(informer cache.SharedIndexInformer,
 func (gc *GarbageCollector) watch(ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupVersionKind) *monitor {
 	trimmed := func(full *object) *object { return trim(full, kind) }
 	own := controller.WatchMetadata(ctx, gc.metadata, resource, trimmed, controller.Handlers[*object]{
-		Add: gc.appeared, Update: gc.changed, Delete: gc.gone,
+		Add: gc.appeared, Update: func(_, obj *object) { gc.changed(obj) }, Delete: gc.gone,
 	})
 	return &monitor{resource: resource, store: own, synced: own.HasSynced, own: own}
 }
@@ -161,8 +161,8 @@ func (gc *GarbageCollector) appeared(obj *object) {
 	gc.noticeKinds(obj)
 }
 
-func (gc *GarbageCollector) changed(old, obj *object) {
-	gc.change(func(g *graph) work { return g.replace(old, obj) })
+func (gc *GarbageCollector) changed(obj *object) {
+	gc.change(func(g *graph) work { return g.put(obj) })
 	gc.noticeKinds(obj)
 }
 
