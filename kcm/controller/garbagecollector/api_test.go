@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +22,7 @@ import (
 // the namespace "here".
 type api struct {
 	metadata.Getter
+	mu     sync.Mutex // guards requests
 	stores map[schema.GroupVersionResource]*latecache.Store[*object]
 	// requests are those that were made, in words.
 	requests []string
@@ -51,6 +53,8 @@ func (a *api) Resource(resource schema.GroupVersionResource) metadata.Getter {
 func (a *api) Namespace(string) metadata.ResourceInterface { return a }
 
 func (a *api) note(verb, name string) {
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	a.root.requests = append(a.root.requests, verb+" "+name)
 }
 
@@ -59,6 +63,8 @@ func (a *api) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...stri
 	if a.root.before != nil {
 		a.root.before("get")
 	}
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	return a.stores[a.resource].Get(name)
 }
 
@@ -75,6 +81,8 @@ func (a *api) meets(verb, name string, uid *types.UID, version *string) (*object
 	if a.root.before != nil {
 		a.root.before(verb)
 	}
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	obj, err := a.stores[a.resource].Get(name)
 	switch {
 	case err != nil:
@@ -100,6 +108,8 @@ func (a *api) Delete(_ context.Context, name string, options metav1.DeleteOption
 		a.root.deleting(obj, *options.PropagationPolicy)
 	}
 	obj = beginDeletion(obj, *options.PropagationPolicy)
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	if len(obj.Finalizers) == 0 {
 		return a.stores[a.resource].Delete(name)
 	}

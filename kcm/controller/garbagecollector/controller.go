@@ -35,9 +35,9 @@ type GarbageCollector struct {
 	shared    map[schema.GroupVersionResource]cache.SharedIndexInformer
 	events    *controller.Events
 
-	// toDelete has UIDs of objects, or of owners that nobody has seen, to be looked at, and
-	// toOrphan those of owners whose dependents are to be freed.
-	toDelete, toOrphan *controller.Loop[types.UID]
+	// toDelete has objects, and owners that nobody has seen, to be looked at, and
+	// toOrphan owners whose dependents are to be freed.
+	toDelete, toOrphan *controller.Loop[key]
 
 	// mu guards graph and undefined.
 	mu    sync.Mutex
@@ -80,8 +80,8 @@ func NewGarbageCollector(
 		kindsChanged: make(chan struct{}, 1),
 	}
 	gc.monitors.Store(&map[schema.GroupResource]*monitor{})
-	loop := func(queue string, sync func(context.Context, types.UID) error) *controller.Loop[types.UID] {
-		return controller.NewLoop(controller.LoopConfig[types.UID]{
+	loop := func(queue string, sync func(context.Context, key) error) *controller.Loop[key] {
+		return controller.NewLoop(controller.LoopConfig[key]{
 			Name:       "garbage-collector-controller",
 			QueueName:  queue,
 			Sync:       sync,
@@ -116,11 +116,11 @@ func (gc *GarbageCollector) change(change func(*graph) work) {
 }
 
 func (gc *GarbageCollector) enqueue(do work) {
-	for _, uid := range do.check {
-		gc.toDelete.Add(uid)
+	for _, k := range do.check {
+		gc.toDelete.Add(k)
 	}
-	for _, uid := range do.orphan {
-		gc.toOrphan.Add(uid)
+	for _, k := range do.orphan {
+		gc.toOrphan.Add(k)
 	}
 	for _, m := range do.misplaced {
 		gc.warn(m)
@@ -137,8 +137,8 @@ func (gc *GarbageCollector) warn(m misplaced) {
 }
 
 // attemptToDelete looks at one object, or at an owner that nobody has seen.
-func (gc *GarbageCollector) attemptToDelete(ctx context.Context, uid types.UID) error {
-	check, err := gc.collect(ctx, uid)
+func (gc *GarbageCollector) attemptToDelete(ctx context.Context, k key) error {
+	check, err := gc.collect(ctx, k)
 	gc.enqueue(work{check: check})
 	if errors.Is(err, errNoSuchOwner) {
 		return nil // and trying again does not change it
@@ -146,16 +146,16 @@ func (gc *GarbageCollector) attemptToDelete(ctx context.Context, uid types.UID) 
 	return err
 }
 
-// collect does what is to be done about one UID, and returns those whose turn
-// it is then.
-func (gc *GarbageCollector) collect(ctx context.Context, uid types.UID) (check []types.UID, err error) {
+// collect does what is to be done about one key, and returns those whose turn it
+// is then.
+func (gc *GarbageCollector) collect(ctx context.Context, k key) (check []key, err error) {
 	gc.mu.Lock()
-	claims := gc.graph.claims(uid)
+	claims := gc.graph.claims(k)
 	gc.mu.Unlock()
 	if claims != nil {
 		return gc.verify(ctx, claims)
 	}
-	seen, err := gc.observe(ctx, uid)
+	seen, err := gc.observe(ctx, k)
 	if err != nil || seen.object == nil {
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (gc *GarbageCollector) collect(ctx context.Context, uid types.UID) (check [
 // name that its dependents have for it. It returns the dependents of those that
 // are gone. An owner that is there is asked for until its informer shows it: it may be
 // deleted again before, and then no informer will ever tell.
-func (gc *GarbageCollector) verify(ctx context.Context, claims map[reference][]types.UID) ([]types.UID, error) {
-	var check []types.UID
+func (gc *GarbageCollector) verify(ctx context.Context, claims map[reference][]key) ([]key, error) {
+	var check []key
 	var errs []error
 	for claim, dependents := range claims {
 		is, err := gc.lookUp(ctx, claim)
@@ -187,11 +187,11 @@ func (gc *GarbageCollector) verify(ctx context.Context, claims map[reference][]t
 
 // attemptToOrphan frees the dependents of an owner of itself, and lets the
 // owner go when that was done for all.
-func (gc *GarbageCollector) attemptToOrphan(ctx context.Context, uid types.UID) error {
+func (gc *GarbageCollector) attemptToOrphan(ctx context.Context, k key) error {
 	gc.mu.Lock()
 	var owner *object
 	var dependents []*object
-	if n := gc.graph.nodes[uid]; n != nil && phaseOf(n.object) == orphaning {
+	if n := gc.graph.nodes[k.uid]; n != nil && phaseOf(n.object) == orphaning {
 		owner = n.object
 		for _, d := range n.dependents {
 			dependents = append(dependents, d.object)
@@ -203,7 +203,7 @@ func (gc *GarbageCollector) attemptToOrphan(ctx context.Context, uid types.UID) 
 	}
 	var errs []error
 	for _, d := range dependents {
-		if err := gc.setOwners(ctx, d, without([]types.UID{uid})); err != nil {
+		if err := gc.setOwners(ctx, d, without([]types.UID{k.uid})); err != nil {
 			errs = append(errs, fmt.Errorf("free %s of its owner: %w", referenceTo(d), err))
 		}
 	}

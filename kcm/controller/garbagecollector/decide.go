@@ -19,7 +19,7 @@ type plan struct {
 	// dependents are gone.
 	release bool
 	// check are the dependents whose turn it is.
-	check []types.UID
+	check []key
 }
 
 // decide returns what is to be done about an object.
@@ -89,14 +89,14 @@ func policyOf(obj *object) metav1.DeletionPropagation {
 // their own.
 func finish(seen observed) plan {
 	blocked := false
-	var check []types.UID
+	var check []key
 	for _, d := range seen.dependents {
 		if !d.blocks {
 			continue
 		}
 		blocked = true
 		if d.phase != collecting {
-			check = append(check, d.uid)
+			check = append(check, d.key)
 		}
 	}
 	return plan{release: !blocked, check: check}

@@ -20,8 +20,8 @@ func waitingFor(name string) owner {
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	pod := thing("pod")
-	plain := []dependent{{uid: "its-own"}}
-	inCircle := []dependent{{uid: "its-own"}, {uid: "other", phase: collecting}}
+	plain := []dependent{{key: here("its-own")}}
+	inCircle := []dependent{{key: here("its-own")}, {key: here("other"), phase: collecting}}
 	for _, c := range []struct {
 		name, situation string
 		seen            observed
@@ -106,31 +106,31 @@ func TestFinish(t *testing.T) {
 		{"an owner without dependents is released", "nothing depends on owner", nil, "release"},
 		{
 			"a dependent that does not block is not waited for", "pod does not block owner",
-			[]dependent{{uid: "pod"}}, "release",
+			[]dependent{{key: here("pod")}}, "release",
 		},
 		{
 			"a dependent that blocks is waited for and looked at", "pod blocks owner",
-			[]dependent{{uid: "pod", blocks: true}}, "check pod",
+			[]dependent{{key: here("pod"), blocks: true}}, "check pod",
 		},
 		{
 			"only those that block are looked at", "pod blocks owner, other does not",
-			[]dependent{{uid: "pod", blocks: true}, {uid: "other"}}, "check pod",
+			[]dependent{{key: here("pod"), blocks: true}, {key: here("other")}}, "check pod",
 		},
 		{
 			"one that blocks is enough however many do not", "three do not block owner, and one between them does",
-			[]dependent{{uid: "a"}, {uid: "b", blocks: true}, {uid: "c"}, {uid: "d"}}, "check b",
+			[]dependent{{key: here("a")}, {key: here("b"), blocks: true}, {key: here("c")}, {key: here("d")}}, "check b",
 		},
 		{
 			"a dependent that is going still blocks", "pod blocks owner and is being deleted in the background",
-			[]dependent{{uid: "pod", blocks: true, phase: leaving}}, "check pod",
+			[]dependent{{key: here("pod"), blocks: true, phase: leaving}}, "check pod",
 		},
 		{
 			"a dependent that waits for its own is waited for and left alone", "pod blocks owner and is being deleted in the foreground",
-			[]dependent{{uid: "pod", blocks: true, phase: collecting}}, "keep",
+			[]dependent{{key: here("pod"), blocks: true, phase: collecting}}, "keep",
 		},
 		{
 			"one that waits for its own does not keep others from being looked at", "pod waits for its own, other is alive, and both block owner",
-			[]dependent{{uid: "pod", blocks: true, phase: collecting}, {uid: "other", blocks: true}}, "check other",
+			[]dependent{{key: here("pod"), blocks: true, phase: collecting}, {key: here("other"), blocks: true}}, "check other",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -98,20 +98,30 @@ func (g *graph) depends(dependent, owner *node) {
 // String writes the work in words: "check a, b; orphan c".
 func (w work) String() string {
 	var parts []string
-	add := func(what string, uids []types.UID) {
-		if len(uids) > 0 {
-			parts = append(parts, what+" "+list(uids))
+	add := func(what string, keys []key) {
+		if len(keys) > 0 {
+			parts = append(parts, what+" "+list(uidsOf(keys)))
 		}
 	}
 	add("check", w.check)
 	add("orphan the dependents of", w.orphan)
-	var told []types.UID
+	var told []key
 	for _, m := range w.misplaced {
-		told = append(told, m.dependent.UID)
+		told = append(told, keyOf(m.dependent))
 	}
 	add("tell of", told)
 	return cmp.Or(strings.Join(parts, "; "), "nothing")
 }
+
+func uidsOf(keys []key) (uids []types.UID) {
+	for _, k := range keys {
+		uids = append(uids, k.uid)
+	}
+	return uids
+}
+
+// here is the key of a thing.
+func here(uid types.UID) key { return key{"here", uid} }
 
 func list(uids []types.UID) string {
 	uids = slices.Clone(uids)
@@ -160,7 +170,7 @@ func (p plan) String() string {
 		parts = append(parts, "release")
 	}
 	if len(p.check) > 0 {
-		parts = append(parts, "check "+list(p.check))
+		parts = append(parts, "check "+list(uidsOf(p.check)))
 	}
 	return cmp.Or(strings.Join(parts, "; "), "keep")
 }

@@ -39,10 +39,10 @@ func survives(t *rapid.T) {
 			g.put(obj)
 			shown[obj.UID] = obj
 		}
-		if seen := g.look(obj.UID); seen.object != nil {
+		if seen := g.look(keyOf(obj)); seen.object != nil {
 			decide(seen)
 		}
-		g.claims(obj.UID)
+		g.claims(keyOf(obj))
 	}
 	for _, obj := range shown {
 		g.remove(obj)

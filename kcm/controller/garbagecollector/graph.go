@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/lru"
 )
 
@@ -32,9 +33,9 @@ type node struct {
 // work is what a change of the graph gives reason to do.
 type work struct {
 	// check are objects, and owners that nobody has seen, to be looked at.
-	check []types.UID
+	check []key
 	// orphan are owners whose dependents are to be freed.
-	orphan []types.UID
+	orphan []key
 	// misplaced are references to owners in another namespace.
 	misplaced []misplaced
 }
@@ -75,11 +76,11 @@ func (g *graph) put(obj *object) (do work) {
 	if phase := phaseOf(obj); phase != phaseOf(before) {
 		switch phase {
 		case orphaning:
-			do.orphan = append(do.orphan, n.uid)
+			do.orphan = append(do.orphan, keyOf(obj))
 		case collecting:
-			do.check = append(do.check, n.uid)
-			for uid := range n.dependents {
-				do.check = append(do.check, uid)
+			do.check = append(do.check, keyOf(obj))
+			for _, d := range n.dependents {
+				do.check = append(do.check, keyOf(d.object))
 			}
 		}
 	}
@@ -100,7 +101,7 @@ func (g *graph) appear(n *node, do *work) {
 // mistaken has a dependent looked at whose owner is not what its reference
 // says.
 func (do *work) mistaken(dependent *node, owner metav1.OwnerReference, actual *node) {
-	do.check = append(do.check, dependent.uid)
+	do.check = append(do.check, keyOf(dependent.object))
 	if namespace := actual.object.Namespace; namespace != "" && namespace != dependent.object.Namespace {
 		do.misplaced = append(do.misplaced, misplaced{dependent.object, owner})
 	}
@@ -119,13 +120,13 @@ func (g *graph) link(n *node, do *work) {
 		owner.dependents[n.uid] = n
 		switch {
 		case owner.object == nil:
-			do.check = append(do.check, owner.uid)
+			do.check = append(do.check, key{n.object.Namespace, owner.uid})
 		case !claim(n.object, ref).means(owner.object):
 			do.mistaken(n, ref, owner)
 		case phaseOf(owner.object) == orphaning:
-			do.orphan = append(do.orphan, owner.uid)
+			do.orphan = append(do.orphan, keyOf(owner.object))
 		case phaseOf(owner.object) == collecting:
-			do.check = append(do.check, n.uid)
+			do.check = append(do.check, keyOf(n.object))
 		}
 	}
 }
@@ -144,10 +145,23 @@ func (g *graph) unlink(n *node, before *object, do *work) {
 		}
 		delete(owner.dependents, n.uid)
 		if phaseOf(owner.object) == collecting {
-			do.check = append(do.check, owner.uid)
+			do.check = append(do.check, keyOf(owner.object))
 		}
 		g.prune(owner)
 	}
+}
+
+// named returns the keys of an owner that no informer shows: one for each
+// namespace in which it is named.
+func (n *node) named() (keys []key) {
+	namespaces := sets.New[string]()
+	for _, d := range n.dependents {
+		namespaces.Insert(d.object.Namespace)
+	}
+	for namespace := range namespaces {
+		keys = append(keys, key{namespace, n.uid})
+	}
+	return keys
 }
 
 // prune removes a node that stands for nothing any more.
@@ -169,7 +183,8 @@ func (g *graph) remove(obj *object) work {
 // forget records that no informer shows an object any more. It is no dependent
 // of its owners then, and an owner that waits for its dependents is to be
 // looked at. As long as others depend on the object itself its node stays, as a
-// virtual one, and is to be looked at: whether it exists is unknown.
+// virtual one, and is to be looked at wherever it is named: whether it exists is
+// unknown.
 func (g *graph) forget(obj *object) (do work) {
 	n := g.nodes[obj.UID]
 	if n == nil || n.object == nil {
@@ -178,9 +193,7 @@ func (g *graph) forget(obj *object) (do work) {
 	before := n.object // it may have had other owners than obj tells last
 	n.object = nil
 	g.unlink(n, before, &do)
-	if len(n.dependents) > 0 {
-		do.check = append(do.check, n.uid)
-	}
+	do.check = append(do.check, n.named()...)
 	g.prune(n)
 	return do
 }

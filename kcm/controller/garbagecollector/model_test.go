@@ -1,6 +1,7 @@
 package garbagecollector
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,8 +35,8 @@ type model struct {
 	api    *api
 	caches map[schema.GroupVersionResource]*latecache.Informer[*object]
 	gc     *GarbageCollector
-	check  sets.Set[types.UID]
-	orphan sets.Set[types.UID]
+	check  sets.Set[key]
+	orphan sets.Set[key]
 	trace  []string
 	// wrong is what the collector has done and must not do.
 	wrong string
@@ -46,7 +47,7 @@ func newModel() *model {
 		api:    newAPI(configMaps, secrets),
 		caches: map[schema.GroupVersionResource]*latecache.Informer[*object]{},
 		gc:     &GarbageCollector{mapper: mapperOf("ConfigMap", "Secret"), graph: newGraph()},
-		check:  sets.New[types.UID](), orphan: sets.New[types.UID](),
+		check:  sets.New[key](), orphan: sets.New[key](),
 	}
 	m.gc.metadata = m.api
 	for _, resource := range resources {
@@ -63,6 +64,10 @@ func newModel() *model {
 func (m *model) queue(do work) {
 	m.check.Insert(do.check...)
 	m.orphan.Insert(do.orphan...)
+}
+
+func sorted(keys sets.Set[key]) []key {
+	return slices.SortedFunc(maps.Keys(keys), func(a, b key) int { return cmp.Compare(a.uid, b.uid) })
 }
 
 func (m *model) note(format string, args ...any) {
@@ -180,21 +185,21 @@ func (m *model) remove(t *rapid.T, policies ...metav1.DeletionPropagation) {
 func (m *model) work(t *rapid.T) {
 	m.api.deleting = m.judge
 	defer func() { m.api.deleting = nil }()
-	if uids := sets.List(m.orphan); len(uids) > 0 && rapid.Bool().Draw(t, "orphan") {
-		uid := rapid.SampledFrom(uids).Draw(t, "uid")
-		m.orphan.Delete(uid)
-		m.note("the collector frees the dependents of %s", uid)
-		if m.gc.attemptToOrphan(t.Context(), uid) != nil {
-			m.orphan.Insert(uid)
+	if keys := sorted(m.orphan); len(keys) > 0 && rapid.Bool().Draw(t, "orphan") {
+		k := rapid.SampledFrom(keys).Draw(t, "key")
+		m.orphan.Delete(k)
+		m.note("the collector frees the dependents of %s", k.uid)
+		if m.gc.attemptToOrphan(t.Context(), k) != nil {
+			m.orphan.Insert(k)
 		}
-	} else if uids := sets.List(m.check); len(uids) > 0 {
-		uid := rapid.SampledFrom(uids).Draw(t, "uid")
-		m.check.Delete(uid)
-		m.note("the collector looks at %s", uid)
-		check, err := m.gc.collect(t.Context(), uid)
+	} else if keys := sorted(m.check); len(keys) > 0 {
+		k := rapid.SampledFrom(keys).Draw(t, "key")
+		m.check.Delete(k)
+		m.note("the collector looks at %s", k.uid)
+		check, err := m.gc.collect(t.Context(), k)
 		m.check.Insert(check...)
 		if err != nil {
-			m.check.Insert(uid)
+			m.check.Insert(k)
 		}
 	}
 	if m.wrong != "" {
@@ -241,7 +246,7 @@ func (m *model) settle(t *rapid.T) {
 		}
 		m.work(t)
 	}
-	t.Fatalf("the collector does not come to an end; it still looks at %s\n%s", list(sets.List(m.check)), strings.Join(m.trace, "\n"))
+	t.Fatalf("the collector does not come to an end; it still looks at %s\n%s", list(uidsOf(sorted(m.check))), strings.Join(m.trace, "\n"))
 }
 
 // leftOver returns what should not be there any more when all is settled.

@@ -43,7 +43,7 @@ const (
 
 // dependent is what an owner has to know of one.
 type dependent struct {
-	uid types.UID
+	key key
 	// blocks says that the owner is to wait for it, with blockOwnerDeletion.
 	blocks bool
 	phase  phase
@@ -57,9 +57,9 @@ func stateOf(owner *object) ownerState {
 }
 
 // look returns what the graph knows of an object.
-func (g *graph) look(uid types.UID) (seen observed) {
-	n := g.nodes[uid]
-	if n == nil || n.object == nil {
+func (g *graph) look(k key) (seen observed) {
+	n := g.nodes[k.uid]
+	if n == nil || n.object == nil || n.object.Namespace != k.namespace {
 		return seen
 	}
 	seen.object = n.object
@@ -71,7 +71,7 @@ func (g *graph) look(uid types.UID) (seen observed) {
 		seen.owners = append(seen.owners, owner{ref, is})
 	}
 	for _, d := range n.dependents {
-		seen.dependents = append(seen.dependents, dependent{d.uid, blocks(d.object, uid), phaseOf(d.object)})
+		seen.dependents = append(seen.dependents, dependent{keyOf(d.object), blocks(d.object, n.uid), phaseOf(d.object)})
 	}
 	return seen
 }
@@ -86,18 +86,18 @@ func blocks(dependent *object, owner types.UID) bool {
 	return false
 }
 
-// claims returns what its dependents say of an owner that no informer shows,
-// and who says it.
-func (g *graph) claims(uid types.UID) map[reference][]types.UID {
-	n := g.nodes[uid]
+// claims returns what the objects of a namespace say of an owner that no informer
+// shows, and who says it.
+func (g *graph) claims(k key) map[reference][]key {
+	n := g.nodes[k.uid]
 	if n == nil || n.object != nil {
 		return nil
 	}
-	claims := map[reference][]types.UID{}
+	claims := map[reference][]key{}
 	for _, d := range n.dependents {
 		for _, ref := range d.object.OwnerReferences {
-			if ref.UID == uid {
-				claims[claim(d.object, ref)] = append(claims[claim(d.object, ref)], d.uid)
+			if c := claim(d.object, ref); c.namespace == k.namespace && c.uid == k.uid {
+				claims[c] = append(claims[c], keyOf(d.object))
 			}
 		}
 	}
@@ -106,9 +106,9 @@ func (g *graph) claims(uid types.UID) map[reference][]types.UID {
 
 // observe returns what the graph knows of an object, and what the API server
 // says of those owners that the graph does not know.
-func (gc *GarbageCollector) observe(ctx context.Context, uid types.UID) (observed, error) {
+func (gc *GarbageCollector) observe(ctx context.Context, k key) (observed, error) {
 	gc.mu.Lock()
-	seen := gc.graph.look(uid)
+	seen := gc.graph.look(k)
 	gc.mu.Unlock()
 	if phaseOf(seen.object) != alive {
 		return seen, nil // its owners make no difference any more

@@ -48,7 +48,7 @@ func TestAnOwnerThatNobodyHasSeen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			gc := looking(t, c.there, c.shown...)
-			check, err := gc.collect(t.Context(), owner.UID)
+			check, err := gc.collect(t.Context(), here(owner.UID))
 			assert.Equal(t, c.check, work{check: check}.String())
 			if c.again {
 				assert.ErrorIs(t, err, controller.ErrStaleCache)
@@ -61,7 +61,7 @@ func TestAnOwnerThatNobodyHasSeen(t *testing.T) {
 		t.Parallel()
 		gc := looking(t, nil, thing("pod", ownedBy(owner)))
 		for range 3 {
-			_, err := gc.collect(t.Context(), owner.UID)
+			_, err := gc.collect(t.Context(), here(owner.UID))
 			require.NoError(t, err)
 		}
 		assert.Equal(t, "get owner", gc.metadata.(*api).told())
@@ -89,7 +89,7 @@ func TestObserve(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			gc := looking(t, c.there, c.shown...)
-			seen, err := gc.observe(t.Context(), "pod")
+			seen, err := gc.observe(t.Context(), here("pod"))
 			require.NoError(t, err)
 			require.Len(t, seen.owners, 1)
 			assert.Equal(t, c.want, seen.owners[0].is)
@@ -99,16 +99,16 @@ func TestObserve(t *testing.T) {
 	t.Run("of one that is being deleted no owner is asked for", func(t *testing.T) {
 		t.Parallel()
 		gc := looking(t, nil, thing("pod", ownedBy(owner), deleted()))
-		_, err := gc.observe(t.Context(), "pod")
+		_, err := gc.observe(t.Context(), here("pod"))
 		require.NoError(t, err)
 		assert.Empty(t, gc.metadata.(*api).told())
 	})
 	t.Run("what blocks an owner and how far it is", func(t *testing.T) {
 		t.Parallel()
 		gc := looking(t, nil, owner, thing("pod", blocking(owner), deleted(foreground)), thing("other", ownedBy(owner)))
-		seen, err := gc.observe(t.Context(), owner.UID)
+		seen, err := gc.observe(t.Context(), here(owner.UID))
 		require.NoError(t, err)
-		assert.ElementsMatch(t, []dependent{{"pod", true, collecting}, {"other", false, alive}}, seen.dependents)
+		assert.ElementsMatch(t, []dependent{{here("pod"), true, collecting}, {here("other"), false, alive}}, seen.dependents)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestOrphans(t *testing.T) {
 	gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap"), graph: graphOf(made, pod)}
 	changes(labelled)(a, pod.DeepCopy()) // a conflict on the way
 
-	require.NoError(t, gc.attemptToOrphan(t.Context(), made.UID))
+	require.NoError(t, gc.attemptToOrphan(t.Context(), keyOf(made)))
 	left, err := store.Get("pod")
 	require.NoError(t, err)
 	assert.Equal(t, "keeper", owners(left), "who owns pod still")

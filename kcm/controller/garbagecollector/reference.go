@@ -44,6 +44,19 @@ func (r reference) String() string {
 	return fmt.Sprintf("[%s/%s, namespace: %s, name: %s, uid: %s]", r.apiVersion, r.kind, r.namespace, r.name, r.uid)
 }
 
+// key names what is to be looked at: an object, or an owner that no informer
+// shows, as the objects of one namespace name it. So whatever the objects of a
+// namespace name as their owners, no other namespace's wait for that.
+type key struct {
+	namespace string
+	uid       types.UID
+}
+
+func keyOf(obj *object) key { return key{obj.Namespace, obj.UID} }
+
+// Parts has the keys of a namespace stand in a line of their own.
+func (k key) Parts() (namespace, name string) { return k.namespace, string(k.uid) }
+
 // phase is how far an object has come on its way out, as far as that concerns
 // its dependents.
 type phase int
