@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/metadata"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -24,7 +25,7 @@ const looks = 4
 func (gc *GarbageCollector) act(ctx context.Context, seen observed, plan plan) error {
 	logger := klog.FromContext(ctx).WithValues("object", referenceTo(seen.object))
 	if len(plan.drop) > 0 {
-		logger.V(2).Info("Dropping references, as another owner keeps the object", "owners", plan.drop)
+		logger.V(2).Info("Dropping references, as another owner keeps the object", "count", len(plan.drop))
 		return gc.dropOwners(ctx, seen.object, plan.drop)
 	}
 	if plan.unblock {
@@ -96,15 +97,23 @@ func (gc *GarbageCollector) write(ctx context.Context, obj *object,
 	return err
 }
 
-// dropOwners takes owners out of the references of an object that was judged. If
-// it has other references by now, the error wraps ErrStaleCache: it may have lost
-// the owner that was to keep it.
-func (gc *GarbageCollector) dropOwners(ctx context.Context, judged *object, owners []types.UID) error {
+// dropOwners takes references out of an object that was judged. If it has other
+// references by now, the error wraps ErrStaleCache: it may have lost the owner that
+// was to keep it. A UID is not enough to tell them apart: one reference to it may
+// be true, and another one wrong.
+func (gc *GarbageCollector) dropOwners(ctx context.Context, judged *object, owners []metav1.OwnerReference) error {
+	dropped := sets.New[reference]()
+	for _, owner := range owners {
+		dropped.Insert(claim(judged, owner))
+	}
+	left := slices.DeleteFunc(slices.Clone(judged.OwnerReferences), func(ref metav1.OwnerReference) bool {
+		return dropped.Has(claim(judged, ref))
+	})
 	return gc.write(ctx, judged, func(client metadata.ResourceInterface, latest *object) error {
 		if !equality.Semantic.DeepEqual(latest.OwnerReferences, judged.OwnerReferences) {
 			return fmt.Errorf("%w: %s has other owners by now", controller.ErrStaleCache, referenceTo(judged))
 		}
-		return patch(ctx, client, latest, "ownerReferences", without(owners)(latest.OwnerReferences))
+		return patch(ctx, client, latest, "ownerReferences", left)
 	})
 }
 
@@ -120,10 +129,10 @@ func (gc *GarbageCollector) setOwners(ctx context.Context, obj *object,
 	})
 }
 
-// without returns the references to all owners but those.
-func without(owners []types.UID) func([]metav1.OwnerReference) []metav1.OwnerReference {
+// without returns the references to all owners but that one.
+func without(owner types.UID) func([]metav1.OwnerReference) []metav1.OwnerReference {
 	return func(refs []metav1.OwnerReference) []metav1.OwnerReference {
-		return slices.DeleteFunc(slices.Clone(refs), func(r metav1.OwnerReference) bool { return slices.Contains(owners, r.UID) })
+		return slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool { return ref.UID == owner })
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -109,10 +108,14 @@ func (gc *GarbageCollector) Run(ctx context.Context, workers int) {
 
 // change lets one change of the graph be followed by the work that it gives.
 func (gc *GarbageCollector) change(change func(*graph) work) {
+	gc.enqueue(locked(gc, change))
+}
+
+// locked calls what reads or changes the graph.
+func locked[T any](gc *GarbageCollector, use func(*graph) T) T {
 	gc.mu.Lock()
-	do := change(gc.graph)
-	gc.mu.Unlock()
-	gc.enqueue(do)
+	defer gc.mu.Unlock()
+	return use(gc.graph)
 }
 
 func (gc *GarbageCollector) enqueue(do work) {
@@ -149,40 +152,50 @@ func (gc *GarbageCollector) attemptToDelete(ctx context.Context, k key) error {
 // collect does what is to be done about one key, and returns those whose turn it
 // is then.
 func (gc *GarbageCollector) collect(ctx context.Context, k key) (check []key, err error) {
-	gc.mu.Lock()
-	claims := gc.graph.claims(k)
-	gc.mu.Unlock()
-	if claims != nil {
-		return gc.verify(ctx, claims)
+	if locked(gc, func(g *graph) bool { return g.isVirtual(k.uid) }) {
+		return gc.verify(ctx, k)
 	}
 	seen, err := gc.observe(ctx, k)
-	if err != nil || seen.object == nil {
+	switch {
+	case errors.Is(err, errMore):
+		return []key{k}, nil
+	case err != nil || seen.object == nil:
 		return nil, err
+	case seen.left && !seen.isKept():
+		return nil, fmt.Errorf("%w: %s has too many owners", controller.ErrStaleCache, referenceTo(seen.object))
 	}
 	plan := decide(seen)
-	return plan.check, gc.act(ctx, seen, plan)
+	if err = gc.act(ctx, seen, plan); err == nil && seen.left {
+		err = fmt.Errorf("%w: %s has too many owners", controller.ErrStaleCache, referenceTo(seen.object))
+	}
+	return plan.check, err
 }
 
 // verify asks the API server for an owner that no informer shows, under each
-// name that its dependents have for it. It returns the dependents of those that
-// are gone. An owner that is there is asked for until its informer shows it: it may be
-// deleted again before, and then no informer will ever tell.
-func (gc *GarbageCollector) verify(ctx context.Context, claims map[reference][]key) ([]key, error) {
-	var check []key
-	var errs []error
-	for claim, dependents := range claims {
+// name that the objects of a namespace have for it. It returns those that mean
+// what is not there. An owner that is there is asked for until its informer shows it: it may be
+// deleted again before, and then no informer will ever tell. Only one name can be
+// right, and if there are more than a few, each object is asked about by itself.
+func (gc *GarbageCollector) verify(ctx context.Context, k key) ([]key, error) {
+	claims := locked(gc, func(g *graph) []reference { return g.claims(k) })
+	if len(claims) > asks {
+		return locked(gc, func(g *graph) []key { return keysOf(g.naming(k)) }),
+			fmt.Errorf("%w: %s has too many names", controller.ErrStaleCache, k.uid)
+	}
+	var failed error
+	for _, claim := range claims {
 		is, err := gc.lookUp(ctx, claim)
 		switch {
-		case errors.Is(err, errNoSuchOwner):
-		case err != nil:
-			errs = append(errs, err)
-		case is == dangling:
-			check = append(check, dependents...)
-		default:
-			errs = append(errs, fmt.Errorf("%w: %s exists and no informer shows it", controller.ErrStaleCache, claim))
+		case errors.Is(err, errNoSuchOwner), err == nil && is == dangling:
+			continue
+		case err == nil:
+			err = fmt.Errorf("%w: %s exists and no informer shows it", controller.ErrStaleCache, claim)
+		}
+		if failed == nil || errors.Is(failed, controller.ErrStaleCache) {
+			failed = err
 		}
 	}
-	return check, errors.Join(errs...)
+	return locked(gc, func(g *graph) []key { return g.misled(k) }), failed
 }
 
 // attemptToOrphan frees the dependents of an owner of itself, and lets the
@@ -203,7 +216,7 @@ func (gc *GarbageCollector) attemptToOrphan(ctx context.Context, k key) error {
 	}
 	var errs []error
 	for _, d := range dependents {
-		if err := gc.setOwners(ctx, d, without([]types.UID{k.uid})); err != nil {
+		if err := gc.setOwners(ctx, d, without(k.uid)); err != nil {
 			errs = append(errs, fmt.Errorf("free %s of its owner: %w", referenceTo(d), err))
 		}
 	}

@@ -4,13 +4,12 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // plan is what is to be done about one object.
 type plan struct {
-	// drop are the owners whose references are to be taken out.
-	drop []types.UID
+	// drop are the references that are to be taken out.
+	drop []metav1.OwnerReference
 	// unblock says that no owner is to wait for the object any more.
 	unblock bool
 	// deletion is how the object is to be deleted, and empty if it is not.
@@ -41,7 +40,7 @@ func decide(seen observed) plan {
 // is being deleted in the foreground as well, the owners may be waiting for
 // each other in a circle, so that first none of them is to wait for it any more.
 func judge(seen observed) plan {
-	var drop []types.UID
+	var drop []metav1.OwnerReference
 	waits, kept := false, len(seen.owners) == 0
 	for _, owner := range seen.owners {
 		switch owner.is {
@@ -51,7 +50,7 @@ func judge(seen observed) plan {
 		case waiting:
 			waits = true
 		}
-		drop = append(drop, owner.UID)
+		drop = append(drop, owner.OwnerReference)
 	}
 	switch {
 	case kept:

@@ -158,7 +158,11 @@ func (g *graph) drawn() string {
 func (p plan) String() string {
 	var parts []string
 	if len(p.drop) > 0 {
-		parts = append(parts, "drop "+list(p.drop))
+		var uids []types.UID
+		for _, ref := range p.drop {
+			uids = append(uids, ref.UID)
+		}
+		parts = append(parts, "drop "+list(uids))
 	}
 	if p.unblock {
 		parts = append(parts, "let nobody wait for it")
@@ -173,4 +177,9 @@ func (p plan) String() string {
 		parts = append(parts, "check "+list(uidsOf(p.check)))
 	}
 	return cmp.Or(strings.Join(parts, "; "), "keep")
+}
+
+// knowsLost tells whether an owner that an object names is known to be gone.
+func (g *graph) knowsLost(dependent types.UID) bool {
+	return slices.Contains(g.nodes[dependent].refuted, true)
 }

@@ -5,20 +5,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/lru"
 )
-
-// absentOwners is how many owners are remembered as gone. One that is forgotten
-// costs a request when it is asked about again.
-const absentOwners = 500
 
 // graph has a node for each object that its informer shows and for each UID
 // that one of them names as an owner. It is not safe for concurrent use.
 type graph struct {
 	nodes map[types.UID]*node
-	// absent has the references to which there is no object. There never will
-	// be one: a UID is not used twice. This cache is safe for concurrent use.
-	absent *lru.Cache
 }
 
 // node is an object with those that name it as an owner.
@@ -28,6 +20,9 @@ type node struct {
 	// no informer shows.
 	object     *object
 	dependents map[types.UID]*node
+	// refuted tells of each owner reference of the object whether it is known to
+	// lead nowhere. It is nil as long as it is known of none.
+	refuted []bool
 }
 
 // work is what a change of the graph gives reason to do.
@@ -47,7 +42,7 @@ type misplaced struct {
 }
 
 func newGraph() *graph {
-	return &graph{nodes: map[types.UID]*node{}, absent: lru.New(absentOwners)}
+	return &graph{nodes: map[types.UID]*node{}}
 }
 
 // node returns the node of a UID, a new virtual one if there was none.
@@ -71,6 +66,7 @@ func (g *graph) put(obj *object) (do work) {
 	}
 	if before == nil || !equality.Semantic.DeepEqual(before.OwnerReferences, obj.OwnerReferences) {
 		g.unlink(n, before, &do)
+		n.refuted = nil
 		g.link(n, &do)
 	}
 	if phase := phaseOf(obj); phase != phaseOf(before) {
@@ -164,6 +160,12 @@ func (n *node) named() (keys []key) {
 	return keys
 }
 
+// isVirtual tells whether others name an object that no informer shows.
+func (g *graph) isVirtual(uid types.UID) bool {
+	n := g.nodes[uid]
+	return n != nil && n.object == nil
+}
+
 // prune removes a node that stands for nothing any more.
 func (g *graph) prune(n *node) {
 	if n.object == nil && len(n.dependents) == 0 {
@@ -171,12 +173,33 @@ func (g *graph) prune(n *node) {
 	}
 }
 
-// remove records that an object is gone for good. That is remembered if others
-// depend on it, for they will ask.
-func (g *graph) remove(obj *object) work {
-	if n := g.nodes[obj.UID]; n != nil && len(n.dependents) > 0 {
-		g.absent.Add(referenceTo(obj), nil)
+// refute notes at those who refer to an object that there is none. There never
+// will be one: a UID is not used twice.
+func (g *graph) refute(r reference) {
+	n := g.nodes[r.uid]
+	if n == nil {
+		return
 	}
+	for _, d := range n.dependents {
+		for i, ref := range d.object.OwnerReferences {
+			if ref.UID != r.uid || !claim(d.object, ref).agrees(r) {
+				continue
+			}
+			if d.refuted == nil {
+				d.refuted = make([]bool, len(d.object.OwnerReferences))
+			}
+			d.refuted[i] = true
+		}
+	}
+}
+
+// isRefuted tells whether the owner reference of that index leads nowhere.
+func (n *node) isRefuted(i int) bool { return n.refuted != nil && n.refuted[i] }
+
+// remove records that an object is gone for good. That is noted at its
+// dependents, for they will ask.
+func (g *graph) remove(obj *object) work {
+	g.refute(referenceTo(obj))
 	return g.forget(obj)
 }
 
@@ -196,13 +219,4 @@ func (g *graph) forget(obj *object) (do work) {
 	do.check = append(do.check, n.named()...)
 	g.prune(n)
 	return do
-}
-
-// isAbsent tells whether it is known that there is no such object.
-func (g *graph) isAbsent(r reference) bool {
-	_, absent := g.absent.Get(r)
-	if !absent && r.namespace != "" {
-		_, absent = g.absent.Get(r.clusterScoped())
-	}
-	return absent
 }

@@ -66,13 +66,13 @@ func TestGone(t *testing.T) {
 		t.Parallel()
 		g := graphOf(owner, thing("pod", ownedBy(owner)))
 		g.remove(owner)
-		assert.True(t, g.isAbsent(referenceTo(owner)), "owner was deleted, and it is not known to be gone")
+		assert.True(t, g.knowsLost("pod"), "owner was deleted, and pod is not known to name what is gone")
 	})
 	t.Run("of an owner that is only out of sight nothing is known", func(t *testing.T) {
 		t.Parallel()
 		g := graphOf(owner, thing("pod", ownedBy(owner)))
 		assert.Equal(t, "check owner", g.forget(owner).String(), "no informer shows owner any more, because its kind is gone")
-		assert.False(t, g.isAbsent(referenceTo(owner)), "nobody has seen owner being deleted, and it is taken for gone")
+		assert.False(t, g.knowsLost("pod"), "nobody has seen owner being deleted, and it is taken for gone")
 	})
 	t.Run("an object that goes with other owners than it was seen with is no dependent of any", func(t *testing.T) {
 		t.Parallel()
@@ -81,11 +81,18 @@ func TestGone(t *testing.T) {
 		g.remove(thing("pod", ownedBy(other)))
 		assert.Equal(t, "other\nowner", g.drawn(), "pod was seen with owner, and is deleted with other, in one write")
 	})
-	t.Run("what nobody depends on is not remembered", func(t *testing.T) {
+	t.Run("of an owner that is called by another name nothing is known when the one of its UID is deleted", func(t *testing.T) {
 		t.Parallel()
-		g := graphOf(owner)
+		g := graphOf(owner, thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.APIVersion = "v2" })))
 		g.remove(owner)
-		assert.False(t, g.isAbsent(referenceTo(owner)), "there is room for 500, and nobody will ask for this one")
+		assert.False(t, g.knowsLost("pod"), "owner was deleted, and pod names what is owner in another version, perhaps")
+	})
+	t.Run("what was known of owners is forgotten with their references", func(t *testing.T) {
+		t.Parallel()
+		g := graphOf(owner, thing("pod", ownedBy(owner)))
+		g.remove(owner)
+		g.put(thing("pod", ownedBy(thing("next"))))
+		assert.False(t, g.knowsLost("pod"), "owner was deleted, and pod belongs to next by now")
 	})
 	t.Run("what no informer has shown cannot go", func(t *testing.T) {
 		t.Parallel()

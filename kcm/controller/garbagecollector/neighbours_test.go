@@ -3,6 +3,7 @@ package garbagecollector
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -65,8 +67,104 @@ func TestAnOwnerThatNobodyHasSeenIsLookedAtWhereverItIsNamed(t *testing.T) {
 	g := graphOf(owner, thing("pod", ownedBy(owner)), thing("other", ownedBy(owner)), thing("far", in("there"), ownedBy(owner)))
 	assert.ElementsMatch(t, []key{{"here", "owner"}, {"there", "owner"}}, g.remove(owner).check, "owner goes, which is named in two namespaces")
 	var says []string
-	for claim := range g.claims(key{"there", "owner"}) {
-		says = append(says, claim.String())
+	for _, dependent := range g.misled(key{"there", "owner"}) {
+		says = append(says, string(dependent.uid))
 	}
-	assert.Equal(t, []string{"[v1/ConfigMap, namespace: there, name: owner, uid: owner]"}, says, "what is said in one namespace")
+	assert.Equal(t, []string{"far"}, says, "who has named it in one namespace")
+}
+
+// untilDone has a collector look at an object that its informer shows for the first time, and at all that comes of it,
+// and returns the most requests of one try.
+func untilDone(t *testing.T, gc *GarbageCollector, obj *object) (most int) {
+	t.Helper()
+	a := gc.metadata.(*api)
+	queue := gc.graph.put(obj).check
+	for tries := 0; len(queue) > 0; tries++ {
+		require.Less(t, tries, 20_000, "there is no end of it")
+		k := queue[0]
+		before := len(a.requests)
+		check, _ := gc.collect(t.Context(), k)
+		most = max(most, len(a.requests)-before)
+		if latest, err := a.stores[configMaps].Get(obj.Name); err == nil && latest.ResourceVersion != obj.ResourceVersion {
+			check, obj = append(check, gc.graph.put(latest).check...), latest
+		}
+		queue = append(queue[1:], slices.DeleteFunc(check, func(k key) bool { return slices.Contains(queue[1:], k) })...)
+	}
+	return most
+}
+
+func TestOneThatNamesManyOwners(t *testing.T) {
+	t.Parallel()
+	named := func(name string) func(*metav1.OwnerReference) {
+		return func(r *metav1.OwnerReference) { r.Name = name }
+	}
+	unknown := func(r *metav1.OwnerReference) { r.APIVersion = "nope.example.com/v1" }
+	for _, c := range []struct {
+		name string
+		refs func(many *object)
+		left string
+		// most is how many requests there are altogether, reads and writes.
+		most int
+	}{
+		{"that are gone is deleted when each was asked for", func(many *object) {
+			for i := range 300 {
+				ownedBy(thing(fmt.Sprint("absent-", i)))(many)
+			}
+		}, "nothing", 301},
+		{"of one UID that are gone is deleted when each was asked for", func(many *object) {
+			for i := range 300 {
+				calling(thing("absent"), named(fmt.Sprint("absent-", i)))(many)
+			}
+		}, "nothing", 301},
+		{"that are all the same is deleted when one was asked for", func(many *object) {
+			for range 300 {
+				ownedBy(thing("absent"))(many)
+			}
+		}, "nothing", 2},
+		{"of an unknown kind is kept", func(many *object) {
+			for i := range 300 {
+				calling(thing("absent"), unknown)(many)
+				calling(thing(fmt.Sprint("absent-", i)), unknown)(many)
+			}
+		}, "many: 600 owners", 0},
+		{"that exist and are not shown is kept", func(many *object) {
+			for i := range 10 {
+				ownedBy(live(fmt.Sprint("owner-", i)))(many)
+				many.OwnerReferences[i].UID = types.UID(fmt.Sprintf("uid-owner-%d-%d", i, i+2))
+			}
+		}, "many: 10 owners", 5 + 10},
+		{"of which one is there is kept, and the others are dropped", func(many *object) {
+			for i := range 150 {
+				ownedBy(thing(fmt.Sprint("absent-", i)))(many)
+			}
+			ownedBy(thing("owner"))(many)
+			for i := range 150 {
+				calling(thing("owner"), named(fmt.Sprint("boss-", i)))(many)
+			}
+		}, "many: 1 owners", 301},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			gc := looking(t, nil)
+			store := gc.metadata.(*api).stores[configMaps]
+			for i := range 10 {
+				_, err := store.Create(thing(fmt.Sprint("owner-", i)))
+				require.NoError(t, err)
+			}
+			gc.graph.put(thing("owner"))
+			many := thing("many")
+			c.refs(many)
+			many, err := store.Create(many)
+			require.NoError(t, err)
+			assert.LessOrEqual(t, untilDone(t, gc, many), asks+1, "requests of one try")
+			assert.LessOrEqual(t, len(gc.metadata.(*api).requests), c.most, "requests in all")
+			left, err := store.Get("many")
+			switch {
+			case err != nil:
+				assert.Equal(t, c.left, "nothing")
+			default:
+				assert.Equal(t, c.left, fmt.Sprintf("many: %d owners", len(left.OwnerReferences)))
+			}
+		})
+	}
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +23,14 @@ type observed struct {
 	object     *object
 	owners     []owner
 	dependents []dependent
+	// left says that there are more owners to ask for. None of those that were
+	// asked for is gone.
+	left bool
+}
+
+// isKept tells whether an owner keeps the object, whatever the others are.
+func (seen observed) isKept() bool {
+	return slices.ContainsFunc(seen.owners, func(o owner) bool { return o.is == solid })
 }
 
 // owner is an owner reference, and what has become of its owner.
@@ -63,10 +74,12 @@ func (g *graph) look(k key) (seen observed) {
 		return seen
 	}
 	seen.object = n.object
-	for _, ref := range n.object.OwnerReferences {
+	for i, ref := range n.object.OwnerReferences {
 		is := unseen
 		if actual := g.node(ref.UID).object; actual != nil && claim(n.object, ref).means(actual) {
 			is = stateOf(actual)
+		} else if n.isRefuted(i) {
+			is = dangling
 		}
 		seen.owners = append(seen.owners, owner{ref, is})
 	}
@@ -86,57 +99,104 @@ func blocks(dependent *object, owner types.UID) bool {
 	return false
 }
 
-// claims returns what the objects of a namespace say of an owner that no informer
-// shows, and who says it.
-func (g *graph) claims(k key) map[reference][]key {
-	n := g.nodes[k.uid]
-	if n == nil || n.object != nil {
-		return nil
+// asks is for how many owners the API server is asked in one try. An object may
+// name thousands, and others wait for the worker and for the requests.
+const asks = 5
+
+// errMore says that there are more owners than could be asked for in one try, and
+// that something was found out that is remembered.
+var errMore = errors.New("there are more owners to ask for")
+
+// observe returns what the graph knows of an object, and what the API server says
+// of those owners that the graph does not know, or of some of them.
+func (gc *GarbageCollector) observe(ctx context.Context, k key) (observed, error) {
+	seen := locked(gc, func(g *graph) observed { return g.look(k) })
+	if phaseOf(seen.object) != alive {
+		return seen, nil // its owners make no difference any more
 	}
-	claims := map[reference][]key{}
-	for _, d := range n.dependents {
-		for _, ref := range d.object.OwnerReferences {
-			if c := claim(d.object, ref); c.namespace == k.namespace && c.uid == k.uid {
-				claims[c] = append(claims[c], keyOf(d.object))
+	var unknown []*owner
+	for i := range seen.owners {
+		if o := &seen.owners[i]; o.is == unseen {
+			unknown = append(unknown, o)
+		}
+	}
+	first := 0
+	if len(unknown) > asks {
+		first = rand.IntN(len(unknown)) // each of them is asked for at some time
+	}
+	answers := map[reference]ownerState{}
+	for _, o := range slices.Concat(unknown[first:], unknown[:first]) {
+		r := claim(seen.object, o.OwnerReference)
+		if _, asked := answers[r]; !asked {
+			if seen.left = len(answers) == asks; seen.left {
+				break
+			}
+			is, err := gc.lookUp(ctx, r)
+			if err != nil {
+				return observed{}, err
+			}
+			answers[r] = is
+		}
+		o.is = answers[r]
+	}
+	if seen.left && slices.Contains(slices.Collect(maps.Values(answers)), dangling) {
+		return observed{}, errMore
+	}
+	return seen, nil
+}
+
+// naming returns those objects of a namespace that name an owner.
+func (g *graph) naming(k key) (dependents []*node) {
+	if n := g.nodes[k.uid]; n != nil {
+		for _, d := range n.dependents {
+			if d.object.Namespace == k.namespace {
+				dependents = append(dependents, d)
+			}
+		}
+	}
+	return dependents
+}
+
+// claims returns what the objects of a namespace say of an owner, but for what is
+// known to be wrong. It gives up when they say more than a try can ask for.
+func (g *graph) claims(k key) (claims []reference) {
+	for _, d := range g.naming(k) {
+		for i, ref := range d.object.OwnerReferences {
+			if ref.UID != k.uid || d.isRefuted(i) {
+				continue
+			}
+			if c := claim(d.object, ref); !slices.Contains(claims, c) {
+				claims = append(claims, c)
+			}
+			if len(claims) > asks {
+				return claims
 			}
 		}
 	}
 	return claims
 }
 
-// observe returns what the graph knows of an object, and what the API server
-// says of those owners that the graph does not know.
-func (gc *GarbageCollector) observe(ctx context.Context, k key) (observed, error) {
-	gc.mu.Lock()
-	seen := gc.graph.look(k)
-	gc.mu.Unlock()
-	if phaseOf(seen.object) != alive {
-		return seen, nil // its owners make no difference any more
-	}
-	for i, owner := range seen.owners {
-		if owner.is != unseen {
-			continue
+// misled returns those objects of a namespace of which it is known that they name
+// an owner that is not there.
+func (g *graph) misled(k key) (dependents []key) {
+	for _, d := range g.naming(k) {
+		for i, ref := range d.object.OwnerReferences {
+			if ref.UID == k.uid && d.isRefuted(i) {
+				dependents = append(dependents, keyOf(d.object))
+				break
+			}
 		}
-		is, err := gc.lookUp(ctx, claim(seen.object, owner.OwnerReference))
-		if err != nil {
-			return observed{}, err
-		}
-		seen.owners[i].is = is
 	}
-	return seen, nil
+	return dependents
 }
 
 // errNoSuchOwner says that an object in no namespace refers to an owner that
 // can only be in one. Such a reference leads nowhere, and the object is kept.
 var errNoSuchOwner = errors.New("cluster-scoped objects cannot refer to namespaced owners")
 
-// lookUp asks the API server for an owner, unless it is known to be gone. An
-// owner whose kind the API server does not know may have been there: it is
-// asked for again later.
+// lookUp asks the API server for an owner. An owner whose kind the API server does
+// not know may have been there: it is asked for again later.
 func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState, error) {
-	if gc.graph.isAbsent(r) {
-		return dangling, nil
-	}
 	mapping, err := gc.mapping(r.apiVersion, r.kind)
 	switch {
 	case err != nil:
@@ -149,7 +209,9 @@ func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState
 	live, err := gc.metadata.Resource(mapping.Resource).Namespace(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && live.UID != r.uid:
-		gc.graph.absent.Add(r, nil)
+		gc.mu.Lock()
+		defer gc.mu.Unlock()
+		gc.graph.refute(r)
 		return dangling, nil
 	case err != nil:
 		return unseen, fmt.Errorf("look for owner %s: %w", r, err)

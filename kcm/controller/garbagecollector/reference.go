@@ -29,8 +29,11 @@ func claim(dependent *object, owner metav1.OwnerReference) reference {
 }
 
 // means tells whether a claim is true of that object.
-func (r reference) means(obj *object) bool {
-	return r == referenceTo(obj) || r.clusterScoped() == referenceTo(obj)
+func (r reference) means(obj *object) bool { return r.agrees(referenceTo(obj)) }
+
+// agrees tells whether a claim is a reference to the same object as another one.
+func (r reference) agrees(other reference) bool {
+	return r == other || r.clusterScoped() == other
 }
 
 // clusterScoped is the same reference to an object that is in no namespace.
@@ -53,6 +56,13 @@ type key struct {
 }
 
 func keyOf(obj *object) key { return key{obj.Namespace, obj.UID} }
+
+func keysOf(nodes []*node) (keys []key) {
+	for _, n := range nodes {
+		keys = append(keys, keyOf(n.object))
+	}
+	return keys
+}
 
 // Parts has the keys of a namespace stand in a line of their own.
 func (k key) Parts() (namespace, name string) { return k.namespace, string(k.uid) }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -89,7 +88,7 @@ func TestConditions(t *testing.T) {
 		require.NoError(t, err)
 		changes(func(o *object) { o.OwnerReferences = o.OwnerReferences[:1] })(a, pod.DeepCopy())
 		gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap")}
-		err = gc.act(t.Context(), observed{object: pod}, plan{drop: []types.UID{thing("gone").UID}})
+		err = gc.act(t.Context(), observed{object: pod}, plan{drop: []metav1.OwnerReference{refTo(thing("gone"))}})
 		assert.ErrorIs(t, err, controller.ErrStaleCache, "pod was kept for solid, and the cache does not show that it belongs to solid no more")
 		left, err := a.stores[configMaps].Get("pod")
 		require.NoError(t, err)
