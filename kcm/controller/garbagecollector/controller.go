@@ -201,16 +201,19 @@ func (gc *GarbageCollector) verify(ctx context.Context, k key) ([]key, error) {
 // attemptToOrphan frees the dependents of an owner of itself, and lets the
 // owner go when that was done for all.
 func (gc *GarbageCollector) attemptToOrphan(ctx context.Context, k key) error {
-	gc.mu.Lock()
-	var owner *object
 	var dependents []*object
-	if n := gc.graph.nodes[k.uid]; n != nil && phaseOf(n.object) == orphaning {
-		owner = n.object
-		for _, d := range n.dependents {
-			dependents = append(dependents, d.object)
+	owner := locked(gc, func(g *graph) *object {
+		n := g.nodes[k.uid]
+		if n == nil || phaseOf(n.object) != orphaning {
+			return nil
 		}
-	}
-	gc.mu.Unlock()
+		for _, d := range n.dependents {
+			if !isElsewhere(n.object, d.object) {
+				dependents = append(dependents, d.object)
+			}
+		}
+		return n.object
+	})
 	if owner == nil {
 		return nil
 	}

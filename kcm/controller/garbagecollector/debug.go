@@ -20,9 +20,7 @@ import (
 func (gc *GarbageCollector) DebuggingHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/graph", func(w http.ResponseWriter, r *http.Request) {
-		gc.mu.Lock()
-		drawn := draw(gc.graph.around(r.URL.Query()["uid"]))
-		gc.mu.Unlock()
+		drawn := locked(gc, func(g *graph) []byte { return draw(g.around(r.URL.Query()["uid"])) })
 		w.Header().Set("Content-Type", "text/vnd.graphviz")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Write(drawn) // whoever has asked and gone does not want it

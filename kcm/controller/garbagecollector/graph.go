@@ -1,10 +1,12 @@
 package garbagecollector
 
 import (
-	"k8s.io/apimachinery/pkg/api/equality"
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 )
 
 // graph has a node for each object that its informer shows and for each UID
@@ -64,7 +66,7 @@ func (g *graph) put(obj *object) (do work) {
 	if before == nil {
 		g.appear(n, &do)
 	}
-	if before == nil || !equality.Semantic.DeepEqual(before.OwnerReferences, obj.OwnerReferences) {
+	if before == nil || !slices.EqualFunc(before.OwnerReferences, obj.OwnerReferences, sameReference) {
 		g.unlink(n, before, &do)
 		n.refuted = nil
 		g.link(n, &do)
@@ -83,6 +85,13 @@ func (g *graph) put(obj *object) (do work) {
 	return do
 }
 
+// sameReference compares what there may be thousands of, with the graph's lock
+// held: without reflection.
+func sameReference(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion &&
+		ptr.Equal(a.BlockOwnerDeletion, b.BlockOwnerDeletion) && ptr.Equal(a.Controller, b.Controller)
+}
+
 // appear has those dependents looked at that meant somebody else.
 func (g *graph) appear(n *node, do *work) {
 	for _, dependent := range n.dependents {
@@ -95,12 +104,19 @@ func (g *graph) appear(n *node, do *work) {
 }
 
 // mistaken has a dependent looked at whose owner is not what its reference
-// says.
+// says. Of several owners in other namespaces it is told of one.
 func (do *work) mistaken(dependent *node, owner metav1.OwnerReference, actual *node) {
 	do.check = append(do.check, keyOf(dependent.object))
-	if namespace := actual.object.Namespace; namespace != "" && namespace != dependent.object.Namespace {
+	told := len(do.misplaced) > 0 && do.misplaced[len(do.misplaced)-1].dependent == dependent.object
+	if !told && isElsewhere(actual.object, dependent.object) {
 		do.misplaced = append(do.misplaced, misplaced{dependent.object, owner})
 	}
+}
+
+// isElsewhere tells whether an owner is in another namespace than the object that
+// names it. Then it is none, and need not care for the object.
+func isElsewhere(owner, dependent *object) bool {
+	return owner.Namespace != "" && owner.Namespace != dependent.Namespace
 }
 
 // link makes n a dependent of each of its owners, and says what is to be looked

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 func TestGone(t *testing.T) {
@@ -101,6 +102,36 @@ func TestGone(t *testing.T) {
 		assert.Equal(t, "nothing", g.remove(thing("stranger")).String(), "a stranger goes, whom nobody has named")
 		assert.Equal(t, "owner (virtual) <- pod\npod", g.drawn())
 	})
+}
+
+func TestAnOwnerInAnotherNamespaceIsToldOfOnceForEachObject(t *testing.T) {
+	t.Parallel()
+	owner, other := thing("owner", in("there")), thing("other", in("there"))
+	first, second := thing("first", ownedBy(owner, owner, other)), thing("second", ownedBy(owner, owner))
+	told := func(do work) (names []string) {
+		for _, m := range do.misplaced {
+			names = append(names, m.dependent.Name)
+		}
+		return names
+	}
+	assert.Equal(t, []string{"first"}, told(graphOf(owner, other).put(first)), "first appears, and names three owners there")
+	assert.ElementsMatch(t, []string{"first", "second"}, told(graphOf(first, second).put(owner)), "owner appears, and each of them names it twice")
+}
+
+func TestEachPartOfAReferenceCounts(t *testing.T) {
+	t.Parallel()
+	for part, change := range map[string]func(*metav1.OwnerReference){
+		"uid": func(r *metav1.OwnerReference) { r.UID = "other" }, "name": func(r *metav1.OwnerReference) { r.Name = "other" },
+		"kind": func(r *metav1.OwnerReference) { r.Kind = "Secret" }, "version": func(r *metav1.OwnerReference) { r.APIVersion = "v2" },
+		"blockOwnerDeletion": func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = ptr.To(true) },
+		"controller":         func(r *metav1.OwnerReference) { r.Controller = ptr.To(false) },
+	} {
+		before := refTo(thing("owner"))
+		after := before
+		assert.True(t, sameReference(before, after))
+		change(&after)
+		assert.False(t, sameReference(before, after), "the %s has changed", part)
+	}
 }
 
 func TestPut(t *testing.T) {

@@ -84,7 +84,9 @@ func (g *graph) look(k key) (seen observed) {
 		seen.owners = append(seen.owners, owner{ref, is})
 	}
 	for _, d := range n.dependents {
-		seen.dependents = append(seen.dependents, dependent{keyOf(d.object), blocks(d.object, n.uid), phaseOf(d.object)})
+		if !isElsewhere(n.object, d.object) {
+			seen.dependents = append(seen.dependents, dependent{keyOf(d.object), blocks(d.object, n.uid), phaseOf(d.object)})
+		}
 	}
 	return seen
 }

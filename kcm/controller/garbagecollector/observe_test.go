@@ -112,6 +112,24 @@ func TestObserve(t *testing.T) {
 	})
 }
 
+func TestWhatIsInAnotherNamespaceDoesNotHoldAnOwnerUp(t *testing.T) {
+	t.Parallel()
+	foreign := func(owner *object) *object {
+		return thing("pod", in("there"), blocking(owner), deleted("example.com/mine"))
+	}
+	for _, c := range []struct {
+		namespace, want string
+	}{{"here", "release"}, {"", "check pod"}} {
+		owner := thing("owner", in(c.namespace), deleted(foreground))
+		seen := graphOf(owner, foreign(owner)).look(keyOf(owner))
+		assert.Equal(t, c.want, decide(seen).String(), "pod is there and blocks owner, which is in namespace %q", c.namespace)
+	}
+	owner := thing("owner", deleted(orphan))
+	gc := looking(t, nil, owner, foreign(owner))
+	require.NoError(t, gc.attemptToOrphan(t.Context(), keyOf(owner)))
+	assert.Equal(t, "patch owner if it is owner in version 1", gc.metadata.(*api).told(), "pod is there and names owner, which is to be orphaned here")
+}
+
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	a := newAPI(configMaps)

@@ -94,6 +94,18 @@ func TestConditions(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, left.OwnerReferences, 1, "without owners nobody would ever delete it")
 	})
+	t.Run("a reference that is true stays where a wrong one to the same UID is dropped", func(t *testing.T) {
+		t.Parallel()
+		a := newAPI(configMaps)
+		boss := calling(thing("solid"), func(r *metav1.OwnerReference) { r.Name = "boss" })
+		pod, err := a.stores[configMaps].Create(thing("pod", ownedBy(thing("solid")), boss))
+		require.NoError(t, err)
+		gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap")}
+		require.NoError(t, gc.act(t.Context(), observed{object: pod}, plan{drop: pod.OwnerReferences[1:]}))
+		left, err := a.stores[configMaps].Get("pod")
+		require.NoError(t, err)
+		assert.Equal(t, pod.OwnerReferences[:1], left.OwnerReferences)
+	})
 	t.Run("one that is being deleted is not deleted again", func(t *testing.T) {
 		t.Parallel()
 		a, err := deletion(t, changes(deleted("example.com/mine")))
