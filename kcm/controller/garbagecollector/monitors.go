@@ -128,6 +128,8 @@ func (gc *GarbageCollector) follow(informer cache.SharedIndexInformer,
 		Add:    func(obj metav1.Object) { gc.appeared(trimmed(obj)) },
 		Update: func(_, obj metav1.Object) { gc.changed(trimmed(obj)) },
 		Delete: func(obj metav1.Object) { gc.gone(trimmed(obj)) },
+		// Who is orphaned and who is deleted is read from the graph.
+		MustNotPanic: true,
 	})
 	return &monitor{resource: resource, store: informer.GetStore(), synced: synced}
 }
@@ -137,6 +139,7 @@ func (gc *GarbageCollector) watch(ctx context.Context, resource schema.GroupVers
 	trimmed := func(full *object) *object { return trim(full, kind) }
 	own := controller.WatchMetadata(ctx, gc.metadata, resource, trimmed, controller.Handlers[*object]{
 		Add: gc.appeared, Update: func(_, obj *object) { gc.changed(obj) }, Delete: gc.gone,
+		MustNotPanic: true,
 	})
 	return &monitor{resource: resource, store: own, synced: own.HasSynced, own: own}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -19,7 +20,7 @@ import (
 // collectingWith runs the workers that delete, until the test ends.
 func collectingWith(t *testing.T, a *api, workers int) *GarbageCollector {
 	t.Helper()
-	gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap"), graph: newGraph()}
+	gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap"), graph: newGraph(), delays: newDelays()}
 	gc.toDelete = controller.NewLoop(controller.LoopConfig[key]{Sync: gc.attemptToDelete, MaxRetries: controller.RetryForever})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -167,4 +168,20 @@ func TestOneThatNamesManyOwners(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatMayNeverComeIsWaitedForWithAGrowingDelay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(configMaps)
+		event, err := a.stores[configMaps].Create(thing("event"))
+		require.NoError(t, err)
+		gc := collectingWith(t, a, 2)
+		gc.appeared(thing("pod", ownedBy(event)))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		assert.InDelta(t, 20, len(a.requests), 4, "requests of an hour for an owner that is there, and that no informer shows")
+	})
 }
