@@ -40,7 +40,7 @@ func NewOwnWrites(cached CachedVersion) *OwnWrites {
 func (w *OwnWrites) Wrote(owner cache.ObjectName, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if newest, ok := w.newest[owner]; !ok || isOlder(newest, version) {
+	if newest, ok := w.newest[owner]; !ok || IsOlder(newest, version) {
 		w.newest[owner] = version
 	}
 }
@@ -54,7 +54,7 @@ func (w *OwnWrites) Observed(owner cache.ObjectName) error {
 	if !ok {
 		return nil
 	}
-	if cached := w.cached.LastStoreSyncResourceVersion(); isOlder(cached, newest) {
+	if cached := w.cached.LastStoreSyncResourceVersion(); IsOlder(cached, newest) {
 		return fmt.Errorf("%w: it is at version %s, and %s has written version %s", ErrStaleCache, cached, owner, newest)
 	}
 	delete(w.newest, owner)
@@ -68,9 +68,9 @@ func (w *OwnWrites) Forget(owner cache.ObjectName) {
 	delete(w.newest, owner)
 }
 
-// isOlder tells whether version a is older than b. What cannot be compared is
+// IsOlder tells whether version a is older than b. What cannot be compared is
 // not older, so that a loop is not kept waiting for nothing.
-func isOlder(a, b string) bool {
+func IsOlder(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	quotav1 "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -46,31 +47,22 @@ type Controller struct {
 	ControllerOptions
 	quotas corelisters.ResourceQuotaLister
 	synced cache.InformerSynced
+	own    *controller.OwnWrites
 
 	// uncounted has quotas that limit what the API server knows no sum of, and
 	// others those that have to be looked at again.
 	uncounted, others *controller.Loop[cache.ObjectName]
-	// later has quotas that are to be looked at when their sum has settled.
-	later *controller.Loop[cache.ObjectName]
 	// overdue has pods whose charge ends by itself.
 	overdue *controller.Loop[cache.ObjectName]
 
-	// mu guards monitors, their tallies and changes.
+	// mu guards monitors, their tallies and ledgers.
 	mu sync.Mutex
 	// monitors has a nil for what is limited and is no resource.
 	monitors map[schema.GroupResource]*monitor
-	// changes has when the sum of a quota was last seen to change, while the
-	// quota waits for a look because of that.
-	changes map[cache.ObjectName]time.Time
+	ledgers  map[cache.ObjectName]*ledger
 	// wanted has an element when a quota limits what has no monitor yet.
 	wanted chan struct{}
 }
-
-// recountDelay is how long quotas wait for a look because there is more than
-// before, or the API server says so. It has counted that already. The sum has to
-// be as old, too: what the API server has just added the informers may not show
-// yet, and then a look would take it away again.
-const recountDelay = 5 * time.Second
 
 // NewController returns the loop. It reads informers, which the caller starts,
 // and sends no request yet.
@@ -78,8 +70,9 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	c := &Controller{
 		ControllerOptions: *options,
 		quotas:            options.ResourceQuotaInformer.Lister(),
+		own:               controller.NewOwnWrites(options.ResourceQuotaInformer.Informer().GetStore()),
 		monitors:          map[schema.GroupResource]*monitor{},
-		changes:           map[cache.ObjectName]time.Time{},
+		ledgers:           map[cache.ObjectName]*ledger{},
 		wanted:            make(chan struct{}, 1),
 	}
 	loop := func(queue string, sync func(context.Context, cache.ObjectName) error) *controller.Loop[cache.ObjectName] {
@@ -89,7 +82,6 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	}
 	c.uncounted = loop("resourcequota_priority", c.sync)
 	c.others = loop("resourcequota_primary", c.sync)
-	c.later = loop("resourcequota_later", c.lookLater)
 	c.overdue = loop("resourcequota_overdue", func(_ context.Context, pod cache.ObjectName) error {
 		c.look(pods, pod)
 		return nil
@@ -110,7 +102,6 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	running.Go(func() { c.watchLimited(ctx) })
 	running.Go(func() { c.resync(ctx) })
 	running.Go(func() { c.uncounted.Run(ctx, workers, c.synced) })
-	running.Go(func() { c.later.Run(ctx, 1, c.synced) })
 	running.Go(func() { c.overdue.Run(ctx, 1, c.synced) })
 	c.others.Run(ctx, workers, c.synced)
 }
@@ -128,32 +119,29 @@ func (c *Controller) resync(ctx context.Context) {
 }
 
 // updated has a quota looked at when its limits are others than those that the
-// API server goes by, and a bit after a sum has changed: what the API server has
-// added it may have failed to store.
+// API server goes by, and when a sum has changed: what the API server has added
+// it may have failed to store. The first look notes the sum, and those later tell
+// what has come of it.
 func (c *Controller) updated(old, quota *corev1.ResourceQuota) {
 	switch {
-	case isUncounted(quota):
+	case !equality.Semantic.DeepEqual(quota.Spec.Hard, quota.Status.Hard):
 		c.changed(quota)
 	case !equality.Semantic.DeepEqual(old.Status.Used, quota.Status.Used):
 		c.mu.Lock()
-		c.changes[cache.MetaObjectToName(quota)] = time.Now()
+		last := c.ledger(quota).at
 		c.mu.Unlock()
-		c.add(quota, recountDelay)
+		c.add(quota, recountDelay-time.Since(last))
 	}
 }
 
-// lookLater has a quota looked at whose sum has not changed for a while. While
-// it changes again and again, this waits.
-func (c *Controller) lookLater(_ context.Context, key cache.ObjectName) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if left := recountDelay - time.Since(c.changes[key]); left > 0 {
-		c.later.AddAfter(key, left)
-		return nil
+// ledger returns that of a quota, which is new for a new quota.
+func (c *Controller) ledger(quota *corev1.ResourceQuota) *ledger {
+	key := cache.MetaObjectToName(quota)
+	if l := c.ledgers[key]; l != nil && l.uid == quota.UID {
+		return l
 	}
-	delete(c.changes, key)
-	c.others.AddAfter(key, 0)
-	return nil
+	c.ledgers[key] = &ledger{uid: quota.UID}
+	return c.ledgers[key]
 }
 
 // changed has a quota looked at soon, and has what it limits watched.
@@ -171,11 +159,8 @@ func (c *Controller) changed(quota *corev1.ResourceQuota) {
 // what it limits.
 func (c *Controller) add(quota *corev1.ResourceQuota, delay time.Duration) {
 	queue := c.others
-	switch {
-	case isUncounted(quota):
+	if isUncounted(quota) {
 		queue = c.uncounted
-	case delay > 0:
-		queue = c.later
 	}
 	queue.AddAfter(cache.MetaObjectToName(quota), delay)
 }
@@ -198,31 +183,47 @@ func (c *Controller) wake(namespace string, choose func(*corev1.ResourceQuota) b
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	quota, err := c.quotas.ResourceQuotas(key.Namespace).Get(key.Name)
 	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.ledgers, key)
+		c.own.Forget(key)
 		return nil // it is gone: a cache has no other error
 	}
-	sums, ready := c.observe(quota)
+	if err := c.own.Observed(key); err != nil {
+		return err
+	}
+	sums, freed, ready := c.observe(quota)
 	if !ready {
 		return nil // it is woken when they are
 	}
-	if status, write := decide(quota, sums); write {
-		return c.act(ctx, quota, status)
+	status, write := decide(quota, sums, freed)
+	if !write {
+		return nil
 	}
-	return nil
+	return c.act(ctx, quota, status)
 }
 
 // act writes the status, unless the API server has counted on since the quota
-// was read. Then that has to be read first.
+// was read. Then that has to be read first, and what is to go is still there. After
+// any other error it may be gone, and only the next looks tell.
 func (c *Controller) act(ctx context.Context, quota *corev1.ResourceQuota, status corev1.ResourceQuotaStatus) error {
+	freed := quotav1.SubtractWithNonNegativeResult(quota.Status.Used, status.Used)
 	quota = quota.DeepCopy()
 	quota.Status = status
-	_, err := c.QuotaClient.ResourceQuotas(quota.Namespace).UpdateStatus(ctx, quota, metav1.UpdateOptions{})
+	written, err := c.QuotaClient.ResourceQuotas(quota.Namespace).UpdateStatus(ctx, quota, metav1.UpdateOptions{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case apierrors.IsNotFound(err):
+		c.ledger(quota).restore(freed)
 		return nil
 	case apierrors.IsConflict(err):
+		c.ledger(quota).restore(freed)
 		return fmt.Errorf("quota %s was written since: %w", klog.KObj(quota), controller.ErrStaleCache)
 	case err != nil:
+		c.ledger(quota).shown = time.Now()
 		return fmt.Errorf("write status of quota %s: %w", klog.KObj(quota), err)
 	}
+	c.own.Wrote(cache.MetaObjectToName(quota), written.ResourceVersion)
 	return nil
 }

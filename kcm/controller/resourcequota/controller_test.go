@@ -201,19 +201,47 @@ func TestQuotasAreCounted(t *testing.T) {
 	})
 	t.Run("when the API server has charged something and not stored it", func(t *testing.T) {
 		t.Parallel()
-		assert.Equal(t, "6s limit: pods=1", writes(t, func(c *cluster) {
+		assert.Equal(t, "10s limit: pods=1", writes(t, func(c *cluster) {
 			c.write(countedQuota("limit", "pods=9", "pods=2"))
 			wait(c)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
 	})
-	t.Run("not before its sum has stood for a while", func(t *testing.T) {
+	t.Run("also while it charges more", func(t *testing.T) {
 		t.Parallel()
-		assert.Equal(t, "10s limit: pods=1", writes(t, func(c *cluster) {
+		assert.Equal(t, "10s limit: pods=2; 15s limit: pods=1", writes(t, func(c *cluster) {
 			c.write(countedQuota("limit", "pods=9", "pods=2"))
-			time.Sleep(4 * time.Second)
+			time.Sleep(6 * time.Second)
 			c.write(countedQuota("limit", "pods=9", "pods=3"))
 			wait(c)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
+	})
+	t.Run("not before what the API server has charged is to be seen", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, "nothing", writes(t, func(c *cluster) {
+			c.write(countedQuota("limit", "pods=9 count/comets.far.example.com=9", "pods=1"))
+			time.Sleep(3 * time.Second)
+			c.create(pod("late"))
+			wait(c)
+		}, countedQuota("limit", "pods=9 count/comets.far.example.com=9", "pods=0")))
+	})
+	t.Run("what goes takes nothing along that was charged and is not to be seen", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, "1s limit: pods=1", writes(t, func(c *cluster) {
+			c.write(countedQuota("limit", "pods=9", "pods=2"))
+			synctest.Wait() // this API server accepts a status that was made of an older one
+			c.delete("first")
+			time.Sleep(3 * time.Second)
+			c.create(pod("late"))
+			wait(c)
+		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
+	})
+	t.Run("each quota by what it counts of what goes", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, "1s all: cpu=1 pods=2; 5s light: pods=0", writes(t, func(c *cluster) {
+			c.delete("first")
+			wait(c)
+		}, countedQuota("all", "pods=9 cpu=9", "pods=3 cpu=2"), countedQuota("light", "pods=9", "pods=1", corev1.ResourceQuotaScopeBestEffort),
+			pod("first", asks("cpu=1", "")), pod("second", asks("cpu=1", "")), pod("third", asks("memory=1", ""))))
 	})
 	t.Run("from time to time, whatever has happened", func(t *testing.T) {
 		t.Parallel()

@@ -1,9 +1,13 @@
 package resourcequota
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // isUncounted tells whether the API server goes by other limits than those that
@@ -23,8 +27,9 @@ func isUncounted(quota *corev1.ResourceQuota) bool {
 }
 
 // observe returns the sum of each name that a quota limits and that can be
-// counted. It is not ready while informers begin to show what uses it.
-func (c *Controller) observe(quota *corev1.ResourceQuota) (sums corev1.ResourceList, ready bool) {
+// counted, and by how much the status may be lowered. It is not ready while
+// informers begin to show what uses it.
+func (c *Controller) observe(quota *corev1.ResourceQuota) (sums, freed corev1.ResourceList, ready bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sums = corev1.ResourceList{}
@@ -35,7 +40,7 @@ func (c *Controller) observe(quota *corev1.ResourceQuota) (sums corev1.ResourceL
 		switch {
 		case !countable:
 		case !begun || m != nil && !m.settled:
-			return nil, false
+			return nil, nil, false
 		case m != nil && m.synced():
 			if byMonitor[m] == nil {
 				byMonitor[m] = corev1.ResourceList{}
@@ -49,19 +54,35 @@ func (c *Controller) observe(quota *corev1.ResourceQuota) (sums corev1.ResourceL
 			sums[name] = total
 		}
 	}
-	return sums, true
+	isLate := func(name corev1.ResourceName, version string) bool {
+		user, _ := userOf(name)
+		return controller.IsOlder(c.monitors[user].store.LastStoreSyncResourceVersion(), version)
+	}
+	freed, wait := c.ledger(quota).settle(quota, sums, isLate, time.Now())
+	if wait > 0 {
+		c.add(quota, wait)
+	}
+	return sums, freed, true
 }
 
 // decide returns the status that a quota is to have, and whether that has to be
 // written. The limits are those of the spec. A limit whose sum is not known keeps
-// the one that it has, if any: it is not taken for zero.
-func decide(quota *corev1.ResourceQuota, sums corev1.ResourceList) (status corev1.ResourceQuotaStatus, write bool) {
+// the one that it has, if any: it is not taken for zero. And a sum that the status
+// has is lowered by no more than what is freed.
+func decide(quota *corev1.ResourceQuota, sums, freed corev1.ResourceList) (status corev1.ResourceQuotaStatus, write bool) {
 	status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard.DeepCopy(), Used: corev1.ResourceList{}}
 	for name := range quota.Spec.Hard {
-		if sum, ok := sums[name]; ok {
+		sum, counted := sums[name]
+		used, told := quota.Status.Used[name]
+		least := used.DeepCopy()
+		least.Sub(freed[name])
+		switch {
+		case counted && told && sum.Cmp(least) < 0:
+			status.Used[name] = least
+		case counted:
 			status.Used[name] = sum
-		} else if sum, ok := quota.Status.Used[name]; ok {
-			status.Used[name] = sum
+		case told:
+			status.Used[name] = used
 		}
 	}
 	return status, !equality.Semantic.DeepEqual(status, quota.Status)

@@ -4,15 +4,21 @@
 // A quota is kept by two programs. The API server refuses what would exceed it,
 // and adds what it lets in to the status, before it stores the object. This loop
 // writes the sum over the objects that there are: first of all for a quota that
-// has none yet, by which the API server does not go before, and then whenever
-// something goes or uses less, which the API server does not subtract.
+// has none yet, by which the API server does not go before. Then it subtracts what
+// goes or is used less, which the API server does not, and what the API server has
+// charged and not stored.
 //
 // What is guaranteed: when nothing changes any more, the status of each quota is
 // the sum over the objects of its namespace and its scopes, by the rules that
 // the API server charges by. A quota that counts what no kind of the API server
 // has keeps what its status says of that.
 //
-// What is not: that a sum includes an object which the API server has charged
-// and whose informer does not show it yet. Such a sum is too low for as long as
-// the informer is late, and is put right when the object appears.
+// And at any time the status includes what the API server has charged for objects
+// that are there or on their way, also if informers do not show them yet: those of
+// one resource may be late by half a minute.
+//
+// What is not: that the first sum of a quota includes what was created shortly
+// before. The API server has not charged it. It is added when its informer shows
+// it; and if it has gone before that, a charge that is on its way may be missing
+// in the status until its object is shown.
 package resourcequota

@@ -233,22 +233,25 @@ func trim(full *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 // at: at once, unless there is only one object more.
 func (c *Controller) look(resource schema.GroupResource, object cache.ObjectName) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	m := c.monitors[resource]
 	if m == nil {
-		c.mu.Unlock()
 		return
 	}
+	before := m.tally.charged(object)
 	known, changed := m.look(object, c.overdue.AddAfter)
-	awaited := !m.settled // whoever waits for it is woken then
-	c.mu.Unlock()
-	if !changed || awaited {
+	if !changed || !m.settled { // the quotas that wait for it are woken then
 		return
 	}
-	delay := recountDelay
-	if known {
-		delay = 0
+	if !known {
+		c.wake(object.Namespace, limits(resource), recountDelay)
+		return
 	}
-	c.wake(object.Namespace, limits(resource), delay)
+	after := m.tally.charged(object)
+	c.wake(object.Namespace, func(quota *corev1.ResourceQuota) bool {
+		c.ledger(quota).free(quota, before, after)
+		return limits(resource)(quota)
+	}, 0)
 }
 
 // look charges an object. One whose charge ends by itself is looked at again then.

@@ -36,6 +36,14 @@ func selectors(spec *corev1.ResourceQuotaSpec) []corev1.ScopedResourceSelectorRe
 	return all
 }
 
+// within returns what an object uses of quotas that ask this of it.
+func (c charge) within(asked []corev1.ScopedResourceSelectorRequirement) corev1.ResourceList {
+	if !c.scopes.match(asked) {
+		return nil
+	}
+	return c.used
+}
+
 // match tells whether all that a quota asks is true of an object in these scopes.
 // Of an object with several values one has to be as asked, also where one asks
 // for none of a list. An object that the scope applies to and that has no value

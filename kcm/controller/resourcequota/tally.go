@@ -48,6 +48,15 @@ func (t *tally) put(object cache.ObjectName, c charge) (known, changed bool) {
 	return before != nil, true
 }
 
+// charged returns the charge of an object, which is empty for one that is not
+// there.
+func (t *tally) charged(object cache.ObjectName) charge {
+	if a := t.objects[object]; a != nil {
+		return a.charge
+	}
+	return charge{}
+}
+
 // remove takes an object out, and tells whether it was there.
 func (t *tally) remove(object cache.ObjectName) bool {
 	a := t.objects[object]
