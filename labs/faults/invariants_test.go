@@ -186,7 +186,7 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			p.slice("second", "two", "one")
 		}},
 		{"above-quota", "pods of web is 4; 3 are allowed", func(p *past) {
-			p.change(watch.Added, "resourcequotas", &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}, Spec: corev1.ResourceQuotaSpec{Hard: limits["pods"]}})
+			p.change(watch.Added, "resourcequotas", &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}, Spec: corev1.ResourceQuotaSpec{Hard: limitsToUseUp["pods"]}})
 			unknown := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "unknown", UID: "unknown"}}
 			p.succeed(p.pod(unknown, "ended"))
 			p.deletePod(p.pod(unknown, "going")) // it is there until it has ended

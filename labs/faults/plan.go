@@ -70,8 +70,8 @@ func resourcesFor(kind Kind, without *Result) []string {
 	case !kind.Resource:
 		return []string{""}
 	}
-	resources := slices.Clone(w.Watched)
-	for _, resource := range w.Watched {
+	resources := slices.Concat(w.Watched, w.Needed)
+	for _, resource := range resources {
 		if metadata := metadataPrefix + resource; without.Events[metadata] > 0 {
 			resources = append(resources, metadata)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,20 +15,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// limits are those of the workload's quotas, by their names. Each limits one
-// resource: who counts one may still have a late cache of another, and a quota of
-// both would then say too little until that is counted again.
-var limits = map[string]corev1.ResourceList{
-	"pods":       {corev1.ResourcePods: resource.MustParse("3")},
-	"configmaps": {"count/configmaps": resource.MustParse("2")},
-}
+// limits are those of quotas, by the quotas' names.
+type limits map[string]corev1.ResourceList
+
+var (
+	limitsToUseUp = limits{
+		"pods":       {corev1.ResourcePods: resource.MustParse("3")},
+		"configmaps": {"count/configmaps": resource.MustParse("2")},
+	}
+	// limitsOfBursts has one that never gets a sum, for there are no widgets.
+	limitsOfBursts = limits{
+		"pods": {corev1.ResourcePods: resource.MustParse("10"), "count/widgets.example.com": resource.MustParse("5")},
+		"all":  {corev1.ResourcePods: resource.MustParse("40"), "count/configmaps": resource.MustParse("5")},
+	}
+)
 
 // useUp uses quotas up, and again when a pod has ended, when one has gone, and
 // when a ConfigMap has.
 func useUp(ctx context.Context, s *stage) error {
 	pod, configMap := s.creating("pod"), s.creating("configmap")
 	for _, do := range []func(context.Context) error{
-		s.createQuotas, s.counted,
+		s.createQuotas(limitsToUseUp), s.counted,
 		pod("ends"), pod("goes"), pod("stays"), s.oneMore("pod"),
 		s.running, s.endPod("ends"), pod("comes-for-ends"), s.oneMore("pod"), s.counted,
 		s.deleting("pod", "goes"), pod("comes-for-goes"), s.oneMore("pod"), s.counted,
@@ -41,19 +49,72 @@ func useUp(ctx context.Context, s *stage) error {
 	return nil
 }
 
-func (s *stage) createQuotas(ctx context.Context) error {
-	s.did("create quotas of 3 pods and of 2 configmaps")
-	for name, hard := range limits {
-		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
-		err := s.insistOnMaking(ctx, "create quota "+name, func(ctx context.Context) error {
-			_, err := s.client.CoreV1().ResourceQuotas(s.namespace).Create(ctx, quota, metav1.CreateOptions{})
+// createInBursts has many more objects made than quotas allow, by clients that do
+// not wait for each other, while what is there is deleted. In the end all goes.
+func createInBursts(ctx context.Context, s *stage) error {
+	for _, do := range []func(context.Context) error{
+		s.createQuotas(limitsOfBursts), s.counted, s.burst("first"), s.counted, s.burst("second"), s.counted, s.deleteAll, s.counted,
+	} {
+		if err := do(ctx); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// burst is 12 clients that try to make 10 pods and 5 ConfigMaps each, and delete
+// one of both after each third of that.
+func (s *stage) burst(name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.did("create 120 pods and 60 configmaps, and delete some")
+		clients, ctx := errgroup.WithContext(ctx)
+		for client := range 12 {
+			clients.Go(func() error {
+				for i := range 15 {
+					kind := []string{"pod", "pod", "configmap"}[i%3]
+					made := func(n int) string { return fmt.Sprintf("%s-%d-%d", name, client, n) }
+					// Most are refused, and what is not made is not there to be deleted.
+					_ = s.make(ctx, kind, made(i))
+					if i%5 == 4 {
+						_ = s.api("pods").Delete(ctx, made(i-1), metav1.DeleteOptions{})
+						_ = s.api("configmaps").Delete(ctx, made(i-2), metav1.DeleteOptions{})
+					}
+				}
+				return ctx.Err()
+			})
+		}
+		return clients.Wait()
+	}
+}
+
+func (s *stage) deleteAll(ctx context.Context) error {
+	s.did("delete all pods and configmaps")
+	for _, resource := range []string{"pods", "configmaps"} {
+		err := s.insist(ctx, "delete all "+resource, func(ctx context.Context) error {
+			return s.api(resource).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.await(ctx, "all is gone", func(w *World) bool { return len(w.Pods)+len(w.Others["configmaps"]) == 0 })
+}
+
+func (s *stage) createQuotas(all limits) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.did(fmt.Sprintf("create %d quotas", len(all)))
+		for name, hard := range all {
+			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+			err := s.insistOnMaking(ctx, "create quota "+name, func(ctx context.Context) error {
+				_, err := s.client.CoreV1().ResourceQuotas(s.namespace).Create(ctx, quota, metav1.CreateOptions{})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // make makes an object that a quota limits.
@@ -118,7 +179,7 @@ func (s *stage) deleting(kind, name string) func(context.Context) error {
 	}
 }
 
-// counted waits until the quotas say what is there.
+// counted waits until the two quotas say what is there.
 func (s *stage) counted(ctx context.Context) error {
 	return s.await(ctx, "the quotas say what is there", func(w *World) bool {
 		for _, quota := range w.Quotas {
@@ -126,22 +187,26 @@ func (s *stage) counted(ctx context.Context) error {
 				return false
 			}
 			for name := range quota.Spec.Hard {
-				if used, known := quota.Status.Used[name]; !known || used.Value() != w.using(name) {
+				n, exists := w.using(name)
+				if used, known := quota.Status.Used[name]; known != exists || used.Value() != n {
 					return false
 				}
 			}
 		}
-		return len(w.Quotas) == len(limits)
+		return len(w.Quotas) == 2
 	})
 }
 
-// using is how much of what a quota limits is there. A pod that has ended uses
-// nothing, and one that is on its way out does.
-func (w *World) using(name corev1.ResourceName) int64 {
-	if name == corev1.ResourcePods {
-		return int64(len(sorted(w.Pods, func(pod *corev1.Pod) bool { return !hasEnded(pod) })))
+// using is how much of what a quota limits is there, if there is such a kind. A pod
+// that has ended uses nothing, and one that is on its way out does.
+func (w *World) using(name corev1.ResourceName) (n int64, exists bool) {
+	switch name {
+	case corev1.ResourcePods:
+		return int64(len(sorted(w.Pods, func(pod *corev1.Pod) bool { return !hasEnded(pod) }))), true
+	case "count/configmaps":
+		return int64(len(w.Others["configmaps"])), true
 	}
-	return int64(len(w.Others["configmaps"]))
+	return 0, false
 }
 
 // usage says what a quota's status does.
@@ -159,7 +224,7 @@ func usage(quota *corev1.ResourceQuota) string {
 func aboveQuota(m *moment) string {
 	for _, quota := range m.Quotas {
 		for name, hard := range quota.Spec.Hard {
-			if n := m.using(name); n > hard.Value() {
+			if n, _ := m.using(name); n > hard.Value() {
 				return fmt.Sprintf("%s of %s is %d; %d are allowed", name, quota.Name, n, hard.Value())
 			}
 		}

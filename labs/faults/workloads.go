@@ -23,6 +23,8 @@ type Workload struct {
 	Loops []string
 	// Watched are the resources whose watches and lists are disturbed.
 	Watched []string
+	// Needed are others that a manager may watch only when it has to.
+	Needed []string
 	// Recorded are the resources of which each state is kept, besides Deployments,
 	// ReplicaSets and pods.
 	Recorded []string
@@ -60,9 +62,10 @@ var Workloads = []Workload{
 		Watched: []string{"jobs", "pods"}, Recorded: []string{"jobs"}, play: runJob},
 	{Name: "service", Says: "a Service of 3 pods, then another image", Loops: append(forDeployments[:2:2], "endpoints-controller", "endpointslice-controller"),
 		Watched: append(theThree[:3:3], "services", "endpoints", "endpointslices"), Recorded: []string{"services", "endpoints", "endpointslices"}, play: serve},
-	// What is counted is not disturbed: from a late cache too little is counted, and the API server lets too much in.
 	{Name: "quota", Says: "quotas of 3 pods and of 2 ConfigMaps are used up, some end or go, others come; each time one more is tried", Loops: []string{"resourcequota-controller"},
-		Watched: []string{"resourcequotas"}, Recorded: []string{"resourcequotas", "configmaps"}, play: useUp},
+		Watched: []string{"resourcequotas"}, Needed: []string{"pods", "configmaps"}, Recorded: []string{"resourcequotas", "configmaps"}, play: useUp},
+	{Name: "bursts", Says: "12 clients create 180 pods and ConfigMaps at a time, of which quotas allow 10 and 5, while some are deleted", Loops: []string{"resourcequota-controller"},
+		Watched: []string{"resourcequotas"}, Needed: []string{"pods", "configmaps"}, Recorded: []string{"resourcequotas", "configmaps"}, play: createInBursts},
 	{Name: "accounts", Says: "a namespace gets its account and the root CA, and gets them again", Loops: []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"},
 		Watched: []string{"serviceaccounts", "configmaps"}, Recorded: []string{"serviceaccounts", "configmaps"}, Bare: true, play: accounts},
 }
