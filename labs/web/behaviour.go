@@ -24,7 +24,7 @@ type behaviour struct {
 
 // parse reads the flags of a pod with a hostname.
 func parse(hostname string, args []string) (behaviour, error) {
-	b := behaviour{}
+	b, goesOn := behaviour{}, false
 	flags := flag.NewFlagSet("web", flag.ContinueOnError)
 	flags.Func("ready-after", "how long /ready answers 503 after the start; `never` to do so for ever", func(value string) (err error) {
 		b.neverReady = value == "never"
@@ -42,6 +42,11 @@ func parse(hostname string, args []string) (behaviour, error) {
 		}
 		return err
 	})
+	flags.Func("ends-as", "a regular expression of hostnames: with others it runs for ever, whatever else is asked for", func(value string) error {
+		ending, err := regexp.Compile(value)
+		goesOn = err == nil && !ending.MatchString(hostname)
+		return err
+	})
 	flags.DurationVar(&b.stopAfter, "stop-after", 0, "how long to take to end after SIGTERM")
 	flags.StringVar(&b.ask, "ask", "", "an address to ask again and again; /asked says how many requests were answered, and how many failed")
 	if err := flags.Parse(args); err != nil {
@@ -53,5 +58,6 @@ func parse(hostname string, args []string) (behaviour, error) {
 	flags.Visit(func(f *flag.Flag) {
 		b.ends = b.ends || slices.Contains([]string{"run-for", "exit-code", "fails-as"}, f.Name)
 	})
+	b.ends = b.ends && !goesOn
 	return b, nil
 }

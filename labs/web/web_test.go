@@ -24,6 +24,8 @@ func TestFlagsSayHowItBehaves(t *testing.T) {
 		{[]string{"--exit-code=0"}, behaviour{ends: true}},
 		{[]string{"--fails-as=[135]$"}, behaviour{ends: true, exitCode: 1}},
 		{[]string{"--fails-as=[246]$", "--run-for=1s"}, behaviour{ends: true, runFor: time.Second}},
+		{[]string{"--exit-code=1", "--ends-as=[135]$"}, behaviour{ends: true, exitCode: 1}},
+		{[]string{"--ends-as=[246]$", "--exit-code=1"}, behaviour{exitCode: 1}},
 		{[]string{"--stop-after=2s"}, behaviour{stopAfter: 2 * time.Second}},
 		{[]string{"--ask=http://shop"}, behaviour{ask: "http://shop"}},
 	}
@@ -32,7 +34,7 @@ func TestFlagsSayHowItBehaves(t *testing.T) {
 		require.NoError(t, err, c.args)
 		require.Equal(t, c.want, got, c.args)
 	}
-	for _, wrong := range []string{"--ready-after=soon", "--exit-code=x", "--fails-as=[", "--no-such-flag", "word"} {
+	for _, wrong := range []string{"--ready-after=soon", "--exit-code=x", "--fails-as=[", "--ends-as=[", "--no-such-flag", "word"} {
 		_, err := parse("web-3", []string{wrong})
 		require.Error(t, err, wrong)
 	}

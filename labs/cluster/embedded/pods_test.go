@@ -181,6 +181,7 @@ func TestContainersEndAsTheirCommandFlagsOrAnnotationsAsk(t *testing.T) {
 		{"an exit code as a flag", newPod("exit-flag", never, flagging("-exit-code=2")), corev1.PodFailed, 2, 0},
 		{"a hostname that fails", newPod("part-3", never, flagging("--run-for=1s", "--fails-as=[135]$")), corev1.PodFailed, 1, time.Second},
 		{"a hostname that does not", newPod("part-4", never, flagging("--fails-as=[135]$")), corev1.PodSucceeded, 0, 0},
+		{"a hostname that ends", newPod("part-5", never, flagging("--exit-code=2", "--ends-as=[135]$")), corev1.PodFailed, 2, 0},
 		{"flags and annotations", newPod("both", never, flagging("--run-for=1h", "--exit-code=3"), annotated("run-for", "1s"), annotated("exit-code", "4")), corev1.PodFailed, 4, time.Second},
 		{"a flag that is not understood", newPod("not-understood", never, flagging("--run-for=1s", "--exit-code=soon")), corev1.PodSucceeded, 0, time.Second},
 		{"no exit code", newPod("no-exit-code", never, commanded("sh", "-c", "exit 3"), annotated("exit-code", "1234")), corev1.PodFailed, 3, 0},
