@@ -208,7 +208,7 @@ func (p *Play) tearDown(stop func()) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
 	defer cancel()
-	for _, kind := range []string{"deployment", "replicaset", "replicationcontroller", "pod"} {
+	for _, kind := range []string{"cronjob", "job", "daemonset", "deployment", "replicaset", "replicationcontroller", "pod"} {
 		client := p.client.Resource(kindOf[kind]).Namespace(p.own)
 		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), PropagationPolicy: new(metav1.DeletePropagationBackground)}
 		// What is left behind harms nobody: the cluster ends with the last script.
