@@ -27,9 +27,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func init() {
+	controller.ReallyCrash.Store(true) // or what panics would be tried again
 	// One of the handlers sleeps by the real time, in a bubble for decades.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
 }

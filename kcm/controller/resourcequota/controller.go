@@ -78,6 +78,7 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	loop := func(queue string, sync func(context.Context, cache.ObjectName) error) *controller.Loop[cache.ObjectName] {
 		return controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 			Name: "resourcequota-controller", QueueName: queue, Sync: sync, MaxRetries: controller.RetryForever,
+			Objects: options.ResourceQuotaInformer.Informer().GetStore(),
 		})
 	}
 	c.uncounted = loop("resourcequota_priority", c.sync)
@@ -89,6 +90,7 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	c.synced = controller.Handle(options.ResourceQuotaInformer.Informer(), controller.Handlers[*corev1.ResourceQuota]{
 		Add:    c.changed,
 		Update: c.updated,
+		Delete: c.changed, // its ledger goes
 	})
 	return c
 }

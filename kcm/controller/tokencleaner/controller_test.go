@@ -21,9 +21,12 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func init() {
+	controller.ReallyCrash.Store(true) // or what panics would be tried again
 	// One of the handlers sleeps by the real time, in a bubble for decades.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
 }
