@@ -97,7 +97,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		failure = errors.Join(failure, c.updateStatus(ctx, seen.site, decideStatus(seen, failure)))
 	}
 	if apierrors.IsConflict(failure) {
-		return fmt.Errorf("%w: %w", controller.ErrStaleCache, failure)
+		return fmt.Errorf("%w: %v", controller.ErrStaleCache, failure)
 	}
 	return failure
 }
