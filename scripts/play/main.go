@@ -130,6 +130,12 @@ func command() *cobra.Command {
 			RunE:               func(cmd *cobra.Command, args []string) error { return playChaos(cmd.Context(), args) },
 		},
 		&cobra.Command{
+			Use:                "neighbours [flags]",
+			Short:              "Measure what a user of one namespace costs others, with kcm and with the original",
+			DisableFlagParsing: true,
+			RunE:               func(cmd *cobra.Command, args []string) error { return playNeighbours(cmd.Context(), args) },
+		},
+		&cobra.Command{
 			Use:   "view",
 			Short: "Show the loops of two replicas while they work, on a page of localhost",
 			Args:  cobra.NoArgs,
