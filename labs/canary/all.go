@@ -8,8 +8,9 @@ import (
 
 const template = `template: {metadata: {labels: {app: $NAME}}, spec: {containers: [{name: web, image: "web:1"}]}}`
 
-// All has a canary for each loop of kcm but those of a cloud, and two for the
-// garbage collector.
+// All has a canary for each loop of kcm but those of a cloud. Two for the garbage
+// collector are for its two queues, and two for a loop that makes pods are for what
+// it hears of the object and of the pods.
 var All = []Canary{
 	{
 		Loop: "serviceaccount-token-controller", Does: "a Secret for a token gets one",
@@ -34,6 +35,11 @@ var All = []Canary{
 		Loop: "replicaset-controller", Does: "a ReplicaSet gets its pod",
 		do:   create(`{apiVersion: apps/v1, kind: ReplicaSet, spec: {replicas: 1, selector: {matchLabels: {app: $NAME}}, ` + template + `}}`),
 		seen: some("Pod v1", owned),
+	},
+	{
+		Loop: "replicaset-controller", Does: "a ReplicaSet counts its pod",
+		do:   create(`{apiVersion: apps/v1, kind: ReplicaSet, spec: {replicas: 1, selector: {matchLabels: {app: $NAME}}, ` + template + `}}`),
+		seen: is("with a pod", func(o object) bool { return field(o, "status", "replicas") == int64(1) }),
 	},
 	{
 		Loop: "deployment-controller", Does: "a Deployment gets its ReplicaSet",
@@ -83,6 +89,11 @@ var All = []Canary{
 		Loop: "daemonset-controller", Does: "a DaemonSet gets its pods",
 		do:   create(`{apiVersion: apps/v1, kind: DaemonSet, spec: {selector: {matchLabels: {app: $NAME}}, ` + template + `}}`),
 		seen: some("Pod v1", owned),
+	},
+	{
+		Loop: "daemonset-controller", Does: "a DaemonSet counts its pods",
+		do:   create(`{apiVersion: apps/v1, kind: DaemonSet, spec: {selector: {matchLabels: {app: $NAME}}, ` + template + `}}`),
+		seen: is("with a pod that is up to date", func(o object) bool { return field(o, "status", "updatedNumberScheduled") != nil }),
 	},
 	{
 		Loop: "job-controller", Does: "a Job gets its pod",

@@ -197,18 +197,18 @@ var Attacks = []Attack{
 	{Name: "1,000 CronJobs whose moment never comes", Loops: []string{"cronjob-controller"}, do: func(a *attacker) {
 		a.many(1000, func(i int) { a.create("batch/v1/cronjobs", fmt.Sprint("a-", i), cronJob("0 0 31 2 *")) })
 	}},
-	{Name: "100 ReplicaSets and 30 DaemonSets with selectors of 2,000 requirements, beside 100 pods that change", Loops: []string{"replicaset-controller", "daemonset-controller"}, do: func(a *attacker) {
+	{Name: "200 ReplicaSets and 50 DaemonSets with selectors of 2,000 requirements, beside 100 pods that change", Loops: []string{"replicaset-controller", "daemonset-controller"}, do: func(a *attacker) {
 		var requirements []manifest
 		for i := range 2000 {
 			requirements = append(requirements, manifest{"key": fmt.Sprint("k", i), "operator": "NotIn", "values": []string{"a"}})
 		}
 		selector := manifest{"matchLabels": manifest{"app": "none"}, "matchExpressions": requirements}
 		a.pods(100, "nobody")
-		a.many(130, func(i int) {
+		a.many(250, func(i int) {
 			o, resource := workload(0, pod()), "apps/v1/replicasets"
 			o["spec"].(manifest)["selector"] = selector
 			o["spec"].(manifest)["template"].(manifest)["metadata"] = manifest{"labels": manifest{"app": "none"}}
-			if i >= 100 {
+			if i >= 200 {
 				delete(o["spec"].(manifest), "replicas")
 				resource = "apps/v1/daemonsets"
 			}

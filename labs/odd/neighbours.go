@@ -39,7 +39,7 @@ const (
 	// much in any case, and by so many bytes for each that the attacker has stored.
 	MemoryBase, MemoryPerByte = 50 << 20, 10
 
-	writes  = 30 * time.Second // how long an attacker writes
+	writes  = 25 * time.Second // how long an attacker writes
 	patient = 15 * time.Second // how long a canary may go on after that
 )
 
@@ -85,6 +85,9 @@ func (d Damage) Worst() Felt {
 func (d Damage) Wrong() (all []string) {
 	if d.Ended {
 		all = append(all, "it has ended")
+	}
+	if d.Stored == 0 {
+		all = append(all, "the API server has refused it all, so it was no attack: "+d.Why)
 	}
 	for _, f := range d.Felt {
 		if f.Excess() > Delay {
@@ -168,12 +171,12 @@ func (s *sufferer) quiet(ctx context.Context, loops []string) error {
 	for i := range s.damage.Felt {
 		all.Go(func() {
 			f := &s.damage.Felt[i]
+			if f.Period > 0 {
+				return // it is as long as that
+			}
 			for range 4 {
 				took, err := f.Try(ctx, s.client, fmt.Sprint("neighbour-", i))
 				f.Quiet, errs[i] = append(f.Quiet, took), cmp.Or(errs[i], err)
-				if f.Period > 0 {
-					return // it is as long as the period says
-				}
 			}
 			f.Quiet = f.Quiet[1:] // the first has waited for the manager to start
 		})
@@ -219,11 +222,14 @@ func (s *sufferer) attacked(ctx context.Context, a *attacker, p *process.Process
 // try tries canaries one after the other while the attacker writes.
 func (s *sufferer) try(ctx, writing context.Context, canaries ...int) {
 	deadline, _ := writing.Deadline()
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(patient))
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(patient+s.damage.Felt[canaries[0]].Period))
 	defer cancel()
 	for n := 0; writing.Err() == nil; n++ {
 		i := canaries[n%len(canaries)]
 		f := &s.damage.Felt[i]
+		if f.Period > 0 && n > 0 && !slices.Contains(s.damage.Attack.Loops, f.Loop) {
+			return
+		}
 		begin := time.Now()
 		took, err := f.Try(ctx, s.client, fmt.Sprint("neighbour-", i))
 		if err != nil {
