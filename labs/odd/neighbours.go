@@ -76,9 +76,13 @@ func (f Felt) Excess() time.Duration {
 	return slices.Max(f.Attacked) - max(f.Period, slices.Max(append(f.Quiet, 0)))
 }
 
-// Worst is the canary that the attack has delayed most.
+// Worst is the canary that was delayed most: one of a loop that the attack
+// concerns, or another one if that was delayed too much.
 func (d Damage) Worst() Felt {
-	return slices.MaxFunc(d.Felt, func(a, b Felt) int { return cmp.Compare(a.Excess(), b.Excess()) })
+	concerned := slices.DeleteFunc(slices.Clone(d.Felt), func(f Felt) bool {
+		return f.Excess() <= Delay && !slices.Contains(d.Attack.Loops, f.Loop)
+	})
+	return slices.MaxFunc(concerned, func(a, b Felt) int { return cmp.Compare(a.Excess(), b.Excess()) })
 }
 
 // Wrong says what is over its bound.
@@ -101,17 +105,22 @@ func (d Damage) Wrong() (all []string) {
 }
 
 func (f Felt) String() string {
-	median := func(of []time.Duration) float64 {
-		if len(of) == 0 {
-			return 0
-		}
-		return slices.Sorted(slices.Values(of))[len(of)/2].Seconds()
+	quiet, stuck := fmt.Sprintf("%.1f", median(f.Quiet)), ""
+	if f.Period > 0 {
+		quiet = fmt.Sprintf("up to %.0f", f.Period.Seconds())
 	}
-	stuck := ""
 	if f.Stuck {
 		stuck = "> "
 	}
-	return fmt.Sprintf("%.1f → %.1f, %s%.1f s", median(f.Quiet), median(f.Attacked), stuck, slices.Max(append(f.Attacked, 0)).Seconds())
+	return fmt.Sprintf("%s → %.1f, %s%.1f s", quiet, median(f.Attacked), stuck, slices.Max(append(f.Attacked, 0)).Seconds())
+}
+
+// median is zero of none.
+func median(of []time.Duration) float64 {
+	if len(of) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(of))[len(of)/2].Seconds()
 }
 
 // Suffer starts a cluster with kcm, which is a program, or with the original, and
