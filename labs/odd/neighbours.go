@@ -112,7 +112,8 @@ func (f Felt) String() string {
 	if f.Stuck {
 		stuck = "> "
 	}
-	return fmt.Sprintf("%s → %.1f, %s%.1f s", quiet, median(f.Attacked), stuck, slices.Max(append(f.Attacked, 0)).Seconds())
+	slowest := slices.Max(append(f.Attacked, 0))
+	return fmt.Sprintf("%s → %.1f, %s%.1f s", quiet, median(f.Attacked), stuck, slowest.Seconds())
 }
 
 // median is zero of none.
@@ -288,12 +289,13 @@ type attacker struct {
 // two others; the loop that adds them up is none of kcm's, so it is bound to these.
 func newAttacker(ctx context.Context, c *cluster.Cluster) (*attacker, error) {
 	admin := kubernetes.NewForConfigOrDie(quietly(c))
-	name := metav1.ObjectMeta{Name: attackers, Namespace: attackers}
-	_, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: attackers}}, metav1.CreateOptions{})
+	name := metav1.ObjectMeta{Name: attackers}
+	_, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: name}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := admin.CoreV1().ServiceAccounts(attackers).Create(ctx, &corev1.ServiceAccount{ObjectMeta: name}, metav1.CreateOptions{}); err != nil {
+	accounts := admin.CoreV1().ServiceAccounts(attackers)
+	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: name}, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
 	for _, role := range []string{"edit", "system:aggregate-to-edit", "system:aggregate-to-view"} {
@@ -306,7 +308,7 @@ func newAttacker(ctx context.Context, c *cluster.Cluster) (*attacker, error) {
 			return nil, err
 		}
 	}
-	token, err := admin.CoreV1().ServiceAccounts(attackers).CreateToken(ctx, attackers, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := accounts.CreateToken(ctx, attackers, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -18,10 +18,12 @@ func TestACanaryMayWaitTwoSecondsLongerThanInAQuietCluster(t *testing.T) {
 	t.Parallel()
 	of := func(period time.Duration, attacked ...time.Duration) Damage {
 		c := canary.Canary{Does: "a Job gets its pod", Period: period}
-		return Damage{Stored: 1, Felt: []Felt{{Canary: c, Quiet: []time.Duration{time.Second, 3 * time.Second, time.Second}, Attacked: attacked}}}
+		quiet := []time.Duration{time.Second, 3 * time.Second, time.Second}
+		return Damage{Stored: 1, Felt: []Felt{{Canary: c, Quiet: quiet, Attacked: attacked}}}
 	}
 	assert.Empty(t, of(0, 5*time.Second, time.Second).Wrong())
-	assert.Equal(t, []string{"a Job gets its pod: 1.0 → 1.0, 5.1 s"}, of(0, 5100*time.Millisecond, time.Second, time.Second).Wrong())
+	late := of(0, 5100*time.Millisecond, time.Second, time.Second)
+	assert.Equal(t, []string{"a Job gets its pod: 1.0 → 1.0, 5.1 s"}, late.Wrong())
 	assert.Empty(t, of(20*time.Second, 22*time.Second).Wrong(), "its loop looks every 20 seconds")
 	assert.NotEmpty(t, of(20*time.Second, 23*time.Second).Wrong())
 	assert.Empty(t, of(0).Wrong(), "its turn has not come")
@@ -69,7 +71,8 @@ func TestWhatTheAPIServerRefusesIsNoAttack(t *testing.T) {
 	a.create("apps/v1/deployments", "a", manifest{})
 	a.patch("apps/v1/deployments", "a", `{}`)
 	assert.EqualValues(t, 3, a.sent.Load())
-	assert.EqualValues(t, len("POST /apis/apps/v1/namespaces/attacker/deployments"), a.stored.Load(), "a change stores no more")
+	created := "POST /apis/apps/v1/namespaces/attacker/deployments"
+	assert.EqualValues(t, len(created), a.stored.Load(), "a change stores no more")
 }
 
 func TestEachLoopThatHasACanaryIsAttacked(t *testing.T) {

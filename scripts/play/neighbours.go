@@ -61,7 +61,8 @@ func playNeighbours(ctx context.Context, args []string) error {
 		}
 		rows = append(rows, row)
 	}
-	fmt.Printf("\n%s, %d cores, %.0f minutes, %s\n\n", time.Now().Format(time.DateOnly), runtime.NumCPU(), time.Since(begin).Minutes(), load())
+	fmt.Printf("\n%s, %d cores, %.0f minutes, %s\n\n",
+		time.Now().Format(time.DateOnly), runtime.NumCPU(), time.Since(begin).Minutes(), load())
 	for i, row := range rows {
 		if *markdown {
 			fmt.Print(markdownRow(row, i == 0))
@@ -106,7 +107,8 @@ func cells(d *odd.Damage) string {
 		return "it has ended"
 	}
 	worst := d.Worst()
-	return fmt.Sprintf("%s (%s), %d MiB for %.1f MiB, CPU %.1f s", worst, worst.Does, d.Grown>>20, float64(d.Stored)/(1<<20), d.CPU)
+	return fmt.Sprintf("%s (%s), %d MiB for %.1f MiB, CPU %.1f s",
+		worst, worst.Does, d.Grown>>20, float64(d.Stored)/(1<<20), d.CPU)
 }
 
 func textRows(row []*odd.Damage) string {
