@@ -393,7 +393,8 @@ func (a *attacker) send(method, resource, rest, contentType string, body []byte)
 	r.Header.Set("Content-Type", contentType)
 	answer, err := a.client.Do(r)
 	if err != nil {
-		return // the time is over
+		a.why.Store(err.Error()) // most likely the time is over
+		return
 	}
 	defer answer.Body.Close()
 	said, _ := io.ReadAll(answer.Body)
