@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -69,12 +68,24 @@ func (s Services) Selecting(pod *corev1.Pod) []cache.ObjectName {
 		}
 		for _, obj := range found {
 			service := obj.(*corev1.Service)
-			if labels.SelectorFromValidatedSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
+			if selects(service, pod) {
 				selecting = append(selecting, cache.MetaObjectToName(service))
 			}
 		}
 	}
 	return selecting
+}
+
+// selects tells whether a pod has all labels that a Service asks for. A
+// [k8s.io/apimachinery/pkg/labels.Selector] of a Service that asks for thousands
+// would be made and sorted for each pod, in the handler that all namespaces share.
+func selects(service *corev1.Service, pod *corev1.Pod) bool {
+	for label, wanted := range service.Spec.Selector {
+		if value, ok := pod.Labels[label]; !ok || value != wanted {
+			return false
+		}
+	}
+	return true
 }
 
 // Watch calls changed with each Service whose addresses may have changed with a

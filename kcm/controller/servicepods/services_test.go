@@ -59,6 +59,22 @@ func names(services []cache.ObjectName) string {
 	return strings.Join(names, " ")
 }
 
+func TestAPodIsComparedWithALongSelectorWithoutMakingItAnew(t *testing.T) {
+	wanted := map[string]string{"app": "web"}
+	for i := range 2000 {
+		wanted[fmt.Sprint("label-", i)] = "a"
+	}
+	services := given(t, nil)
+	require.NoError(t, services.indexer.Add(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "long"}, Spec: corev1.ServiceSpec{Selector: wanted},
+	}))
+	pod := labelled("app=web")
+	assert.Less(t, testing.AllocsPerRun(10, func() { services.Selecting(pod) }), 50.0, "allocations for one pod")
+	assert.Empty(t, services.Selecting(pod))
+	pod.Labels = wanted
+	assert.Equal(t, "long", names(services.Selecting(pod)))
+}
+
 func TestServicesThatSelectAPod(t *testing.T) {
 	t.Parallel()
 	services := given(t, map[string]string{
