@@ -159,6 +159,23 @@ var Attacks = []Attack{
 		},
 	},
 	{
+		Name:  "300 Services with selectors of 2,000 labels, beside 100 pods that change",
+		Loops: services,
+		do: func(a *attacker) {
+			a.pods(100, "nobody")
+			selector := manifest{"app": "a"}
+			for i := range 2000 {
+				selector[fmt.Sprint("k", i)] = "a"
+			}
+			a.many(300, func(i int) {
+				o := service([]manifest{{"port": 80}})
+				o["spec"].(manifest)["selector"] = selector
+				a.create("services", fmt.Sprint("a-", i), o)
+			})
+			a.until(50, func(i int) { a.relabel(i%100, i/100) })
+		},
+	},
+	{
 		Name:  "20 Services of 4,000 ports that select the same 100 pods",
 		Loops: services,
 		do: func(a *attacker) {
