@@ -95,6 +95,10 @@ func (w *Waker[O, T]) wakeAdopters(obj T) {
 		return // the cache never fails
 	}
 	for _, owner := range owners {
+		if isLong(w.Selector(owner)) {
+			w.Loop.Add(cache.MetaObjectToName(owner))
+			continue
+		}
 		selector, err := metav1.LabelSelectorAsSelector(w.Selector(owner))
 		// An empty selector would match everything. The API server does not
 		// let one in.
@@ -102,6 +106,21 @@ func (w *Waker[O, T]) wakeAdopters(obj T) {
 			w.Loop.Add(cache.MetaObjectToName(owner))
 		}
 	}
+}
+
+// isLong tells whether it takes so long to read a selector that the owner had
+// better find out by itself what it wants, in its own sync. The API server takes
+// selectors with thousands of labels, and handlers are called for one object after
+// another, of all namespaces.
+func isLong(selector *metav1.LabelSelector) bool {
+	if selector == nil {
+		return false
+	}
+	n := len(selector.MatchLabels)
+	for _, expression := range selector.MatchExpressions {
+		n += 1 + len(expression.Values)
+	}
+	return n > 20
 }
 
 // OwnerOf returns the owner of an object, as [OwnerOf] does.

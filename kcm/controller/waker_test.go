@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -213,4 +214,24 @@ func TestAnObjectWakesTheOwnersThatItConcerns(t *testing.T) {
 			assert.ElementsMatch(t, append(tt.atOnce, tt.after...), woken, "in a loop that keeps no expectations")
 		})
 	}
+}
+
+// This is not parallel: it counts what the process allocates.
+func TestAnOwnerWithALongSelectorFindsOutByItselfWhatItWants(t *testing.T) {
+	values := make([]string, 2000)
+	for i := range values {
+		values[i] = fmt.Sprint("v", i)
+	}
+	owner := ownerNamed("long", nil)
+	owner.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: values}}
+	w := &Waker[*appsv1.ReplicaSet, *corev1.Pod]{
+		Loop:     NewLoop(LoopConfig[cache.ObjectName]{Sync: func(context.Context, cache.ObjectName) error { return nil }}),
+		List:     func(string) ([]*appsv1.ReplicaSet, error) { return []*appsv1.ReplicaSet{owner}, nil },
+		Selector: func(owner *appsv1.ReplicaSet) *metav1.LabelSelector { return owner.Spec.Selector },
+	}
+	t.Cleanup(w.Loop.queue.ShutDown)
+	w.wakeAdopters(podOf(""))
+	assert.Equal(t, 1, w.Loop.queue.Len(), "the owner is woken, whatever it wants")
+	reads := testing.AllocsPerRun(10, func() { w.wakeAdopters(podOf("")) })
+	assert.Less(t, reads, 100.0, "nobody has read 2,000 values")
 }
