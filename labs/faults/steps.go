@@ -247,9 +247,13 @@ func tellCreation(s Step) string {
 }
 
 // Shorten leaves out steps as long as what is left still fails, halves first and
-// single ones in the end. What concerns one app is left out together at first.
-func Shorten(steps []Step, fails func([]Step) bool) []Step {
-	kept := slices.SortedStableFunc(slices.Values(steps), func(a, b Step) int { return cmp.Compare(a.App, b.App) })
+// single ones in the end. What is alike is left out together at first. The steps
+// that it tries are in the order of their numbers.
+func Shorten[S any](steps []S, alike func(a, b S) int, number func(S) int, fails func([]S) bool) []S {
+	inOrder := func(steps []S) []S {
+		return slices.SortedFunc(slices.Values(steps), func(a, b S) int { return cmp.Compare(number(a), number(b)) })
+	}
+	kept := slices.SortedStableFunc(slices.Values(steps), alike)
 	for size := (len(kept) + 1) / 2; size >= 1; size /= 2 {
 		for start := 0; start < len(kept); {
 			rest := slices.Concat(kept[:start], kept[min(start+size, len(kept)):])
@@ -261,8 +265,4 @@ func Shorten(steps []Step, fails func([]Step) bool) []Step {
 		}
 	}
 	return inOrder(kept)
-}
-
-func inOrder(steps []Step) []Step {
-	return slices.SortedFunc(slices.Values(steps), func(a, b Step) int { return cmp.Compare(a.Number, b.Number) })
 }

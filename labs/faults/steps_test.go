@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -71,7 +72,7 @@ func TestOnlyTheStepsAreLeftThatAFailureNeedsInTheirOrder(t *testing.T) {
 	steps := Draw(7)
 	for _, needed := range [][]int{{3, 9}, {1, 80}, {17, 18}, {42}, {5, 23, 24, 58}} {
 		plays := 0
-		kept := Shorten(steps, func(left []Step) bool {
+		kept := Shorten(steps, byApp, numberOf, func(left []Step) bool {
 			plays++
 			numbers := numbersOf(left)
 			require.True(t, slices.IsSorted(numbers), "steps are played in their order")
@@ -81,6 +82,9 @@ func TestOnlyTheStepsAreLeftThatAFailureNeedsInTheirOrder(t *testing.T) {
 		require.Less(t, plays, 80)
 	}
 }
+
+func byApp(a, b Step) int { return cmp.Compare(a.App, b.App) }
+func numberOf(s Step) int { return s.Number }
 
 func numbersOf(steps []Step) (numbers []int) {
 	for _, s := range steps {
@@ -92,5 +96,5 @@ func numbersOf(steps []Step) (numbers []int) {
 func TestWhenNothingFailsAgainAllStepsAreLeft(t *testing.T) {
 	t.Parallel()
 	steps := Draw(7)
-	require.Equal(t, numbersOf(steps), numbersOf(Shorten(steps, func([]Step) bool { return false })))
+	require.Equal(t, numbersOf(steps), numbersOf(Shorten(steps, byApp, numberOf, func([]Step) bool { return false })))
 }

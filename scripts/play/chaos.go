@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -50,13 +51,12 @@ func parseChaosOptions(args []string) (chaosOptions, error) {
 	if err != nil || *keep == "" {
 		return o, err
 	}
-	o.keep, err = parseNumbers(*keep)
+	o.keep, err = parseNumbers(*keep, len(faults.Draw(0)))
 	return o, err
 }
 
-// parseNumbers reads numbers of steps, of which there are as many as are drawn.
-func parseNumbers(text string) (numbers []int, err error) {
-	steps := len(faults.Draw(0))
+// parseNumbers reads numbers of steps, of which there are so many.
+func parseNumbers(text string, steps int) (numbers []int, err error) {
 	if text == "all" {
 		for i := range steps {
 			numbers = append(numbers, i+1)
@@ -238,7 +238,8 @@ func (c *chaos) shortenAndTell(ctx context.Context, r round) {
 		return result != nil
 	}
 	fails(slices.DeleteFunc(slices.Clone(r.steps), func(s faults.Step) bool { return !strings.Contains(r.Findings[0].Says, s.App) }))
-	faults.Shorten(r.steps, fails)
+	byApp := func(a, b faults.Step) int { return cmp.Compare(a.App, b.App) }
+	faults.Shorten(r.steps, byApp, func(s faults.Step) int { return s.Number }, fails)
 	c.tell(r, *findingAbout(r.Result, about))
 }
 
