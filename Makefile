@@ -40,6 +40,10 @@ faults: bin/play bin/labcluster bin/kcm ## play workloads with one fault each an
 chaos: bin/play bin/labcluster bin/kcm ## play random operations with random faults and look for what kcm then does wrong (ARGS="-for 10m -seed 7", "-seed 7 -keep 3,9,12", "-h"; REFERENCE=1)
 	@bin/play chaos $(ARGS)
 
+.PHONY: odd
+odd: bin/play bin/labcluster bin/kcm ## have kcm live with random odd objects of every kind and look for what it cannot bear (ARGS="-for 10m -seed 7", "-seed 7 -keep 3,9,12", "neighbours", "-h"; REFERENCE=1)
+	@bin/play odd $(ARGS)
+
 .PHONY: rights
 rights: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and tell which of the rights of its role each loop has used (RUN=regexp)
 	@bin/play rights '$(RUN)'
@@ -217,7 +221,8 @@ verify: bin/labcluster bin/kcm bin/play bin/book ## check everything else, too: 
 		"kcm and the original side by side in memory, the same random runs each time: $(MAKE) --no-print-directory differential ARGS='-seed 1 -runs 900'"
 	@scripts/steps \
 		"the book as web pages: $(MAKE) --no-print-directory site-check" \
-		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'"
+		"a minute of workloads with one fault each: $(MAKE) --no-print-directory faults ARGS='-for 1m'" \
+		"a minute of odd objects, always the same: $(MAKE) --no-print-directory odd ARGS='-for 1m -seed 1'"
 
 .PHONY: differential
 differential: ## compare kcm's loops with the original's in memory, run after random run, for a minute (ARGS="-for 20m -seed 7", or the steps that a failure prints)

@@ -130,10 +130,15 @@ func command() *cobra.Command {
 			RunE:               func(cmd *cobra.Command, args []string) error { return playChaos(cmd.Context(), args) },
 		},
 		&cobra.Command{
-			Use:                "neighbours [flags]",
-			Short:              "Measure what a user of one namespace costs others, with kcm and with the original",
+			Use:                "odd [neighbours] [flags]",
+			Short:              "Have a manager live with odd objects, or measure what one namespace costs others, and look for what is wrong",
 			DisableFlagParsing: true,
-			RunE:               func(cmd *cobra.Command, args []string) error { return playNeighbours(cmd.Context(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 && args[0] == "neighbours" {
+					return playNeighbours(cmd.Context(), args[1:])
+				}
+				return playOdd(cmd.Context(), args)
+			},
 		},
 		&cobra.Command{
 			Use:   "view",

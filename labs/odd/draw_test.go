@@ -1,0 +1,41 @@
+package odd
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestASeedAlwaysDrawsTheSame(t *testing.T) {
+	t.Parallel()
+	asJSON := func(seed uint64) string {
+		text, err := json.Marshal(Draw(seed))
+		require.NoError(t, err)
+		return string(text)
+	}
+	for seed := range uint64(20) {
+		require.Equal(t, asJSON(seed), asJSON(seed))
+	}
+	require.NotEqual(t, asJSON(7), asJSON(8))
+}
+
+func TestEveryKindIsDrawnAndAllThatIsDoneToIt(t *testing.T) {
+	t.Parallel()
+	drawn := map[string]int{}
+	for seed := range uint64(30) {
+		for i, op := range Draw(seed) {
+			require.Equal(t, i+1, op.Number)
+			drawn[op.Verb+" "+op.Kind.String()]++
+		}
+	}
+	for _, k := range Kinds {
+		assert.NotZero(t, drawn["create "+k.String()], k)
+		assert.NotZero(t, drawn["patch "+k.String()], k)
+		assert.NotZero(t, drawn["delete "+k.String()], k)
+		if k.Status {
+			assert.NotZero(t, drawn["status "+k.String()], k)
+		}
+	}
+}

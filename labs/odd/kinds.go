@@ -1,0 +1,69 @@
+package odd
+
+import (
+	_ "embed"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Kind is a kind of objects that are drawn.
+type Kind struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Resource   string `json:"resource"`
+	// Cluster tells that its objects are in no namespace, Status that they have one that is written by itself.
+	Cluster bool             `json:"cluster"`
+	Status  bool             `json:"status"`
+	Often   int              `json:"often"`
+	Names   []string         `json:"names"`
+	Good    []map[string]any `json:"good"`
+}
+
+// String is as a user says it: daemonsets.apps.
+func (k *Kind) String() string { return k.resource().GroupResource().String() }
+
+func (k *Kind) resource() schema.GroupVersionResource {
+	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind).GroupVersion().WithResource(k.Resource)
+}
+
+//go:embed kinds.yaml
+var described []byte
+
+// vocabulary is what is drawn from. kinds.yaml explains it.
+var vocabulary = func() (v struct {
+	Kinds      []*Kind `json:"kinds"`
+	Selections []struct {
+		Selector any `json:"selector"`
+		Labels   any `json:"labels"`
+	} `json:"selections"`
+	Refusals []struct {
+		Rule   any    `json:"rule"`
+		Unless string `json:"unless"`
+	} `json:"refusals"`
+	Pods        []any    `json:"pods"`
+	Finalizers  []string `json:"finalizers"`
+	Annotations []string `json:"annotations"`
+	Nonsense    []string `json:"nonsense"`
+	Labels      []string `json:"labels"`
+	Texts       []string `json:"texts"`
+}) {
+	text, err := yaml.YAMLToJSONStrict(described)
+	if err == nil {
+		err = json.Unmarshal(text, &v) // whole numbers stay whole
+	}
+	if err != nil {
+		panic(err)
+	}
+	return v
+}()
+
+// Kinds are all kinds that are drawn: those that a loop has an informer for, some of which the loops for garbage,
+// namespaces and quotas see only the metadata, and one that is not always there.
+var Kinds = vocabulary.Kinds
+
+func kindNamed(name string) *Kind {
+	return Kinds[slices.IndexFunc(Kinds, func(k *Kind) bool { return k.Kind == name })]
+}
