@@ -26,8 +26,7 @@ import (
 func panicking(times int, seen *calls) func(context.Context, string) error {
 	return func(_ context.Context, key string) error {
 		if n := seen.note(key); key == "web" && n <= times {
-			var labels map[string]string
-			labels["app"] = key
+			panic("a defect")
 		}
 		return nil
 	}
