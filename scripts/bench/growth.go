@@ -1,142 +1,117 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"syscall"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	// rollouts are counted, of rolledOut Deployments of one pod at the same time.
-	rollouts  = 100
-	rolledOut = 10
-	// oldReplicaSets are what each of their neighbours has kept of its history.
-	oldReplicaSets = 10
-)
+// growing are the Deployments that are rolled out at the same time, each as often as rolloutsOfEach.
+const growing, rolloutsOfEach = 10, 10
 
-// neighbours are how many other Deployments are in the namespace, one number
-// after the other.
+// neighbours are how many other Deployments are in the namespace, one number after the other.
 var neighbours = []int{200, 1000, 2000}
 
-// keyRolloutTime and keyRolloutCPU are for rollouts among n neighbours.
-func keyRolloutTime(n int) string { return fmt.Sprintf("rolloutAmong:%d", n) }
-func keyRolloutCPU(n int) string  { return fmt.Sprintf("rolloutCPUAmong:%d", n) }
-
-// grow rolls out the same Deployments among more and more neighbours. These are
-// created while no controller manager runs, which would look at all of them
-// after each.
-func (t *trial) grow(ctx context.Context) error {
-	for _, n := range neighbours {
-		if err := t.fillNeighbourhood(ctx, n); err != nil {
-			return err
-		}
-		if err := t.rollOutAmong(ctx, n); err != nil {
-			return err
-		}
-	}
-	return nil
+// growthPhases are about a namespace with many Deployments that have no pods and ten old ReplicaSets each.
+// Time and CPU are for one of 100 rollouts, ten at the same time, each until its status is complete. Then
+// a manager restarts, where there is nothing to do but one Deployment that waits for its pod, from exec
+// until that exists; nobody holds the Lease. Its memory is the peak when the garbage collector, which is
+// the last to have read everything, has seen a ConfigMap that came last.
+var growthPhases = []phase{
+	{name: "growth", run: (*trial).grow, once: true, rows: []row{
+		{key: "among-200/cpu", name: "rollout among 200 Deployments: CPU", unit: "ms", per: growing * rolloutsOfEach},
+		{key: "among-1000/cpu", name: "  among 1000", unit: "ms", per: growing * rolloutsOfEach},
+		{key: "among-2000/cpu", name: "  among 2000", unit: "ms", per: growing * rolloutsOfEach},
+		{key: "among-200/started", name: "rollout among 200 Deployments: complete", unit: "s", per: rolloutsOfEach},
+		{key: "among-1000/started", name: "  among 1000", unit: "s", per: rolloutsOfEach},
+		{key: "among-2000/started", name: "  among 2000", unit: "s", per: rolloutsOfEach},
+	}},
+	{name: "restart", run: (*trial).restart, once: true, rows: []row{
+		{key: "restart/works", name: "restart with 22,000 objects: a pod created", unit: "s"},
+		{key: "list/started", name: "  a plain client has listed them", unit: "s"},
+		{key: "restarted/peak", name: "  RSS, peak", unit: "MiB"},
+	}},
 }
 
-// fillNeighbourhood creates the Deployments to roll out, and neighbours until
-// there are n, unless they are there already.
-func (t *trial) fillNeighbourhood(ctx context.Context, n int) error {
+// grow rolls out the same Deployments among more and more neighbours. These are created while no
+// controller manager runs, which would look at all of them after each.
+func (t *trial) grow() {
+	for _, n := range neighbours {
+		t.fillNeighbourhood(n)
+		t.leadNeighbourhood()
+		// The first rollout of each is not counted: it comes to its end when the queues, which are full after
+		// the start, have been worked off.
+		t.rollOut(1)
+		t.measure(fmt.Sprintf("among-%d", n), func() { t.rollOut(rolloutsOfEach) }, nil)
+		t.stop()
+	}
+}
+
+// fillNeighbourhood creates the Deployments to roll out, and neighbours until there are n, unless they are
+// there already.
+func (t *trial) fillNeighbourhood(n int) {
 	there := t.neighbours
 	if there == 0 {
-		err := inParallel(ctx, rolledOut, manyClients, func(ctx context.Context, i int) error {
-			_, err := t.client.AppsV1().Deployments(growthNamespace).Create(ctx, newDeployment(rolledOutName(i), 1), metav1.CreateOptions{})
-			return err
-		})
-		if err != nil {
-			return err
-		}
+		t.createDeployments("growth", growing, 1)
 	}
 	t.neighbours = n
-	return inParallel(ctx, n-there, limitClients, func(ctx context.Context, i int) error {
-		return t.createNeighbour(ctx, fmt.Sprintf("neighbour-%04d", there+i))
-	})
+	inParallel(n-there, manyClients, func(i int) { t.createNeighbour(fmt.Sprintf("neighbour-%04d", there+i)) })
 }
 
-func rolledOutName(i int) string { return fmt.Sprintf("web-%02d", i) }
-
-// createNeighbour creates a Deployment without pods, and its history.
-func (t *trial) createNeighbour(ctx context.Context, name string) error {
-	apps, options := t.client.AppsV1(), metav1.CreateOptions{}
-	d, err := apps.Deployments(growthNamespace).Create(ctx, newDeployment(name, 0), options)
-	if err != nil {
-		return err
-	}
-	for i := range oldReplicaSets {
-		rs := newReplicaSet(fmt.Sprintf("%s-%d", name, i))
+// createNeighbour creates a Deployment without pods, and ten old ReplicaSets.
+func (t *trial) createNeighbour(name string) {
+	owner := metav1.NewControllerRef(t.create(newDeployment("growth", name, 0)),
+		appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	for i := range 10 {
+		rs := newReplicaSet("growth", fmt.Sprintf("%s-%d", name, i), 0)
 		labels := map[string]string{"app": name, appsv1.DefaultDeploymentUniqueLabelKey: fmt.Sprint(i)}
-		rs.Labels, rs.OwnerReferences = labels, []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
-		rs.Spec.Replicas, rs.Spec.Selector.MatchLabels, rs.Spec.Template = new(int32), labels, newTemplate(labels)
+		rs.Labels, rs.Spec.Selector.MatchLabels, rs.Spec.Template.Labels = labels, labels, labels
+		rs.OwnerReferences = []metav1.OwnerReference{*owner}
 		rs.Spec.Template.Spec.Containers[0].Image = fmt.Sprintf("web:old-%d", i)
-		if _, err := apps.ReplicaSets(growthNamespace).Create(ctx, rs, options); err != nil {
-			return err
-		}
+		t.create(rs)
 	}
-	return nil
 }
 
-// leadNeighbourhood starts a replica and waits until it has seen to all that is
-// in the neighbourhood.
-func (t *trial) leadNeighbourhood(ctx context.Context) error {
-	complete := t.watch.complete(growthNamespace, rolledOut+t.neighbours, 1)
-	if err := t.lead(ctx); err != nil {
-		return err
-	}
-	_, err := t.watch.await(ctx, "all Deployments are complete", growthNamespace, complete)
-	return err
+// leadNeighbourhood starts a replica and waits until it has seen to all that is in the neighbourhood.
+func (t *trial) leadNeighbourhood() {
+	all := growing + t.neighbours
+	seen := t.when("growth", tally{deployments: all, complete: all})
+	t.lead()
+	t.await(seen)
 }
 
-// rollOutAmong measures rollouts among n neighbours. A first rollout of each
-// Deployment is not counted: it comes to its end when the queues, which are
-// full after the start, have been worked off.
-func (t *trial) rollOutAmong(ctx context.Context, n int) error {
-	if err := t.leadNeighbourhood(ctx); err != nil {
-		return err
-	}
-	if err := t.rollOut(ctx, 1); err != nil {
-		return err
-	}
-	before, err := t.leader.usage()
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	if err := t.rollOut(ctx, rollouts/rolledOut); err != nil {
-		return err
-	}
-	t.set(keyRolloutTime(n), time.Since(begin)*rolledOut/rollouts)
-	after, err := t.leader.usage()
-	if err != nil {
-		return err
-	}
-	t.result.Values[keyRolloutCPU(n)] = 1000 * (after.cpu - before.cpu) / rollouts
-	t.say("rollout among %d Deployments: %.2f s, CPU %.1f ms", n, t.result.Values[keyRolloutTime(n)], t.result.Values[keyRolloutCPU(n)])
-	t.leader.end(syscall.SIGTERM)
-	return nil
-}
-
-// rollOut updates each of the Deployments as often as it is told, one version
-// after the other.
-func (t *trial) rollOut(ctx context.Context, times int) error {
-	return inParallel(ctx, rolledOut, rolledOut, func(ctx context.Context, i int) error {
+// rollOut updates each of the Deployments as often as it is told, one version after the other.
+func (t *trial) rollOut(times int) {
+	inParallel(growing, growing, func(i int) {
 		for range times {
-			patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:%d"}]}}}}`, time.Now().UnixNano())
-			patched, err := t.client.AppsV1().Deployments(growthNamespace).Patch(ctx, rolledOutName(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-			if err != nil {
-				return err
-			}
-			if _, err := t.watch.await(ctx, "a rollout is complete", growthNamespace, t.watch.completeOne(patched)); err != nil {
-				return err
-			}
+			image := fmt.Sprintf("web:%d-%d", i, time.Now().UnixNano())
+			rolledOut := t.when("growth", tally{complete + image: 1})
+			t.patch(newDeployment("growth", numbered(i), 1), withImage(image))
+			t.await(rolledOut)
 		}
-		return nil
 	})
+}
+
+// restart starts a replica where there is much to read and one Deployment to work on. Another has been
+// there before and has left nothing else to do. No manager can have read the lists much sooner than a
+// plain client does, one after the other.
+func (t *trial) restart() {
+	t.fillNeighbourhood(neighbours[len(neighbours)-1])
+	t.leadNeighbourhood()
+	t.stop()
+	t.measure("list", func() {
+		_, err := t.client.AppsV1().Deployments("growth").List(t.ctx, metav1.ListOptions{})
+		must(err)
+		_, err = t.client.AppsV1().ReplicaSets("growth").List(t.ctx, metav1.ListOptions{})
+		must(err)
+	}, nil)
+	t.create(newDeployment("restart", "web", 1))
+	t.freeLease()
+	t.measure("restart", func() { t.leader = t.start(t.subject) }, marks{
+		"works": t.when("restart", tally{existing: 1}),
+	})
+	t.measure("restarted", t.awaitCollector, nil)
+	t.stop()
 }

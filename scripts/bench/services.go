@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -20,177 +18,107 @@ const (
 	relabels = 200
 )
 
+// servicePhases: a headless Service with a Deployment behind it, from its creation and from an update until
+// EndpointSlices and Endpoints have all pods and no others. How long after the last pod is Ready all that are and no
+// others are told to be stands beside it. Both run no other loops, and the pods are the original's in both cases.
+// Writes are those of slices and Endpoints, their size is that of what bench's watch brings.
+//
+// Then a pod whose label is changed, so that it leaves its Service and comes back, among few other
+// Services of its namespace and among many: the time until both forms tell it, and CPU, for each change.
+var servicePhases = []phase{
+	{name: "services", run: (*trial).rollOutService, once: true, rows: slices.Concat(
+		rowsOfService("served", "Service of 1000 pods that come"),
+		rowsOfService("replaced", "Service of 1000 pods rolled out"),
+	)},
+	{name: "among", run: (*trial).changeAmongServices, once: true, rows: []row{
+		{key: "few/cpu", name: "a pod changes among 10 Services: CPU", unit: "ms", per: relabels},
+		{key: "crowded/cpu", name: "  among 1000", unit: "ms", per: relabels},
+		{key: "few/told", name: "a pod changes among 10 Services: told", unit: "ms", per: relabels},
+		{key: "crowded/told", name: "  among 1000", unit: "ms", per: relabels},
+	}},
+}
+
+func rowsOfService(name, what string) []row {
+	return []row{
+		{key: name + "/requests/endpointslices + " + name + "/requests/endpoints", name: what + ": API writes"},
+		{key: name + "/requests/endpointslices", name: "  of slices"},
+		{key: name + "/idle", name: "  of these, about no pod that is ready"},
+		{key: name + "/written", name: "  written", unit: "MiB"},
+		{key: name + "/cpu", name: "  CPU", unit: "s"},
+		{key: name + "/right", name: "  all told", unit: "s"},
+		{key: name + "/late", name: "  ready pods told, after the last is Ready", unit: "ms"},
+	}
+}
+
 // rollOutService brings the pods of a Service, and then others in their place.
-func (t *trial) rollOutService(ctx context.Context) error {
-	if err := t.lead(ctx); err != nil {
-		return err
-	}
-	defer func() { t.leader.end(syscall.SIGTERM) }()
-	workloads, err := t.start(t.bench.workloads())
-	if err != nil {
-		return err
-	}
-	defer workloads.end(syscall.SIGTERM)
-	told, stop, err := watchTold(ctx, t.client, rolloutNamespace)
-	if err != nil {
-		return err
-	}
+func (t *trial) rollOutService() {
+	t.lead()
+	workloads := t.bench.reference()
+	workloads.name, workloads.more = "workloads", []string{"--leader-elect=false"}
+	workloads.controllers = []string{"deployment-controller", "replicaset-controller"}
+	others := t.start(workloads)
+	watch, stop := t.observe(told)
 	defer stop()
-	if err := t.createService(ctx, rolloutNamespace, "web"); err != nil {
-		return err
-	}
-	deployments := t.client.AppsV1().Deployments(rolloutNamespace)
-	err = t.measureRollout(ctx, told, "web:1", served, func() error {
-		_, err := deployments.Create(ctx, newDeployment("web", servedPods), metav1.CreateOptions{})
-		return err
+	t.create(newService("rollout", "web"))
+	web := newDeployment("rollout", "web", servedPods)
+	t.measureRollout(watch, "served", "web:1", func() { t.create(web) })
+	t.measureRollout(watch, "replaced", "web:2", func() { t.patch(web, withImage("web:2")) })
+	others.end(syscall.SIGTERM)
+	t.stop()
+}
+
+// measureRollout starts something and waits until all pods run an image and are told of.
+func (t *trial) measureRollout(watch *watch, name, image string, start func()) {
+	settled := tally{serving: servedPods, serving + image: servedPods}
+	ready := maps.Clone(settled)
+	ready[readyInSlices], ready[readyInEndpoints] = servedPods, servedPods
+	right := maps.Clone(ready)
+	right[existing], right[endpointsInAll] = servedPods, servedPods
+	idle, written := watch.now("rollout", idleWrites), watch.now("rollout", bytesSent)
+	t.measure(name, start, marks{
+		"settled": watch.when("rollout", settled),
+		"ready":   watch.when("rollout", ready, watch.tellsTruth),
+		"right":   watch.when("rollout", right, watch.tellsTruth),
 	})
-	if err != nil {
-		return err
-	}
-	return t.measureRollout(ctx, told, "web:2", replaced, func() error {
-		patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
-		_, err := deployments.Patch(ctx, "web", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		return err
-	})
+	t.Values[name+"/late"] = t.Values[name+"/ready"] - t.Values[name+"/settled"]
+	t.Values[name+"/idle"] = watch.now("rollout", idleWrites) - idle
+	t.Values[name+"/written"] = watch.now("rollout", bytesSent) - written
 }
 
-// measureRollout starts something and waits until all pods run an image and are
-// told of. What it has cost is kept under the keys of the rows, with a prefix.
-func (t *trial) measureRollout(ctx context.Context, told *told, image, prefix string, start func() error) error {
-	before, err := t.leader.usage()
-	if err != nil {
-		return err
-	}
-	written := told.soFar()
-	begin := time.Now()
-	if err := start(); err != nil {
-		return err
-	}
-	isSettled := func() bool { return told.settled(servedPods, image) }
-	isRight := func() bool { return isSettled() && told.isRight(servedPods) }
-	settled, err := told.await(ctx, "all pods are Ready", isSettled)
-	if err != nil {
-		return err
-	}
-	right, err := told.await(ctx, "they are told of", isRight)
-	if err != nil {
-		return err
-	}
-	clean, err := told.await(ctx, "nothing else is told of", func() bool { return isRight() && told.isClean(servedPods) })
-	if err != nil {
-		return err
-	}
-	used, err := t.leader.usage()
-	if err != nil {
-		return err
-	}
-	requests, err := t.countRequests(begin, time.Now())
-	if err != nil {
-		return err
-	}
-	values := t.result.Values
-	for _, e := range requests {
-		if e.Resource == "endpoints" || e.Resource == "endpointslices" {
-			values[prefix+keyWrites]++
-			values[prefix+keyWritesOf(e.Resource)]++
-		}
-	}
-	now := told.soFar()
-	values[prefix+keyIdleWrites] = float64(now.idle - written.idle)
-	t.set(prefix+keyRight, clean.Sub(begin))
-	values[prefix+keyLate] = 1000 * right.Sub(settled).Seconds()
-	values[prefix+keyWritten] = float64(now.bytes-written.bytes) / (1 << 20)
-	values[prefix+keyServiceCPU] = used.cpu - before.cpu
-	t.say("a Service of %d pods, %s: right after %.2f s, ready ones %.0f ms after the last is; %.0f writes (%.0f of slices, %.0f about none that is ready), %.1f MiB, CPU %.2f s",
-		servedPods, image, clean.Sub(begin).Seconds(), values[prefix+keyLate], values[prefix+keyWrites], values[prefix+keyWritesOf("endpointslices")],
-		values[prefix+keyIdleWrites], values[prefix+keyWritten], values[prefix+keyServiceCPU])
-	return nil
+// newService returns one whose pods have a label of its name.
+func newService(namespace, name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: named(namespace, name), Spec: corev1.ServiceSpec{
+		ClusterIP: corev1.ClusterIPNone, // there are not addresses enough for all
+		Selector:  map[string]string{"app": name},
+		Ports:     []corev1.ServicePort{{Name: "http", Port: 80}},
+	}}
 }
 
-// createService creates one whose pods have a label of its name.
-func (t *trial) createService(ctx context.Context, namespace, name string) error {
-	_, err := t.client.CoreV1().Services(namespace).Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, // there are not addresses enough for all
-			Selector:  map[string]string{"app": name},
-			Ports:     []corev1.ServicePort{{Name: "http", Port: 80}},
-		},
-	}, metav1.CreateOptions{})
-	return err
+func (t *trial) changeAmongServices() {
+	t.lead()
+	t.changeAmong("few", fewServices)
+	t.changeAmong("crowded", manyServices)
+	t.stop()
 }
 
-// changeAmongServices has a pod leave its Service and come back, among few other
-// Services and among many.
-func (t *trial) changeAmongServices(ctx context.Context) error {
-	if err := t.lead(ctx); err != nil {
-		return err
-	}
-	defer func() { t.leader.end(syscall.SIGTERM) }()
-	if err := t.changeAmong(ctx, fewNamespace, fewServices); err != nil {
-		return err
-	}
-	return t.changeAmong(ctx, crowdedNamespace, manyServices)
-}
-
-func (t *trial) changeAmong(ctx context.Context, namespace string, others int) error {
-	told, stop, err := watchTold(ctx, t.client, namespace)
-	if err != nil {
-		return err
-	}
+// changeAmong has a pod leave its Service and come back, among others in a namespace.
+func (t *trial) changeAmong(namespace string, others int) {
+	watch, stop := t.observe(told)
 	defer stop()
-	err = inParallel(ctx, others, limitClients, func(ctx context.Context, i int) error {
-		return t.createService(ctx, namespace, fmt.Sprintf("other-%04d", i))
+	inParallel(others, manyClients, func(i int) {
+		t.create(newService(namespace, fmt.Sprint("other-", i)))
 	})
-	if err != nil {
-		return err
-	}
-	if err := t.createService(ctx, namespace, "web"); err != nil {
-		return err
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}}, Spec: newTemplate(nil).Spec}
-	if _, err := t.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	all := func() bool { return told.settled(1, "web:1") && told.isRight(1) && told.services() == others+1 }
-	if _, err := told.await(ctx, "all Services are told of", all); err != nil {
-		return err
-	}
-	before, err := t.leader.usage()
-	if err != nil {
-		return err
-	}
-	var waited time.Duration
+	t.create(newService(namespace, "web"))
+	pod := newPod(namespace, "web")
+	t.create(pod)
+	t.await(watch.when(namespace, tally{serving: 1, readyInSlices: 1, readyInEndpoints: 1,
+		slicesThere: others + 1, endpointsThere: others + 1}))
 	for i := range relabels {
-		took, err := t.relabelOne(ctx, told, namespace, i%2 == 0)
-		if err != nil {
-			return err
+		label, want := "none", 0
+		if i%2 == 1 {
+			label, want = "web", 1
 		}
-		waited += took
+		t.measure(namespace, func() { t.patch(pod, `{"metadata":{"labels":{"app":"`+label+`"}}}`) },
+			marks{"told": watch.when(namespace, tally{readyInSlices: want, readyInEndpoints: want})})
 	}
-	used, err := t.leader.usage()
-	if err != nil {
-		return err
-	}
-	values := t.result.Values
-	values[keyChange(others)] = 1000 * waited.Seconds() / relabels
-	values[keyChangeCPU(others)] = 1000 * (used.cpu - before.cpu) / relabels
-	t.say("a pod changes among %d Services: told after %.1f ms, CPU %.2f ms", others, values[keyChange(others)], values[keyChangeCPU(others)])
-	return nil
-}
-
-// relabelOne has the pod leave or come back, and returns how long it took until
-// that was told.
-func (t *trial) relabelOne(ctx context.Context, told *told, namespace string, leaves bool) (time.Duration, error) {
-	label, want := "web", 1
-	if leaves {
-		label, want = "none", 0
-	}
-	begin := time.Now()
-	patch := []byte(`{"metadata":{"labels":{"app":"` + label + `"}}}`)
-	if _, err := t.client.CoreV1().Pods(namespace).Patch(ctx, "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return 0, err
-	}
-	at, err := told.await(ctx, "the change is told", func() bool { return told.ready() == [2]int{want, want} })
-	return at.Sub(begin), err
 }

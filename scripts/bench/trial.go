@@ -6,232 +6,243 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
-// nodes have room for 1000 pods each.
-const nodes = 10
-
-// trial is one subject on one cluster.
+// trial is one subject on one cluster. Its methods return no errors: what fails ends the trial.
 type trial struct {
+	plan
+	subject
+	*result
+	*watch  // of pods and Deployments
 	bench   *bench
-	subject subject
-	result  *result
+	ctx     context.Context
+	died    func(error) // ends the trial when a manager has ended by itself
 	cluster *cluster.Cluster
 	client  kubernetes.Interface
-	watch   *watch
-	// died ends the trial when a controller manager has ended by itself.
-	died func(error)
+	server  *server // nil where managers serve nothing
 	// leader is the replica that leads; all are those that were started.
-	leader *process
-	all    []*process
-	// profiler is nil in rounds that are counted, but for trials of deletions and of
-	// listening.
-	profiler *profiler
+	leader *manager
+	all    []*manager
+	// spans are those whose requests are not counted yet, and load that of the load.
+	spans []*span
+	load  *span
 	// atDefaults says that replicas are started with their own rate limits.
 	atDefaults bool
 	// neighbours are how many Deployments without pods there are.
 	neighbours int
-	// markers are how many DaemonSets of one node there are.
-	markers int
 }
 
-// trial runs all phases for a subject on a cluster of its own.
-func (b *bench) trial(ctx context.Context, s subject, result *result, profile bool) (err error) {
-	if !b.wants(s, result.Round) {
-		return nil
-	}
-	c, err := cluster.Start(ctx, cluster.WithNodes(nodes))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	client, err := newClient(c)
-	if err != nil {
-		return err
-	}
+// try runs the phases of a plan for a subject on a cluster of its own.
+func (b *bench) try(ctx context.Context, p plan, s subject, r *result) (err error) {
 	ctx, died := context.WithCancelCause(ctx)
 	defer died(nil)
-	t := &trial{bench: b, subject: s, result: result, cluster: c, client: client, died: died}
-	if profile || s.about == deletions || s.about == listening {
-		if t.profiler, err = newProfiler(t); err != nil {
-			return err
+	defer func() {
+		if errors.Is(err, context.Canceled) {
+			err = context.Cause(ctx) // it says why
 		}
-	}
-	if err := t.prepare(ctx); err != nil {
-		return err
-	}
-	var stopWatch func()
-	if t.watch, stopWatch, err = startWatch(ctx, client); err != nil {
-		return err
-	}
-	defer stopWatch()
-	defer t.endAll()
-	switch {
-	case s.name == limit.name:
-		err = t.createRaw(ctx)
-	case s.phases != nil:
-		err = t.runEach(ctx, s.phases)
-	default:
-		err = t.runPhases(ctx)
-	}
-	if errors.Is(err, context.Canceled) {
-		return context.Cause(ctx) // it says why
-	}
-	return err
-}
-
-// newClient returns a client without limits that speaks what controllers
-// speak.
-func newClient(c *cluster.Cluster) (kubernetes.Interface, error) {
+	}()
+	defer catch(&err)
+	c, err := cluster.Start(ctx, cluster.WithNodes(10)) // each has room for 1000 pods
+	must(err)
+	defer func() { err = errors.Join(err, c.Close()) }()
 	config := c.RESTConfig(cluster.Admin)
 	config.UserAgent = "bench"
-	config.ContentType = runtime.ContentTypeProtobuf
-	return kubernetes.NewForConfig(config)
-}
-
-// startReplica starts the subject once more.
-func (t *trial) startReplica() (*process, error) { return t.start(t.subject) }
-
-func (t *trial) start(s subject) (*process, error) {
-	flags := s.flags(t.cluster)
-	if !t.atDefaults {
-		flags = append(flags, wideLimits()...)
+	config.ContentType = runtime.ContentTypeProtobuf // as controllers speak
+	client, err := kubernetes.NewForConfig(config)
+	must(err)
+	t := &trial{plan: p, subject: s, result: r, bench: b, ctx: ctx, died: died, cluster: c, client: client}
+	if t.serves {
+		t.server = newServer(c)
 	}
-	if t.profiler != nil {
-		flags = append(flags, t.profiler.flags()...)
-	} else {
-		flags = append(flags, "--secure-port=0")
-	}
-	name := fmt.Sprintf("round-%d-%s-%d.log", t.result.Round, s.file(), len(t.all)+1)
-	p, err := startProcess(s.program, flags, filepath.Join(t.bench.logs(), name), t.died)
-	if err != nil {
-		return nil, err
-	}
-	t.all = append(t.all, p)
-	return p, nil
-}
-
-// lead starts a replica that leads. Whoever led before has ended, and need not
-// be waited for.
-func (t *trial) lead(ctx context.Context) error {
-	err := t.client.CoordinationV1().Leases("kube-system").Delete(ctx, "kube-controller-manager", metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	t.leader, err = t.startReplica()
-	return err
-}
-
-func (t *trial) endAll() {
-	for _, p := range t.all {
-		p.end(syscall.SIGKILL)
-	}
-}
-
-// set keeps a time that was measured.
-func (t *trial) set(key string, seconds time.Duration) { t.result.Values[key] = seconds.Seconds() }
-
-func (t *trial) say(format string, args ...any) {
-	t.bench.say(t.result.Round, t.subject.name, format, args...)
-}
-
-// phase is a part of a trial.
-type phase struct {
-	name string
-	run  func(*trial, context.Context) error
-	// neededBy are the phases that go on with what this one has made.
-	neededBy []string
-	// once says that one round is enough.
-	once bool
-}
-
-var (
-	loadPhases = []phase{
-		{name: "create", run: (*trial).create, neededBy: []string{"update", "zero"}},
-		{name: "update", run: (*trial).update},
-		{name: "zero", run: (*trial).scaleToZero},
-		{name: "many", run: (*trial).createMany},
-	}
-	deletionPhases = []phase{
-		{name: "namespace", run: (*trial).deleteNamespace},
-		{name: "gc", run: (*trial).collect, once: true},
-	}
-	growthPhases = []phase{
-		{name: "growth", run: (*trial).grow, once: true},
-		{name: "restart", run: (*trial).restart, once: true},
-	}
-	sizePhases = []phase{
-		{name: "relabel", run: (*trial).relabel, once: true},
-		{name: "quota", run: (*trial).recount, once: true},
-		{name: "5000", run: (*trial).createHuge, once: true},
-	}
-	listeningPhases = []phase{{name: "trace", run: (*trial).listen}}
-	daemonPhases    = []phase{{name: "daemons", run: (*trial).daemons, once: true}}
-	jobPhases       = []phase{{name: "jobs", run: (*trial).runJobs}}
-	servicePhases   = []phase{
-		{name: "services", run: (*trial).rollOutService, once: true},
-		{name: "among", run: (*trial).changeAmongServices, once: true},
-	}
-	failoverPhases = []phase{
-		{name: "clean", run: (*trial).failOverClean},
-		{name: "killed", run: (*trial).failOverKilled},
-	}
-)
-
-// coldStartFor is the cold start where another phase alone is asked for.
-func coldStartFor(phases ...string) phase {
-	return phase{run: (*trial).coldStart, neededBy: phases}
-}
-
-// runPhases runs what -only has left: the load, then the failovers. Nothing is
-// failed over while profiles are taken.
-func (t *trial) runPhases(ctx context.Context) error {
-	if err := t.coldStart(ctx); err != nil {
-		return err
-	}
-	if err := t.runLoad(ctx, t.bench.wanted(loadPhases, t.result.Round)); err != nil {
-		return err
-	}
-	if t.profiler != nil {
-		return nil
-	}
-	return t.runEach(ctx, failoverPhases)
-}
-
-func (t *trial) runEach(ctx context.Context, phases []phase) error {
-	for _, p := range t.bench.wanted(phases, t.result.Round) {
-		if err := p.run(t, ctx); err != nil {
-			return err
+	t.prepare()
+	watch, stop := t.observe(pods, rollouts)
+	t.watch = watch
+	defer stop()
+	defer func() {
+		for _, m := range t.all {
+			m.end(syscall.SIGKILL)
+		}
+	}()
+	for _, p := range t.phases {
+		t.profiled(p)
+		if slices.ContainsFunc(p.rows, func(r row) bool { return strings.Contains(r.key, "/requests") }) {
+			t.countRequests()
+		}
+		for _, row := range p.rows {
+			value, ok := row.value(t.Values, row.key)
+			switch {
+			case !ok && !strings.Contains(row.key, "/requests/"):
+				return fmt.Errorf("phase %q has not measured %s", p.name, row.key)
+			case ok && row.beside == "":
+				t.say("%s: %.2f %s", row.name, value, row.unit)
+			}
 		}
 	}
 	return nil
 }
 
-// wants tells whether -only has left anything to do for a subject in a round.
-func (b *bench) wants(s subject, round int) bool {
-	switch {
-	case s.name == limit.name:
-		return b.only.MatchString("limit")
-	case s.phases != nil:
-		return len(b.wanted(s.phases, round)) > 0
-	default:
-		return b.only.MatchString("cold") || len(b.wanted(loadPhases, round))+len(b.wanted(failoverPhases, round)) > 0
+// say prints a line of progress. The round of profiles is 0.
+func (t *trial) say(format string, args ...any) {
+	fmt.Printf("%6.1f s  round %d/%d  %-8s  ", time.Since(t.bench.began).Seconds(), t.Round, t.bench.rounds, t.name)
+	fmt.Println(strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+// failure carries an error from a step of a trial to its end, because each step needs those before it.
+type failure struct{ error }
+
+func must(err error) {
+	if err != nil {
+		panic(failure{err})
 	}
 }
 
-// wanted returns the phases that -only asks for, and those that they need.
-func (b *bench) wanted(phases []phase, round int) []phase {
-	matches := b.only.MatchString
-	return slices.DeleteFunc(slices.Clone(phases), func(p phase) bool {
-		return !matches(p.name) && !slices.ContainsFunc(p.neededBy, matches) || p.once && round > 1
+// catch is deferred where a failure becomes an error again.
+func catch(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case failure:
+		*err = r.error
+	default:
+		panic(r)
+	}
+}
+
+// manyClients create small objects at the same time, and fewClients those that bring pods.
+const manyClients, fewClients = 50, 10
+
+// inParallel calls do with each number below n, for as many at a time as there are workers, until one has failed.
+func inParallel(n, workers int, do func(int)) {
+	group, ctx := errgroup.WithContext(context.Background())
+	group.SetLimit(workers)
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		group.Go(func() (err error) {
+			defer catch(&err)
+			do(i)
+			return nil
+		})
+	}
+	must(group.Wait())
+}
+
+// await waits until something is so, which is not measured.
+func (t *trial) await(m *moment) {
+	_, err := m.await(t.ctx)
+	must(err)
+}
+
+func (t *trial) sleep(d time.Duration) {
+	select {
+	case <-t.ctx.Done():
+		must(context.Cause(t.ctx))
+	case <-time.After(d):
+	}
+}
+
+// start starts a manager.
+func (t *trial) start(s subject) *manager {
+	flags := slices.Concat(s.sharedFlags(), s.more, cluster.ManagerFlags(t.cluster, s.user), t.server.flags())
+	if !t.atDefaults {
+		flags = append(flags, wideLimits...)
+	}
+	name := fmt.Sprintf("round-%d-%s-%s-%d.log", t.Round, s.name, t.about, len(t.all)+1)
+	m, err := startManager(s.program, flags, filepath.Join(t.bench.out, "logs", name), t.died)
+	must(err)
+	t.all = append(t.all, m)
+	return m
+}
+
+// lead starts a replica that leads. Whoever led before has ended, and nobody waits for its Lease.
+func (t *trial) lead() {
+	t.freeLease()
+	t.leader = t.start(t.subject)
+}
+
+func (t *trial) freeLease() {
+	t.delete(&coordinationv1.Lease{ObjectMeta: named("kube-system", "kube-controller-manager")})
+}
+
+// stop ends the replica that leads.
+func (t *trial) stop() {
+	t.leader.end(syscall.SIGTERM)
+	t.leader = nil
+}
+
+// marks are the moments that end what is measured, each with its name.
+type marks map[string]*moment
+
+// span is a time in which something was measured.
+type span struct {
+	name       string
+	begin, end time.Time
+	before     usage
+}
+
+// measure starts something and waits for the moments that end it. Under NAME/MARK it keeps how many
+// seconds that took, under NAME/started when start had returned, and what the leader has used meanwhile
+// under NAME/cpu, in seconds, and NAME/requests; its memory is NAME/rss and NAME/peak, in bytes. What is
+// measured again under the same name is added.
+func (t *trial) measure(name string, start func(), until marks) *span {
+	s := t.begin(name)
+	start()
+	t.Values[name+"/started"] += time.Since(s.begin).Seconds()
+	for mark, moment := range until {
+		at, err := moment.await(t.ctx)
+		must(err)
+		t.Values[name+"/"+mark] += at.Sub(s.begin).Seconds()
+	}
+	t.end(s)
+	return s
+}
+
+func (t *trial) begin(name string) *span {
+	s := &span{name: name, before: t.leader.usage(), begin: time.Now()}
+	t.spans = append(t.spans, s)
+	return s
+}
+
+func (t *trial) end(s *span) {
+	used := t.leader.usage()
+	s.end = time.Now()
+	t.Values[s.name+"/cpu"] += used.cpu - s.before.cpu
+	t.Values[s.name+"/rss"], t.Values[s.name+"/peak"] = used.resident, used.peak
+}
+
+// countRequests counts the requests in each span that has ended: all, those of each verb, of each
+// resource, and of each verb for each resource, as in NAME/requests/create pods.
+func (t *trial) countRequests() {
+	requests := t.requests()
+	t.spans = slices.DeleteFunc(t.spans, func(s *span) bool {
+		for _, e := range requests {
+			if e.Time.Before(s.begin) || e.Time.After(s.end) {
+				continue
+			}
+			for _, of := range []string{"", "/" + e.Verb, "/" + e.Resource, "/" + e.Verb + " " + e.Resource} {
+				t.Values[s.name+"/requests"+of]++
+			}
+		}
+		return !s.end.IsZero()
 	})
+}
+
+// requests returns the controller manager's requests, from the audit log.
+func (t *trial) requests() []cluster.AuditEvent {
+	events, err := t.cluster.AuditEvents(func(e cluster.AuditEvent) bool { return isControllerManager(e.User) })
+	must(err)
+	return events
+}
+
+// isControllerManager tells whether a user is the controller manager or one of its loops. Nobody else
+// on the cluster goes by these names.
+func isControllerManager(user string) bool {
+	return user == "system:kube-controller-manager" || strings.HasPrefix(user, "system:serviceaccount:kube-system:")
 }

@@ -4,162 +4,157 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// watch counts pods and knows the Deployments, by namespace.
+// patience is how long anything may take before bench gives up. At its own rate limit the original
+// needs more than eight minutes for the orphans.
+const patience = 15 * time.Minute
+
+// watch counts what is on the cluster, by namespace, and tells when a count is reached.
 type watch struct {
-	moments
-	pods        map[string]*count
-	ready       map[types.UID]bool
-	deployments map[string]map[string]*appsv1.Deployment
+	informers.SharedInformerFactory
+	synced []cache.InformerSynced
+
+	mu      sync.Mutex
+	objects map[types.UID]counted
+	counts  map[string]tally
+	waiting []*moment
 }
 
-type count struct{ existing, ready int }
+// tally counts several things, each under its name.
+type tally map[string]int
 
-// startWatch returns a watch that has seen everything there is. It ends when
-// stop is called.
-func startWatch(ctx context.Context, client kubernetes.Interface) (w *watch, stop func(), err error) {
-	w = &watch{pods: map[string]*count{}, ready: map[types.UID]bool{}, deployments: map[string]map[string]*appsv1.Deployment{}}
-	stop, err = startInformers(ctx, client, func(factory informers.SharedInformerFactory) []cache.InformerSynced {
-		return []cache.InformerSynced{
-			controller.Handle(factory.Core().V1().Pods().Informer(), controller.Handlers[*corev1.Pod]{
-				Add:    func(pod *corev1.Pod) { w.change(func() { w.observePod(pod) }) },
-				Update: func(_, pod *corev1.Pod) { w.change(func() { w.observePod(pod) }) },
-				Delete: func(pod *corev1.Pod) { w.change(func() { w.forgetPod(pod) }) },
-			}),
-			controller.Handle(factory.Apps().V1().Deployments().Informer(), controller.Handlers[*appsv1.Deployment]{
-				Add:    func(d *appsv1.Deployment) { w.change(func() { w.observeDeployment(d) }) },
-				Update: func(_, d *appsv1.Deployment) { w.change(func() { w.observeDeployment(d) }) },
-			}),
-		}
-	})
-	return w, stop, err
+// counted is an object with what it counts for.
+type counted struct {
+	metav1.Object
+	tally
 }
 
-// startInformers starts what handle has asked for and returns when its
-// handlers have been given all that there is.
-func startInformers(ctx context.Context, client kubernetes.Interface, handle func(informers.SharedInformerFactory) []cache.InformerSynced) (stop func(), err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	factory := informers.NewSharedInformerFactory(client, 0)
-	synced := handle(factory)
-	factory.Start(ctx.Done())
-	stop = func() {
+// observe returns a watch that has seen all there is of some kinds. It ends when stop is called.
+func (t *trial) observe(kinds ...func(*watch)) (w *watch, stop func()) {
+	ctx, cancel := context.WithCancel(t.ctx)
+	w = &watch{SharedInformerFactory: informers.NewSharedInformerFactory(t.client, 0),
+		objects: map[types.UID]counted{}, counts: map[string]tally{}}
+	for _, kind := range kinds {
+		kind(w)
+	}
+	w.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), w.synced...) {
 		cancel()
-		factory.Shutdown()
+		must(fmt.Errorf("start to watch the cluster: %w", context.Cause(ctx)))
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		stop()
-		return nil, fmt.Errorf("start to watch the cluster: %w", context.Cause(ctx))
+	return w, func() {
+		cancel()
+		w.Shutdown()
 	}
-	return stop, nil
 }
 
-func (w *watch) observePod(pod *corev1.Pod) {
-	count := w.count(pod.Namespace)
-	was, known := w.ready[pod.UID]
-	is := isReady(pod)
-	if !known {
-		count.existing++
+// count counts the objects of an informer: each for what it is as long as it is there, and each write
+// of one for good, if asked to.
+func count[T metav1.Object](w *watch, informer cache.SharedIndexInformer, is func(T) tally,
+	written ...func(old, new T) tally) {
+	put := func(old, new T) {
+		w.change(func() {
+			w.forget(new)
+			w.objects[new.GetUID()] = counted{new, is(new)}
+			w.add(new.GetNamespace(), is(new), 1)
+			for _, counts := range written {
+				w.add(new.GetNamespace(), counts(old, new), 1)
+			}
+		})
 	}
-	if is && !was {
-		count.ready++
+	w.synced = append(w.synced, controller.Handle(informer, controller.Handlers[T]{
+		Add:    func(obj T) { put(*new(T), obj) },
+		Update: put,
+		Delete: func(obj T) {
+			w.change(func() {
+				w.forget(obj)
+				w.add(obj.GetNamespace(), tally{gone: 1}, 1)
+			})
+		},
+	}))
+}
+
+// forget takes away what an object has counted for so far.
+func (w *watch) forget(obj metav1.Object) {
+	w.add(obj.GetNamespace(), w.objects[obj.GetUID()].tally, -1)
+	delete(w.objects, obj.GetUID())
+}
+
+func (w *watch) add(namespace string, counts tally, times int) {
+	if w.counts[namespace] == nil {
+		w.counts[namespace] = tally{}
 	}
-	if was && !is {
-		count.ready--
-	}
-	w.ready[pod.UID] = is
-}
-
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func (w *watch) forgetPod(pod *corev1.Pod) {
-	count := w.count(pod.Namespace)
-	count.existing--
-	if w.ready[pod.UID] {
-		count.ready--
-	}
-	delete(w.ready, pod.UID)
-}
-
-func (w *watch) count(namespace string) *count {
-	if w.pods[namespace] == nil {
-		w.pods[namespace] = &count{}
-	}
-	return w.pods[namespace]
-}
-
-func (w *watch) observeDeployment(d *appsv1.Deployment) {
-	if w.deployments[d.Namespace] == nil {
-		w.deployments[d.Namespace] = map[string]*appsv1.Deployment{}
-	}
-	w.deployments[d.Namespace][d.Name] = d
-}
-
-// existing tells when a namespace has exactly n pods.
-func (w *watch) existing(namespace string, n int) <-chan time.Time {
-	return w.when(func() bool { return w.count(namespace).existing == n })
-}
-
-// allReady tells when a namespace has exactly n pods and all are Ready.
-func (w *watch) allReady(namespace string, n int) <-chan time.Time {
-	return w.when(func() bool { return *w.count(namespace) == count{existing: n, ready: n} })
-}
-
-// complete tells when a namespace has n Deployments and the status of each
-// says that its rollout is complete, from a given generation on.
-func (w *watch) complete(namespace string, n int, generation int64) <-chan time.Time {
-	return w.when(func() bool {
-		if len(w.deployments[namespace]) != n {
-			return false
+	for name, n := range counts {
+		if w.counts[namespace][name] += times * n; w.counts[namespace][name] == 0 {
+			delete(w.counts[namespace], name)
 		}
-		for _, d := range w.deployments[namespace] {
-			if d.Generation < generation || !isComplete(d) {
+	}
+}
+
+// now returns a count as it is now.
+func (w *watch) now(namespace, name string) float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return float64(w.counts[namespace][name])
+}
+
+// moment is when a namespace has the counts that are wanted and all else is true.
+type moment struct {
+	watch     *watch
+	namespace string
+	want      tally
+	also      []func() bool
+	reached   chan time.Time
+}
+
+// when returns the moment of the change that brings these counts, or now if they are there already.
+func (w *watch) when(namespace string, want tally, also ...func() bool) *moment {
+	m := &moment{w, namespace, want, also, make(chan time.Time, 1)}
+	w.change(func() { w.waiting = append(w.waiting, m) })
+	return m
+}
+
+// change changes what is counted, and tells those whose moment has come.
+func (w *watch) change(change func()) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+	w.waiting = slices.DeleteFunc(w.waiting, func(m *moment) bool {
+		for name, n := range m.want {
+			if w.counts[m.namespace][name] != n {
 				return false
 			}
 		}
+		if slices.ContainsFunc(m.also, func(holds func() bool) bool { return !holds() }) {
+			return false
+		}
+		m.reached <- now
 		return true
 	})
 }
 
-// completeOne tells when the status of one Deployment says that its rollout is
-// complete, from its present generation on.
-func (w *watch) completeOne(d *appsv1.Deployment) <-chan time.Time {
-	return w.when(func() bool {
-		seen := w.deployments[d.Namespace][d.Name]
-		return seen != nil && seen.Generation >= d.Generation && isComplete(seen)
-	})
-}
-
-// isComplete is what `kubectl rollout status` waits for.
-func isComplete(d *appsv1.Deployment) bool {
-	wanted := *d.Spec.Replicas
-	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == wanted &&
-		d.Status.Replicas == wanted && d.Status.AvailableReplicas == wanted
-}
-
-// await waits for something in a namespace.
-func (w *watch) await(ctx context.Context, what, namespace string, reached <-chan time.Time) (time.Time, error) {
-	return w.wait(ctx, what, reached, func() string {
-		complete := 0
-		for _, d := range w.deployments[namespace] {
-			if isComplete(d) {
-				complete++
-			}
-		}
-		return fmt.Sprintf("%+v pods, %d of %d Deployments complete", *w.count(namespace), complete, len(w.deployments[namespace]))
-	})
+// await waits for the moment. When that takes too long, the error tells what was seen instead.
+func (m *moment) await(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("given up after %s", patience))
+	defer cancel()
+	select {
+	case at := <-m.reached:
+		return at, nil
+	case <-ctx.Done():
+		m.watch.mu.Lock()
+		defer m.watch.mu.Unlock()
+		return time.Time{}, fmt.Errorf("waiting for %v in namespace %q, with %v: %w",
+			m.want, m.namespace, m.watch.counts[m.namespace], context.Cause(ctx))
+	}
 }

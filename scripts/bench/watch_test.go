@@ -17,53 +17,52 @@ import (
 )
 
 func testPod(name string, ready corev1.ConditionStatus) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
-		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
-	}
+	pod := newPod("ns", name)
+	pod.UID = types.UID(name)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	return pod
 }
 
 func TestPodsAreCounted(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset(testPod("a", corev1.ConditionFalse))
-	w, stop, err := startWatch(t.Context(), client)
-	require.NoError(t, err)
+	trial := &trial{ctx: t.Context(), client: client}
+	w, stop := trial.observe(pods)
 	t.Cleanup(stop)
 	pods := client.CoreV1().Pods("ns")
-	until := func(existing, ready int) {
+	until := func(want tally) {
 		t.Helper()
-		reached := w.when(func() bool { return *w.count("ns") == count{existing, ready} })
-		_, err := w.await(t.Context(), "the pods are counted", "ns", reached)
+		_, err := w.when("ns", want).await(t.Context())
 		require.NoError(t, err)
 	}
-	until(1, 0)
-	_, err = pods.Create(t.Context(), testPod("b", corev1.ConditionTrue), metav1.CreateOptions{})
+	until(tally{existing: 1, ready: 0})
+	_, err := pods.Create(t.Context(), testPod("b", corev1.ConditionTrue), metav1.CreateOptions{})
 	require.NoError(t, err)
-	until(2, 1)
+	until(tally{existing: 2, ready: 1})
 	for range 2 { // a pod that stays Ready counts once
 		_, err = pods.UpdateStatus(t.Context(), testPod("a", corev1.ConditionTrue), metav1.UpdateOptions{})
 		require.NoError(t, err)
 	}
-	until(2, 2)
+	until(tally{existing: 2, ready: 2, serving + "web:1": 2})
 	_, err = pods.UpdateStatus(t.Context(), testPod("a", corev1.ConditionFalse), metav1.UpdateOptions{})
 	require.NoError(t, err)
-	until(2, 1)
+	until(tally{existing: 2, ready: 1})
 	require.NoError(t, pods.Delete(t.Context(), "b", metav1.DeleteOptions{}))
-	until(1, 0)
-	assert.Len(t, w.ready, 1)
+	until(tally{existing: 1, ready: 0, gone: 1})
 }
 
 func TestARolloutIsCompleteWhenItsStatusSaysSo(t *testing.T) {
 	t.Parallel()
-	d := newDeployment("web", 3)
-	d.Namespace, d.Generation = "ns", 2
-	w := &watch{deployments: map[string]map[string]*appsv1.Deployment{}, pods: map[string]*count{}}
-	observe := func(status appsv1.DeploymentStatus) {
-		changed := d.DeepCopy()
-		changed.Status = status
-		w.change(func() { w.observeDeployment(changed) })
+	d := newDeployment("ns", "web", 3)
+	d.Generation = 2
+	client := fake.NewClientset(d)
+	w, stop := (&trial{ctx: t.Context(), client: client}).observe(rollouts)
+	t.Cleanup(stop)
+	set := func(status appsv1.DeploymentStatus) {
+		d.Status = status
+		_, err := client.AppsV1().Deployments("ns").Update(t.Context(), d, metav1.UpdateOptions{})
+		require.NoError(t, err)
 	}
-	complete := w.complete("ns", 1, 2)
 	all := appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, AvailableReplicas: 3}
 	for name, change := range map[string]func(*appsv1.DeploymentStatus){
 		"the spec was not seen":       func(s *appsv1.DeploymentStatus) { s.ObservedGeneration = 1 },
@@ -71,45 +70,61 @@ func TestARolloutIsCompleteWhenItsStatusSaysSo(t *testing.T) {
 		"a new pod is missing":        func(s *appsv1.DeploymentStatus) { s.UpdatedReplicas = 2 },
 		"a new pod does not work yet": func(s *appsv1.DeploymentStatus) { s.AvailableReplicas = 2 },
 	} {
+		set(all)
+		_, err := w.when("ns", tally{complete: 1, complete + "web:1": 1}).await(t.Context())
+		require.NoError(t, err)
 		status := all
 		change(&status)
-		observe(status)
-		assert.Empty(t, complete, name)
+		set(status)
+		_, err = w.when("ns", tally{deployments: 1, complete: 0}).await(t.Context())
+		require.NoError(t, err, name)
 	}
-	observe(all)
-	assert.Len(t, complete, 1)
-	assert.Empty(t, w.complete("ns", 1, 3), "a later generation is waited for")
-	assert.Empty(t, w.complete("ns", 2, 2), "another Deployment is waited for")
 }
 
 func TestAMomentIsTheTimeOfTheChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m, n := &moments{}, 0
-		reached := m.when(func() bool { return n == 2 })
+		w := &watch{counts: map[string]tally{}}
+		twice := w.when("ns", tally{gone: 2})
 		for range 3 {
 			time.Sleep(time.Second)
-			m.change(func() { n++ })
+			w.change(func() { w.add("ns", tally{gone: 1}, 1) })
 		}
-		begin := time.Now()
-		at, err := m.wait(t.Context(), "it is two", reached, func() string { return "" })
+		at, err := twice.await(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, time.Second, begin.Sub(at))
+		assert.Equal(t, time.Second, time.Since(at))
 	})
 }
 
 func TestAWaitEndsWithWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &moments{}
-		never := m.when(func() bool { return false })
-		seen := func() string { return "2 of 3 pods" }
-		_, err := m.wait(t.Context(), "all pods exist", never, seen)
-		assert.EqualError(t, err, "waiting until all pods exist, with 2 of 3 pods: given up after 15m0s")
-
+		w := &watch{counts: map[string]tally{"ns": {gone: 2}}}
+		_, err := w.when("ns", tally{gone: 3}).await(t.Context())
+		assert.EqualError(t, err, `waiting for map[objects gone:3] in namespace "ns", `+
+			`with map[objects gone:2]: given up after 15m0s`)
 		ctx, died := context.WithCancelCause(t.Context())
 		died(errors.New("kcm has ended"))
-		_, err = m.wait(ctx, "all pods exist", never, seen)
-		assert.EqualError(t, err, "waiting until all pods exist, with 2 of 3 pods: kcm has ended")
+		_, err = w.when("ns", tally{gone: 3}).await(ctx)
+		assert.ErrorContains(t, err, "kcm has ended")
+	})
+}
+
+func TestWhatFailsInParallelFailsAsAWhole(t *testing.T) {
+	t.Parallel()
+	fail := func() (err error) {
+		defer catch(&err)
+		inParallel(10, 2, func(i int) {
+			if i == 3 {
+				must(errors.New("the fourth"))
+			}
+		})
+		return nil
+	}
+	assert.EqualError(t, fail(), "the fourth")
+	assert.Panics(t, func() {
+		var err error
+		defer catch(&err)
+		panic("not a failure")
 	})
 }
