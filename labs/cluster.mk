@@ -27,7 +27,7 @@ labcluster_ldflags := -s -w $(foreach package,k8s.io/component-base/version k8s.
 labcluster_tags := kustomize_disable_go_plugin_support,grpcnotrace
 export GOFLAGS := $(GOFLAGS) -tags=grpcnotrace
 
-bin/labcluster: $(labcluster_sources) labs/cluster.mk ## build the lab cluster's binary (about 5 minutes the first time, then seconds)
+bin/labcluster: $(labcluster_sources) labs/cluster.mk
 	@echo "building bin/labcluster: etcd, Kubernetes $(kubernetes_version), kwok and kubectl in one binary;"
 	@echo "this takes about 5 minutes on 2 cores the first time, and less than half a minute afterwards"
 	@# Two that build at the same time do not disturb each other. A source that was changed during the build is newer than
@@ -42,8 +42,10 @@ bin/kindcluster:
 
 lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 
+##@ see it
+
 .PHONY: cluster
-cluster: $(lab_program) ## start a lab cluster and leave it running (NODES=3, or CLUSTER=kind)
+cluster: $(lab_program) ## start a lab cluster and leave it running (NODES=3); `make cluster-status` shows what it consists of
 	@$(call lab,bin/labcluster up --dir $(LABCLUSTER_DIR) --nodes $(NODES),bin/kindcluster up $(LABCLUSTER_DIR))
 
 .PHONY: cluster-down
@@ -51,16 +53,16 @@ cluster-down: $(lab_program) ## end the lab cluster and remove its files
 	@$(call lab,bin/labcluster down --dir $(LABCLUSTER_DIR),bin/kindcluster down $(LABCLUSTER_DIR))
 
 .PHONY: cluster-status
-cluster-status: $(lab_program) ## show what the lab cluster consists of
+cluster-status: $(lab_program)
 	@$(call lab,bin/labcluster status --dir $(LABCLUSTER_DIR),bin/kindcluster status $(LABCLUSTER_DIR))
 
 .PHONY: kubectl
-kubectl: $(lab_program) bin/labcluster ## run kubectl on the lab cluster: make kubectl ARGS="get pods -A"
+kubectl: $(lab_program) bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
 	@$(call lab,bin/labcluster kubectl --dir $(LABCLUSTER_DIR) $(ARGS),bin/kindcluster kubectl $(LABCLUSTER_DIR) $(ARGS))
 
 # Nothing else may be printed here: the shell runs it.
 .PHONY: env
-env: ## print what makes a shell ready for the cluster: eval "$(make env)" (STAGE=03 puts that stage's kcm first, DEST=exercises/03 yours)
+env: ## print what makes a shell ready for it: eval "$(make env)" (STAGE=03: with that stage's kcm, DEST=exercises/03: yours)
 	@echo 'export KUBECONFIG="$(CURDIR)/$(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig"'
 	@echo 'export LAB="$(CURDIR)/$(LABCLUSTER_DIR)"'
 	@echo 'export PATH="$(if $(DEST),$(abspath $(DEST))/bin:)$(if $(STAGE),$(CURDIR)/build/stage-$(STAGE)/bin:)$(CURDIR)/scripts/shell:$(CURDIR)/bin:$$PATH"'

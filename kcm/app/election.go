@@ -38,14 +38,11 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 	return leadWith(ctx, c, fence, health, run)
 }
 
-// leadWith is lead with a Lease. It returns what runUntil does, or nil where
-// that was never called, after it has released the Lease. One that was lost, or
-// under which something may still write, it leaves alone. That a Lease could not
-// be released is logged, and no failure. When it returns, nobody renews any more.
-//
-// The election has a context of its own, which ends after run has. Were it the
-// same, the Lease would be up for grabs while the controllers are still
-// stopping, and two leaders could be at work for a moment.
+// leadWith is lead with a Lease. While run runs no other replica leads, unless
+// the Lease was lost. It returns what runUntil does, or nil where that was never
+// called. By then nobody renews any more, and the Lease is free, unless it was
+// lost or something may still write under it. That it could not be released is
+// logged, and no failure.
 func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.Interface,
 	health *leaderelection.HealthzAdaptor, run func(context.Context) error) error {
 	elected := make(chan context.Context, 1)
@@ -55,6 +52,8 @@ func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.I
 	}
 	health.SetLeaderElection(elector)
 
+	// Were the election to end with ctx, the Lease would be up for grabs while the
+	// controllers are still stopping.
 	election, leave := context.WithCancel(context.WithoutCancel(ctx))
 	over := make(chan struct{})
 	go func() { defer close(over); elector.Run(election) }()
@@ -77,9 +76,9 @@ func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.I
 
 // runUntil calls run, unless ctx has ended already, with a context that ends
 // when ctx or leading does, and returns what run does. That leading has ended
-// means that the Lease is lost: then it waits for run no longer than rest, and
-// returns errStillRunning and errLost. Where run returns in time, it adds
-// errLost, unless ctx has ended, too: who is to stop has nothing to lose.
+// means that the Lease is lost, and keeps others out for rest from then on. After
+// that it returns errStillRunning and errLost. Where run returns in time, it adds
+// errLost, unless ctx has ended, too: a replica that is to stop has nothing to lose.
 func runUntil(ctx, leading context.Context, rest time.Duration, run func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -46,10 +46,9 @@ func leadAndMigrate(ctx context.Context, c config.CompletedConfig, descriptors [
 	return leadBoth(ctx, main, migration, started, runStaying, runMoving)
 }
 
-// byLease returns the descriptors of what runs under the main Lease, and of what
-// runs under that of the migration. What the others depend on is among the first,
-// whatever the filter says of it, and so is what is left out without a cloud. What another
-// program is to run is in neither.
+// byLease returns the descriptors of the controllers that run under the main
+// Lease, and of those that run under that of the migration, each in the order in
+// which they were given. cloud says whether this program has a cloud.
 func byLease(descriptors []*ControllerDescriptor, filter leadermigration.FilterFunc, cloud bool) (main, migration []*ControllerDescriptor) {
 	for _, d := range descriptors {
 		leftOut := d.isCloudProvider && !cloud
@@ -77,12 +76,10 @@ func ofMigration(c config.CompletedConfig) (config.CompletedConfig, error) {
 // election runs what it is given while this replica holds a Lease, as lead does.
 type election func(ctx context.Context, run func(context.Context) error) error
 
-// leadBoth takes part in two elections. It runs stay while this replica holds
-// the main Lease. Once begun is closed it also takes part in that for the
-// migration, and runs move while it holds both. When ctx or a Lease ends, or one
-// of the two functions returns, both are stopped and waited for; then the
-// migration's Lease is given up, and then the main one. The error is theirs. That of a lost Lease
-// of the migration is no errLost, since the main one is still held.
+// leadBoth takes part in two elections. It runs stay only while this replica holds
+// the main Lease, and move only while it holds both and begun is closed. It
+// returns when all that it has started has ended, and the error says why that
+// was. A Lease that this replica holds and has no more use for is free then.
 func leadBoth(ctx context.Context, main, migration election, begun <-chan struct{}, stay, move func(context.Context) error) error {
 	return main(ctx, func(ctx context.Context) error {
 		ctx, stop := context.WithCancel(ctx)

@@ -126,7 +126,9 @@ func healthCheck(name string, loop Loop) healthz.HealthChecker {
 
 // runControllers runs the controllers until ctx ends and they have stopped, and
 // the informers, too. Each start is delayed by one to two times
-// --controller-start-interval.
+// --controller-start-interval. If something has not stopped within
+// --controller-shutdown-timeout, the error is errStillRunning, with its name. A
+// timeout of zero never passes.
 func runControllers(ctx context.Context, c *ControllerContext, controllers map[string]*Controller) error {
 	logger := klog.FromContext(ctx)
 	var running runningSet
@@ -168,6 +170,7 @@ type runningSet struct {
 	names sets.Set[string]
 }
 
+// run calls f in a goroutine of its own, and returns at once.
 func (r *runningSet) run(name string, f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,11 +16,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
-	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
-	"k8s.io/controller-manager/pkg/clientbuilder"
 	cmhealthz "k8s.io/controller-manager/pkg/healthz"
 )
 
@@ -53,19 +50,6 @@ func descriptor(name string, loop Loop) *ControllerDescriptor {
 	return &ControllerDescriptor{name: name, constructor: func(context.Context, *ControllerContext, kubernetes.Interface) (*Controller, error) {
 		return &Controller{Loop: loop, Workers: 3}, nil
 	}}
-}
-
-func testContext(controllers ...string) *ControllerContext {
-	c := &ControllerContext{
-		InformerFactory:   informers.NewSharedInformerFactory(fake.NewClientset(), 0),
-		ClientBuilder:     clientbuilder.SimpleControllerClientBuilder{ClientConfig: &rest.Config{}},
-		RootClientBuilder: clientbuilder.SimpleControllerClientBuilder{ClientConfig: &rest.Config{}},
-		InformersStarted:  make(chan struct{}),
-		Metrics:           controllersmetrics.NewControllerManagerMetrics("test"),
-		shutdownTimeout:   10 * time.Second,
-	}
-	c.ComponentConfig.Generic.Controllers = controllers
-	return c
 }
 
 func get(h http.Handler, path string) *httptest.ResponseRecorder {

@@ -247,6 +247,30 @@ func TestExpectationsOfSeveral(t *testing.T) {
 			assert.Equal(t, "waits, deletion of last", waits(e, owner))
 		})
 	})
+	t.Run("one owner may be asked about while another expects something and is forgotten", func(t *testing.T) {
+		t.Parallel()
+		e, _ := newTestExpectations()
+		asked, other := expectingOwner("1"), expectingOwner("9")
+		other.SetName("shop")
+		promptly(t, func() {
+			const each = 40_000 // without a lock the runtime finds that a map is read and written at once
+			e.Expect(asked, 1)
+			var goroutines sync.WaitGroup
+			goroutines.Go(func() {
+				for range each {
+					e.Expect(other, 1)
+					e.Forget(cache.MetaObjectToName(other))
+				}
+			})
+			goroutines.Go(func() {
+				for range 4 * each {
+					e.Satisfied(asked)
+				}
+			})
+			goroutines.Wait()
+			assert.Equal(t, "waits, creations: 1", waits(e, asked))
+		})
+	})
 	t.Run("one owner does not wait for what another expects", func(t *testing.T) {
 		t.Parallel()
 		e, _ := newTestExpectations()

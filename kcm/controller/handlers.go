@@ -45,11 +45,8 @@ func Handle[T metav1.Object](informer cache.SharedIndexInformer, h Handlers[T]) 
 	return registration.HasSynced
 }
 
-// eventsFor has the handlers told of what an informer reports.
-//
-// While a watch is down, an object can go and another of its name can come. The
-// informer then reports one update. The handlers are told what has happened:
-// the deletion of the one, and the other as new.
+// eventsFor has the handlers told of what has happened to each object, whatever
+// an informer that has missed some of it makes of that.
 func eventsFor[T metav1.Object](h Handlers[T]) (funcs cache.ResourceEventHandlerFuncs) {
 	h = recovering(h)
 	funcs = cache.ResourceEventHandlerFuncs{
@@ -99,8 +96,8 @@ func recovering[T metav1.Object](h Handlers[T]) Handlers[T] {
 	return h
 }
 
-// deleted unwraps what an informer leaves in place of an object whose
-// deletion it did not see, for example because its watch was interrupted.
+// deleted has handle told of an object that is gone. obj is what an informer
+// gives a handler of deletions.
 func deleted[T any](obj any, handle func(T)) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj

@@ -168,8 +168,8 @@ func (l *Loop[K]) done(key K) {
 	}
 }
 
-// retry puts a key back whose sync failed. One that succeeded, or failed too
-// often, starts afresh the next time that it is added.
+// retry decides whether and when a key comes back whose sync has returned err,
+// and who is told.
 func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
 	switch {
 	case err == nil:

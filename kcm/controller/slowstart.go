@@ -3,14 +3,11 @@ package controller
 // SlowStart calls create with 0, 1 and so on, count times at most, and returns how
 // often it has succeeded and the first error.
 //
-// Calls run at the same time, as many as a window allows. It starts at one and
-// grows by one with each success, so it doubles with every round trip and none
-// waits for the slowest of a batch. It shrinks by one with each failure, and with
-// a window of none no call is launched any more. So however many pods a quota
-// refuses, there is at most one failure more than there were successes, and not
-// an event for each pod of a large set; and a pod that is refused for a reason of
-// its own does not end the creation of all others. create is called by several
-// goroutines.
+// However many calls fail, at most one more has failed than have succeeded: a
+// quota that refuses most pods of a large set does not cause an event for each of
+// them, and a pod that is refused for a reason of its own does not end the creation
+// of all others. Within that bound no call waits for another. create is called by
+// several goroutines, and by none any more when SlowStart has returned.
 func SlowStart(count int, create func(i int) error) (created int, failure error) {
 	results := make(chan error)
 	window, launched, running := 1, 0, 0

@@ -32,7 +32,7 @@ const (
 	// Observed and Decided have Facts.
 	Observed Kind = "observed"
 	Decided  Kind = "decided"
-	// Done is a write that the API server has answered, after Seconds.
+	// Done is a write whose answer, or whose failure, came after Seconds.
 	Done Kind = "done"
 	// Ended is the end of a sync that took Seconds.
 	Ended Kind = "ended"
@@ -165,9 +165,8 @@ func rename(groups []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// hear keeps a step for who listens, if there is room and nothing before it is
-// lost; otherwise it counts it as lost. Who waits for news of what is kept is
-// woken. It never waits, and the step's memory is used again for the next.
+// hear gives a step to the listener, as far as that goes without waiting. What the
+// listener misses it is told of by Take. The caller uses the step's memory again.
 func (l *Listener) hear(step []byte) {
 	if l.lost > 0 || len(l.lines)+len(step) > backlog {
 		l.lost++

@@ -13,9 +13,8 @@ func Writes(next http.RoundTripper) http.RoundTripper { return writes{next} }
 
 type writes struct{ next http.RoundTripper }
 
-// RoundTrip asks next, and hands on what comes of it. It tells of all but reads,
-// if a sync has asked: method and path, how many seconds it took, and the code of
-// the answer, or the error if there was none.
+// RoundTrip asks next, and returns what next returns. What a sync writes is told,
+// with what came of it.
 func (w writes) RoundTrip(request *http.Request) (*http.Response, error) {
 	s := of(request.Context())
 	if s == nil || request.Method == http.MethodGet {

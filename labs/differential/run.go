@@ -148,6 +148,6 @@ func report(t *testing.T, theirs loops, seed uint64, steps []step) string {
 	for _, s := range steps {
 		words = append(words, s.String())
 	}
-	fmt.Fprintf(&text, "seed %d; again: make differential ARGS=\"-steps '%s'\"\n", seed, strings.Join(words, "; "))
+	fmt.Fprintf(&text, "seed %d; again: make prove-memory ARGS=\"-steps '%s'\"\n", seed, strings.Join(words, "; "))
 	return text.String()
 }

@@ -34,7 +34,7 @@ import (
 
 var (
 	duration = flag.Duration("for", 5*time.Second, "how long to compare random runs")
-	seed     = flag.Uint64("seed", 1, "the number of the first random run; make differential goes by the clock if it is not said")
+	seed     = flag.Uint64("seed", 1, "the number of the first random run; make prove-memory goes by the clock if it is not said")
 	runs     = flag.Uint64("runs", math.MaxUint64, "how many random runs to compare in that time at most; all if it is not said")
 	replay   = flag.String("steps", "", "the steps of one run, as a failure prints them: nothing else is done")
 )

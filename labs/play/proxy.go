@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,8 +63,7 @@ func slow(_ *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper, 
 	return func(next proxy.RoundTripper) proxy.RoundTripper {
 		return func(request *http.Request) (*http.Response, error) {
 			response, err := next(request)
-			concerned := len(args) == 1 || slices.Contains(args[1:], path.Base(request.URL.Path))
-			if err == nil && concerned && request.URL.Query().Get("watch") != "" {
+			if err == nil && proxy.Watches(request, args[1:]...) {
 				response.Body = late(response.Body, delay)
 			}
 			return response, err

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -71,6 +73,13 @@ func Start(config *rest.Config, kubeconfig string, wrap func(next RoundTripper) 
 func Close(server *httptest.Server) {
 	server.CloseClientConnections()
 	server.Close()
+}
+
+// Watches tells whether a request watches one of the resources, or anything if
+// none is named.
+func Watches(request *http.Request, resources ...string) bool {
+	return request.URL.Query().Get("watch") != "" &&
+		(len(resources) == 0 || slices.Contains(resources, path.Base(request.URL.Path)))
 }
 
 func unanswered(w http.ResponseWriter, _ *http.Request, err error) {

@@ -7,7 +7,7 @@
 //
 // To add one, write a file into one of the folders and run
 //
-//	make compare RUN=replication/.*/the-name-of-the-file
+//	make compare ONLY=replication/.*/the-name-of-the-file
 //
 // The scenarios in replication/ run twice, with $KIND, $RESOURCE and $COMPONENT
 // set for ReplicaSets and for ReplicationControllers; what is about one of the

@@ -28,7 +28,7 @@ import (
 func open(t *testing.T, v *View) context.Context {
 	t.Helper()
 	if os.Getenv("BROWSER") == "" {
-		t.Skip("make site-check runs this")
+		t.Skip("make prove-site runs this")
 	}
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip("needs Chromium (on Debian: apt-get install chromium)")

@@ -39,10 +39,9 @@ func newCommand(root string) *cobra.Command {
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Fill(cmd.OutOrStdout()) }),
 		verb(root, "check", "say what differs, what no chapter shows, and which stage does not compile", arguments(0, 0),
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Check(cmd.OutOrStdout()) }),
-		verb(root, "stage NN", "write the code of a chapter to build/stage-NN and build its kcm", arguments(1, 1),
-			func(w *weave.Book, cmd *cobra.Command, args []string) error {
-				return w.BuildStage(cmd.Context(), args[0], cmd.OutOrStdout())
-			}),
+		verb(root, "bounds", "print how long each page is, and how long a chapter takes", arguments(0, 0),
+			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Bounds(cmd.OutOrStdout()) }),
+		stage(root),
 		verb(root, "stages", "write, compile, vet and test the code of every chapter", arguments(0, 0),
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error {
 				return w.TestStages(cmd.Context(), cmd.OutOrStdout())
@@ -60,6 +59,17 @@ func newCommand(root string) *cobra.Command {
 	)
 	book.CompletionOptions.DisableDefaultCmd = true
 	return book
+}
+
+// stage returns the verb that writes and builds the code of a chapter.
+func stage(root string) *cobra.Command {
+	at := ""
+	command := verb(root, "stage NN", "write the code of a chapter to build/stage-NN and build its kcm", arguments(1, 1),
+		func(w *weave.Book, cmd *cobra.Command, args []string) error {
+			return w.BuildStage(cmd.Context(), args[0], at, cmd.OutOrStdout())
+		})
+	command.Flags().StringVar(&at, "at", "", "up to this step of the chapter only, to build/stage-NN-STEP")
+	return command
 }
 
 // transcripts returns the verbs about what the chapters say to type.

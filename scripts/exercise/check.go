@@ -17,13 +17,14 @@ import (
 const limit = 20 * time.Second
 
 // check says what holds, exercise by exercise, and shows the first thing that does
-// not. Then, where CLUSTER is set and all holds, it goes to a cluster.
+// not, or with ALL=1 each. Then, where CLUSTER is set and all holds, it goes to a
+// cluster.
 func check(ctx context.Context, w *workspace.Workspace) error {
 	exercises, err := chosen(w)
 	if err != nil {
 		return err
 	}
-	c := &checker{w: w, built: map[string]built{}}
+	c := &checker{w: w, built: map[string]built{}, all: os.Getenv("ALL") == "1"}
 	if c.temp, err = os.MkdirTemp("", "check-"); err != nil {
 		return err
 	}
@@ -61,15 +62,18 @@ type checker struct {
 	w     *workspace.Workspace
 	temp  string
 	built map[string]built // by directory
-	// told says that something that does not hold has been shown.
-	told bool
-	open int
+	// all says that each thing that does not hold is shown, and not the first alone,
+	// told that one has been, and untold counts those that have not.
+	all, told bool
+	untold    int
+	open      int
 }
 
 func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 	texts, err := c.w.Texts(e)
 	if err != nil {
 		c.open++
+		c.failed(e)
 		fmt.Printf("\n%s\n  ✗ %v\n", e.Name, err)
 		return nil
 	}
@@ -83,8 +87,7 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 	program, err := c.build(ctx, e)
 	if err != nil {
 		c.open++
-		c.w.Progress.Held[e.Name] = [2]int{}
-		delete(c.w.Progress.Passed, e.Name)
+		c.failed(e)
 		if !tried {
 			fmt.Printf("\n%s does not compile\n%s\n", e.Dir, indented(err.Error(), "    "))
 		}
@@ -108,10 +111,12 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 			return
 		}
 		fmt.Printf("  ✗ %s\n", b.Sentence())
-		if !c.told {
-			c.told = true
-			fmt.Print(c.explain(e, b))
+		if c.told && !c.all {
+			c.untold++
+			return
 		}
+		c.told = true
+		fmt.Print(c.explain(e, b))
 	})
 	if err != nil {
 		return err
@@ -124,6 +129,13 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 	}
 	c.w.Progress.Passed[e.Name] = workspace.Sum(texts)
 	return nil
+}
+
+// failed takes back what an earlier check has found of an exercise that cannot be
+// looked at now.
+func (c *checker) failed(e *workspace.Exercise) {
+	c.w.Progress.Held[e.Name] = [2]int{}
+	delete(c.w.Progress.Passed, e.Name)
 }
 
 func isAre(names []string) string {
@@ -164,15 +176,24 @@ func (c *checker) explain(e *workspace.Exercise, b behaviours.Behaviour) string 
 			out.WriteString("\n" + indented(part.title+part.text, "      "))
 		}
 	}
-	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), "README.md"))
+	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), e.Page))
 	return out.String()
 }
 
-// longest is how many lines of what a test prints are shown.
-const longest = 40
+// longest is how many lines of what a test prints are shown, and widest how much of
+// each: an object that is printed whole hides what is said of it.
+const (
+	longest = 40
+	widest  = 400
+)
 
 func indented(text, by string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > widest {
+			lines[i] = string(runes[:widest]) + " …"
+		}
+	}
 	if more := len(lines) - longest; more > 0 {
 		lines = append(lines[:longest], fmt.Sprintf("... and %d lines more", more))
 	}
@@ -198,6 +219,13 @@ func (c *checker) sumUp(exercises []*workspace.Exercise) {
 		}
 	}
 	fmt.Printf("\n%s\n", strings.Join(parts, " · "))
+	if c.untold > 0 {
+		var only []string
+		if len(exercises) == 1 {
+			only = []string{"ONLY=" + exercises[0].Name}
+		}
+		fmt.Printf("what each ✗ expected and saw, %d more: %s\n", c.untold, typed("check", c.w.Chapter, append(only, "ALL=1")...))
+	}
 	if i := slices.IndexFunc(exercises, func(e *workspace.Exercise) bool { return !e.Scenario() && isOpen(c.w, e) }); i >= 0 {
 		fmt.Printf("stuck with %s? %s\n", exercises[i].Name, typed("hint", c.w.Chapter, "ONLY="+exercises[i].Name))
 	}

@@ -213,12 +213,12 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 	}
 	of, wrongName, _ := strings.Cut(scenario.Broken, "/")
 	for _, e := range exercises {
-		if e.Chapter.Number == chapter && e.Name == of {
+		if e.Chapter.Number == scenario.BrokenIn && e.Name == of {
 			broken = e
 		}
 	}
 	if broken == nil {
-		return "", scenario.Errorf("the broken manager is to have %s, but chapter %02d has no exercise %s", scenario.Broken, chapter, of)
+		return "", scenario.Errorf("the broken manager is to have %s, but chapter %02d has no exercise %s", scenario.Broken, scenario.BrokenIn, of)
 	}
 	wrong, err := broken.Solutions.Find(wrongName)
 	if err != nil {

@@ -3,8 +3,9 @@
 //
 // In the environment, DEST is the workspace if it is not exercises/NN, ONLY the name
 // of one exercise, FROM the workspace whose exercises are carried over, FORCE=1
-// overwrites what was changed, CLUSTER=embedded or CLUSTER=kind checks on a cluster,
-// too, and YES=1 answers questions.
+// overwrites what was changed, ALL=1 shows each behaviour that does not hold,
+// CLUSTER=embedded or CLUSTER=kind checks on a cluster, too, and YES=1 answers
+// questions.
 package main
 
 import (

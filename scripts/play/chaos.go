@@ -286,7 +286,7 @@ func (c *chaos) tell(r round, f faults.Finding) {
 			fmt.Printf("\nbesides, %s: %s\n", other.About, other.Says)
 		}
 	}
-	fmt.Print(describe(r.Manager, f, f.Story, nil, fmt.Sprintf("chaos ARGS=\"-seed %d -keep %s\"", r.seed, strings.Join(numbers, ","))))
+	fmt.Print(describe(r.Manager, f, f.Story, nil, fmt.Sprintf("prove-chaos ARGS=\"-seed %d -keep %s\"", r.seed, strings.Join(numbers, ","))))
 }
 
 // replay plays some steps several times, and says how often they failed.

@@ -68,7 +68,7 @@ func playScenarios(ctx context.Context, pattern string, managers ...string) erro
 func choose(pattern string) ([]scenarios.Scenario, error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, fmt.Errorf("RUN: %w", err)
+		return nil, fmt.Errorf("ONLY: %w", err)
 	}
 	all, err := scenarios.All("labs/scenarios")
 	if err != nil {

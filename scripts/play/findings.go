@@ -99,7 +99,7 @@ func describeFinding(f *found) string {
 	for _, r := range f.runs[1:] {
 		others = append(others, r.ID())
 	}
-	return describe(first.Manager, f.Finding, story, others, fmt.Sprintf("faults ARGS=\"-replay %s\"", first.ID()))
+	return describe(first.Manager, f.Finding, story, others, fmt.Sprintf("prove-faults ARGS=\"-replay %s\"", first.ID()))
 }
 
 // describe tells a finding with its history, where else it was seen, and what

@@ -113,8 +113,13 @@ func command() *cobra.Command {
 			Use:   "compare [REGEXP]",
 			Short: "Play the scenarios that match with kcm and with the original, side by side",
 			Args:  cobra.MaximumNArgs(1),
+			Long:  "Play the scenarios that match with kcm and with the original, side by side. With REFERENCE=1 the original plays alone.",
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return playScenarios(cmd.Context(), append(args, "")[0], "kcm", "original")
+				managers := []string{"kcm", "original"}
+				if os.Getenv("REFERENCE") != "" {
+					managers = managers[1:]
+				}
+				return playScenarios(cmd.Context(), append(args, "")[0], managers...)
 			},
 		},
 		&cobra.Command{

@@ -234,6 +234,6 @@ func (p *oddPlay) tell(f oddFinding) {
 	if p.reference {
 		environment = "REFERENCE=1 "
 	}
-	fmt.Printf("%d operations; again: %smake odd ARGS=\"-seed %d -keep %s\"\n",
+	fmt.Printf("%d operations; again: %smake prove-odd ARGS=\"-seed %d -keep %s\"\n",
 		len(f.ops), environment, f.seed, strings.Join(numbers, ","))
 }

@@ -99,9 +99,9 @@ type completedConfig struct {
 	*Config
 }
 
-// Complete fills in what was left open: who this replica is in the election,
-// unless that was said. The host's name comes first, for people; what follows it
-// keeps two processes on one host apart.
+// Complete fills in what was left open: the name of this replica in the election,
+// unless it has one. No other replica has that name, and people read in it on which
+// host the replica runs.
 func (c *Config) Complete() (CompletedConfig, error) {
 	if c.Identity == "" {
 		host, err := os.Hostname()

@@ -45,20 +45,20 @@ func TestDurationsOfAnElection(t *testing.T) {
 		lease, renew, retry time.Duration
 		verdict             string
 	}{
-		"the default times are accepted":                                       {15 * time.Second, 10 * time.Second, 2 * time.Second, "accepted"},
-		"a Lease of one second is long enough":                                 {time.Second, 900 * ms, 500 * ms, "accepted"},
-		"a Lease of less than a second is refused":                             {999 * ms, 500 * ms, 100 * ms, "refused: lease-duration=999ms, renew-deadline=500ms"},
-		"a renew deadline as long as the Lease is refused":                     {15 * time.Second, 15 * time.Second, 2 * time.Second, "refused: renew-deadline=15s"},
-		"a renew deadline longer than the Lease is refused":                    {15 * time.Second, 20 * time.Second, 2 * time.Second, "refused: renew-deadline=20s"},
-		"of the Lease only whole seconds count":                                {10900 * ms, 10500 * ms, 2 * time.Second, "refused: renew-deadline=10.5s"},
-		"a renew deadline below the whole seconds of the Lease is accepted":    {10900 * ms, 9900 * ms, 2 * time.Second, "accepted"},
-		"a pause that, at its longest, is longer than the deadline is refused": {15 * time.Second, 10 * time.Second, 9 * time.Second, "refused: retry-period=9s"},
-		"a pause that, at its longest, is as long as the deadline is refused":  {15 * time.Second, 6 * time.Second, 5 * time.Second, "refused: retry-period=5s"},
-		"a pause that, at its longest, is shorter than the deadline will do":   {15 * time.Second, 6001 * ms, 5 * time.Second, "accepted"},
-		"no pause at all is refused":                                           {15 * time.Second, 10 * time.Second, 0, "refused: retry-period=0s"},
-		"the shortest pause there is will do":                                  {15 * time.Second, 10 * time.Second, 1, "accepted"},
-		"a pause below zero is refused":                                        {15 * time.Second, 10 * time.Second, -time.Second, "refused: retry-period=-1s"},
-		"all that is wrong is told at once":                                    {500 * ms, 10 * time.Second, 30 * time.Second, "refused: lease-duration=500ms, renew-deadline=10s, retry-period=30s"},
+		"the default times are accepted":                                    {15 * time.Second, 10 * time.Second, 2 * time.Second, "accepted"},
+		"a Lease of one second is long enough":                              {time.Second, 900 * ms, 500 * ms, "accepted"},
+		"a Lease of less than a second is refused":                          {999 * ms, 500 * ms, 100 * ms, "refused: lease-duration=999ms, renew-deadline=500ms"},
+		"a renew deadline as long as the Lease is refused":                  {15 * time.Second, 15 * time.Second, 2 * time.Second, "refused: renew-deadline=15s"},
+		"a renew deadline longer than the Lease is refused":                 {15 * time.Second, 20 * time.Second, 2 * time.Second, "refused: renew-deadline=20s"},
+		"of the Lease only whole seconds count":                             {10900 * ms, 10500 * ms, 2 * time.Second, "refused: renew-deadline=10.5s"},
+		"a renew deadline below the whole seconds of the Lease is accepted": {10900 * ms, 9900 * ms, 2 * time.Second, "accepted"},
+		"a pause that, times 1.2, is longer than the deadline is refused":   {15 * time.Second, 10 * time.Second, 9 * time.Second, "refused: retry-period=9s"},
+		"a pause that, times 1.2, is as long as the deadline is refused":    {15 * time.Second, 6 * time.Second, 5 * time.Second, "refused: retry-period=5s"},
+		"a pause that, times 1.2, is shorter than the deadline will do":     {15 * time.Second, 6001 * ms, 5 * time.Second, "accepted"},
+		"no pause at all is refused":                                        {15 * time.Second, 10 * time.Second, 0, "refused: retry-period=0s"},
+		"the shortest pause there is will do":                               {15 * time.Second, 10 * time.Second, 1, "accepted"},
+		"a pause below zero is refused":                                     {15 * time.Second, 10 * time.Second, -time.Second, "refused: retry-period=-1s"},
+		"all that is wrong is told at once":                                 {500 * ms, 10 * time.Second, 30 * time.Second, "refused: lease-duration=500ms, renew-deadline=10s, retry-period=30s"},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()

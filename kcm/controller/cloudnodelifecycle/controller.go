@@ -103,9 +103,8 @@ func (c *Controller) sync(ctx context.Context, node *corev1.Node) error {
 	return c.act(ctx, node, decide(node, machine))
 }
 
-// observe returns what the cloud says of a node's machine. About a node that is
-// Ready the cloud is not asked: its machine has just been heard of. Where an
-// answer is missing nothing is known, and the error says why.
+// observe returns what the cloud says of the machine of a node, as far as that is
+// needed and known. The error says which question about which node has no answer.
 func (c *Controller) observe(ctx context.Context, node *corev1.Node) (machine, error) {
 	if controller.IsNodeReady(node) {
 		return unknown, nil

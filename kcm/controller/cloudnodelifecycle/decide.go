@@ -33,11 +33,7 @@ const (
 // that tolerate no such taint stay: it has no effect on what runs.
 var shutdownTaint = corev1.Taint{Key: cloudproviderapi.TaintNodeShutdown, Effect: corev1.TaintEffectNoSchedule}
 
-// decide returns what becomes of a node, of whose machine the cloud says that.
-// The node of a machine that is gone is deleted, and that of one that is shut
-// down gets the taint. It loses the taint when it is Ready, and not before: a
-// machine that was just switched on cannot take pods yet. A node that is Ready
-// is never deleted, and none of whose machine nothing is known.
+// decide returns what becomes of a node, given what is known of its machine.
 func decide(node *corev1.Node, machine machine) action {
 	tainted := slices.ContainsFunc(node.Spec.Taints, isShutdownTaint)
 	switch {

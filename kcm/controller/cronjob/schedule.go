@@ -44,9 +44,8 @@ type moments struct {
 	next time.Time
 }
 
-// momentsOf returns the moments of a CronJob's schedule. Those were missed that lie
-// after the last one for which a Job was created, or after the creation of the
-// CronJob, and within its starting deadline.
+// momentsOf returns the moments of a CronJob's schedule around now, or errNever if
+// it has none.
 func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, now time.Time) (moments, error) {
 	since := cj.CreationTimestamp.Time
 	if last := cj.Status.LastScheduleTime; last != nil {
@@ -76,12 +75,14 @@ func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, now time.Time) (mome
 	return m, nil
 }
 
-// last returns the last moment that is not after now, given an earlier one. It
-// halves the time in between, so that years take no longer than hours.
+// last returns the last moment of the schedule that is not after now, given one
+// that is not after now either. It asks the schedule a hundred times at most,
+// however long the time in between is.
 func last(schedule cron.Schedule, earlier, now time.Time) time.Time {
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
 		return earlier.Add(now.Sub(earlier).Truncate(every.Delay))
 	}
+	// The last moment comes after from, or is earlier, and not after to.
 	from, to := earlier, now
 	for to.Sub(from) > time.Second {
 		if middle := from.Add(to.Sub(from) / 2); schedule.Next(middle).After(now) {

@@ -7,6 +7,7 @@ import (
 	"time"
 	_ "time/tzdata" // the zones, wherever this runs
 
+	"github.com/robfig/cron/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
@@ -71,6 +72,8 @@ func TestMoments(t *testing.T) {
 		{"of several that were missed the last is due", "nobody was there from noon to 15:30", testCronJob(), "2026-03-02 15:30:00", "due 2026-03-02 15:00:00, missed 3, next 2026-03-02 16:00:00"},
 		{"what is older than the deadline is not due", "15:00 was missed, it is 15:30, and there were 20 minutes", testCronJob(startingDeadline(1200)), "2026-03-02 15:30:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
 		{"what is within the deadline is due", "15:00 was missed, it is 15:30, and there are 40 minutes", testCronJob(startingDeadline(2400)), "2026-03-02 15:30:00", "due 2026-03-02 15:00:00, missed 1, next 2026-03-02 16:00:00"},
+		{"what is exactly as old as the deadline is not due", "15:00 was missed, it is 15:30, and there are 30 minutes", testCronJob(startingDeadline(1800)), "2026-03-02 15:30:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
+		{"what is a nanosecond younger than the deadline is due", "15:00 was missed, it is a nanosecond before 15:30, and there are 30 minutes", testCronJob(startingDeadline(1800)), "2026-03-02 15:29:59.999999999", "due 2026-03-02 15:00:00, missed 1, next 2026-03-02 16:00:00"},
 		{"with a deadline of ages nothing is too old", "all since noon were missed, it is 15:30, and there are as many seconds as there are", testCronJob(startingDeadline(math.MaxInt64)), "2026-03-02 15:30:00", "due 2026-03-02 15:00:00, missed 3, next 2026-03-02 16:00:00"},
 		{"a deadline does not bring back what has run", "15:00 has run, it is 15:30, and there are 40 minutes", testCronJob(lastRun("2026-03-02 15:00:00"), startingDeadline(2400)), "2026-03-02 15:30:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
 		{"a hundred are counted", "every minute, 100 minutes after noon", testCronJob(schedule("* * * * *")), "2026-03-02 13:40:30", "due 2026-03-02 13:40:00, missed 100, next 2026-03-02 13:41:00"},
@@ -107,23 +110,67 @@ func TestMoments(t *testing.T) {
 	})
 }
 
+// asked counts how often a schedule is asked for a moment.
+type asked struct {
+	cron.Schedule
+	times int
+}
+
+func (a *asked) Next(t time.Time) time.Time {
+	a.times++
+	return a.Schedule.Next(t)
+}
+
 func TestTheLastMomentIsFoundFast(t *testing.T) {
 	t.Parallel()
-	texts := []string{"* * * * *", "*/7 * * * *", "0 6,10 * * 1-5", "30 3 1 * *", "15 */5 * * 0"}
-	rapid.Check(t, func(t *rapid.T) {
-		cj := testCronJob(schedule(rapid.SampledFrom(texts).Draw(t, "schedule")))
-		parsed, err := parse(cj)
-		require.NoError(t, err)
-		from := cj.CreationTimestamp.Time
-		now := from.Add(time.Duration(rapid.Int64Range(0, 40*24*3600).Draw(t, "seconds")) * time.Second)
-		slow := time.Time{}
-		for at := parsed.Next(from); !at.After(now); at = parsed.Next(at) {
-			slow = at
+	for _, test := range []struct {
+		behaviour, situation string
+		cronJob              *batchv1.CronJob
+		earlier, now, want   string
+	}{
+		{"a moment that has just come is the last", "each full hour, and it is 15:00:00", testCronJob(), "2026-03-02 13:00:00", "2026-03-02 15:00:00", "2026-03-02 15:00:00"},
+		{"a moment that has not come yet is not", "each full hour, and it is a nanosecond before 15:00", testCronJob(), "2026-03-02 13:00:00", "2026-03-02 14:59:59.999999999", "2026-03-02 14:00:00"},
+		{"if none has come since, it is the earlier one", "each full hour, and it is 13:59", testCronJob(), "2026-03-02 13:00:00", "2026-03-02 13:59:00", "2026-03-02 13:00:00"},
+		{"moments need not come regularly", "on weekdays at 6 and 10, and it is Sunday", testCronJob(schedule("0 6,10 * * 1-5")), "2026-03-02 06:00:00", "2026-03-08 12:00:00", "2026-03-06 10:00:00"},
+		{"the last may be long ago", "on February 29, and it is a year and a half after the last one", testCronJob(schedule("0 6 29 2 *")), "2004-02-29 06:00:00", "2025-09-01 12:00:00", "2024-02-29 06:00:00"},
+		{"an interval counts from the earlier moment", "every 7 minutes since 12:01", testCronJob(schedule("@every 7m")), "2026-03-02 12:01:00", "2026-03-02 13:00:00", "2026-03-02 12:57:00"},
+		{"of an interval the end may be now", "every 7 minutes since 12:01, and it is 12:57", testCronJob(schedule("@every 7m")), "2026-03-02 12:01:00", "2026-03-02 12:57:00", "2026-03-02 12:57:00"},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			parsed, err := parse(test.cronJob)
+			require.NoError(t, err)
+			at := last(parsed, instant(test.earlier), instant(test.now))
+			assert.Equal(t, test.want, at.UTC().Format(time.DateTime), "the last moment that is not after now: %s", test.situation)
+		})
+	}
+	t.Run("ten years take a hundred questions at most", func(t *testing.T) {
+		t.Parallel()
+		for _, text := range []string{"* * * * *", "0 6,10 * * 1-5", "30 3 1 * *"} {
+			cj := testCronJob(schedule(text))
+			parsed, err := parse(cj)
+			require.NoError(t, err)
+			counted := &asked{Schedule: parsed}
+			last(counted, parsed.Next(cj.CreationTimestamp.Time), instant("2036-03-02 12:00:30"))
+			assert.LessOrEqual(t, counted.times, 100, "how often Next was called for the last moment of ten years of %q", text)
 		}
-		m, err := momentsOf(cj, parsed, now)
-		require.NoError(t, err)
-		if !m.due.Equal(slow) {
-			t.Fatalf("%s at %s: due %s, and one after the other it is %s", cj.Spec.Schedule, now, m.due, slow)
-		}
+	})
+	t.Run("it is the one that is found one after the other", func(t *testing.T) {
+		t.Parallel()
+		texts := []string{"* * * * *", "*/7 * * * *", "0 6,10 * * 1-5", "30 3 1 * *", "15 */5 * * 0"}
+		rapid.Check(t, func(t *rapid.T) {
+			cj := testCronJob(schedule(rapid.SampledFrom(texts).Draw(t, "schedule")))
+			parsed, err := parse(cj)
+			require.NoError(t, err)
+			earlier := parsed.Next(cj.CreationTimestamp.Time)
+			now := earlier.Add(time.Duration(rapid.Int64Range(0, 40*24*3600).Draw(t, "seconds")) * time.Second)
+			slow := earlier
+			for at := earlier; !at.After(now); at = parsed.Next(at) {
+				slow = at
+			}
+			if found := last(parsed, earlier, now); !found.Equal(slow) {
+				t.Fatalf("the last moment of %q since %s, at %s: %s, and one after the other it is %s", cj.Spec.Schedule, earlier, now, found, slow)
+			}
+		})
 	})
 }

@@ -41,17 +41,11 @@ func decide(seen observed, burst int) plan {
 	return plan{create: p.create[:min(len(p.create), burst)], delete: p.delete[:min(len(p.delete), burst)]}
 }
 
-// tidy decides about one node, whatever its pods' revisions: whether it gets a
-// pod, and which of its pods go.
-//
-// A node on which no pod may stay loses all. One that is to have a pod gets it
-// when there is none, not even one that is going. Where a pod may stay, those
-// that have ended go, but for failed ones during the node's pause, and of the
-// others the first stays. A set that surges differs in two ways: a pod that
-// is going counts for nothing, and of two revisions two pods may stay (see
-// second). During a pause a node gets no pod in either case.
-//
-// A pod that is going is not deleted again.
+// tidy decides about one node, before any rolling update: whether the node gets a
+// pod, and which of its pods go. It brings the node to one living pod, or to none if
+// none may stay. Without surge two pods never run there because of tidy. With surge
+// two may, one of each version: see excess. During the node's pause a pod that has
+// failed stays, and none is created. A pod that is going is not deleted again.
 func tidy(seen observed, place place) (create bool, remove []*corev1.Pod) {
 	var living []*corev1.Pod
 	for _, pod := range place.pods {
@@ -73,10 +67,9 @@ func tidy(seen observed, place place) (create bool, remove []*corev1.Pod) {
 	return create, append(remove, excess(seen, living)...)
 }
 
-// excess returns which pods of a node go when the set surges. Of each of the
-// two versions, the current one and all others, the first pod may stay. Of a
-// pair the old one goes when it is not ready, since it helps nobody, or when
-// the new one is available.
+// excess returns which living pods of a node go when the set surges. It leaves at
+// most one pod of the current revision and one of any other, the first in each
+// case, and both only while the old one is of use and the new one cannot replace it.
 func excess(seen observed, living []*corev1.Pod) []*corev1.Pod {
 	var current, old, excess []*corev1.Pod
 	for _, pod := range living {

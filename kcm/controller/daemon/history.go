@@ -65,9 +65,10 @@ func sortOut(revisions []*appsv1.ControllerRevision, patch []byte) history {
 	return h
 }
 
-// superfluous returns which old revisions, sorted by number, are to go so that
-// no more than limit are left. The oldest go first. One that is in use stays,
-// and others go in its place, as far as there are any.
+// superfluous returns which old revisions are to go, the oldest rather than others,
+// so that no more than limit are left of all. The revision of a pod, whose hash is
+// in use, never goes, even if that leaves more. The old ones are sorted by number,
+// and are the caller's.
 func superfluous(old []*appsv1.ControllerRevision, limit int, inUse sets.Set[string]) []*appsv1.ControllerRevision {
 	unused := slices.DeleteFunc(slices.Clone(old), func(revision *appsv1.ControllerRevision) bool {
 		return inUse.Has(revisionHash(revision))

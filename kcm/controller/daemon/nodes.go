@@ -38,16 +38,10 @@ type verdict struct {
 	stay bool
 }
 
-// verdictOn returns what the DaemonSet wants on a node: nothing on one that is
-// nil, because it is not there.
-//
-// A node is to have a pod if it is the one that the template names, or the
-// template names none; if it matches the template's node selector and required
-// node affinity; and if the pods tolerate all its taints with the effects
-// NoSchedule and NoExecute. A pod that is there may stay also where a taint of
-// effect NoSchedule is not tolerated: it is about pods to come. Whether the
-// node is ready, or has room, is no question: see the tolerations, and ask the
-// scheduler.
+// verdictOn returns what the DaemonSet wants on a node, by the node's name, labels
+// and taints alone. Where it wants a pod, these do not keep the scheduler from
+// binding it. What concerns only pods to come is no reason for a pod to go. On a
+// node that is nil, because it is not there, the DaemonSet wants nothing.
 func (d demands) verdictOn(node *corev1.Node) verdict {
 	if node == nil || (d.node != "" && d.node != node.Name) {
 		return verdict{}

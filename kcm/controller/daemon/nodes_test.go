@@ -70,6 +70,8 @@ func TestVerdict(t *testing.T) {
 	}
 	onHostNetwork := asking(func(spec *corev1.PodSpec) { spec.HostNetwork = true })
 	const noSchedule, noExecute, preferNot = corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule
+	cordoned := taintedWith(corev1.TaintNodeUnschedulable, noSchedule)
+	cordoned.Spec.Unschedulable = true
 	tests := map[string]struct {
 		set  *appsv1.DaemonSet
 		node *corev1.Node
@@ -97,7 +99,7 @@ func TestVerdict(t *testing.T) {
 		"one that only the coming is tolerated of may go when a NoExecute is added": {
 			tolerating(corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: noExecute}), taintedWith("gpu", noSchedule, noExecute), keeps,
 		},
-		"a node that is cordoned gets one":                      {testSet(), taintedWith(corev1.TaintNodeUnschedulable, noSchedule), gets},
+		"a node that is cordoned gets one":                      {testSet(), cordoned, gets},
 		"a node that is short of memory gets one":               {testSet(), taintedWith(corev1.TaintNodeMemoryPressure, noSchedule), gets},
 		"a node that is not ready keeps its pod":                {testSet(), taintedWith(corev1.TaintNodeNotReady, noExecute), gets},
 		"a node that is not ready is no place for a new one":    {testSet(), taintedWith(corev1.TaintNodeNotReady, noExecute, noSchedule), keeps},

@@ -76,14 +76,11 @@ func (seen observed) versions(place place) (current, old *corev1.Pod) {
 	return current, old
 }
 
-// replace returns the old pods that go now, for a set that does not surge.
-//
-// Old pods that are not available go at once: they help nobody, and a new
-// version may be what mends them. Of those that are available as many go, in
-// the order of the places, as maxUnavailable leaves room for. What takes the
-// room is every node that is to have a pod and has no available one, for
-// whatever reason: its pod is going, starting or broken. A node that is not to
-// have a pod takes none, so a rollout goes on beside one that is down.
+// replace returns the old pods that go now, for a set that does not surge. The nodes
+// that are to have a pod and have no available one, and the available pods that go,
+// are together maxUnavailable at most. If these nodes alone are more, no available
+// pod goes. Of the available pods those of the first places go. Nothing else makes
+// an old pod wait.
 func replace(seen observed, maxUnavailable int) []*corev1.Pod {
 	var broken, working []*corev1.Pod
 	unavailable := 0
@@ -106,18 +103,13 @@ func replace(seen observed, maxUnavailable int) []*corev1.Pod {
 	return slices.Concat(broken, working[:min(room, len(working))])
 }
 
-// surge plans for a set whose nodes may have two pods for a time. It has no
-// node do without an available pod.
-//
-// A node whose old pod is not available gets its new pod at once. Of those
-// whose old pod is available as many get a second, in turn, as maxSurge leaves
-// room for; what takes the room is every node with an old and a new pod of which
-// the new one is not available yet. When it is, the old one goes.
-//
-// A node that keeps an old pod but is not to have one gets no new one. Its old
-// pod goes when it is not available, and else when there are more nodes with an
-// available pod than nodes that are to have one, so that a set that moves from
-// some nodes to others is not without pods.
+// surge plans the next step for a set whose nodes may have two pods for a time. No
+// step takes the last available pod from a node that is to have one. No more than
+// maxSurge nodes wait for a new pod beside an old one that is available, unless
+// more of them waited before. Where nobody would miss the old pod, nothing makes
+// the node wait. A node that is not to have a pod gets none, and keeps an available
+// old one while no more nodes have an available pod than are to have one. Where not
+// all nodes can have their turn, those of the first places have it.
 func surge(seen observed, maxSurge int) plan {
 	var p plan
 	var candidates []string

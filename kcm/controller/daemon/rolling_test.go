@@ -115,15 +115,20 @@ func TestSurge(t *testing.T) {
 		limit int
 		want  string
 	}{
-		"as many nodes as the limit says get a second pod":          {[]string{"a: old available", "b: old available", "c: old available"}, 2, "create a b"},
-		"a node that waits for its new pod takes the room":          {[]string{"a: old available, new starting", "b: old available"}, 1, "nothing"},
-		"a node without available old pod gets its new one at once": {[]string{"a: old starting", "b: old ready", "c: old available"}, 1, "create a b c"},
-		"when the new pod is available the old one goes":            {[]string{"a: old available, new available", "b: old available"}, 1, "create b; delete a-old"},
-		"what is current is left alone":                             {[]string{"a: new starting", "b: new available"}, 1, "nothing"},
-		"a broken pod where none is to be goes":                     {[]string{"a: tainted, old starting", "b: new available"}, 1, "delete a-old"},
-		"one where none is to be stays while another node waits":    {[]string{"a: tainted, old available", "b: new starting"}, 1, "nothing"},
-		"one where none is to be goes when all others have theirs":  {[]string{"a: tainted, old available", "b: new available"}, 1, "delete a-old"},
-		"a node where none is to be gets no second":                 {[]string{"a: tainted, old available", "b: old available"}, 2, "create b; delete a-old"},
+		"as many nodes as the limit says get a second pod":                   {[]string{"a: old available", "b: old available", "c: old available"}, 2, "create a b"},
+		"a node that waits for its new pod takes the room":                   {[]string{"a: old available, new starting", "b: old available"}, 1, "nothing"},
+		"a node without available old pod gets its new one at once":          {[]string{"a: old starting", "b: old ready", "c: old available"}, 1, "create a b c"},
+		"a node that has its new pod gets no other, whatever its old one is": {[]string{"a: old ready, new starting", "b: old available"}, 1, "nothing"},
+		"when the new pod is available the old one goes":                     {[]string{"a: old available, new available", "b: old available"}, 1, "create b; delete a-old"},
+		"what is current is left alone":                                      {[]string{"a: new starting", "b: new available"}, 1, "nothing"},
+		"a broken pod where none is to be goes":                              {[]string{"a: tainted, old starting", "b: new available"}, 1, "delete a-old"},
+		"one where none is to be stays while another node waits":             {[]string{"a: tainted, old available", "b: new starting"}, 1, "nothing"},
+		"one where none is to be goes when all others have theirs":           {[]string{"a: tainted, old available", "b: new available"}, 1, "delete a-old"},
+		"more that wait than may be are no reason to have another wait":      {[]string{"a: old available, new starting", "b: old available, new starting", "c: old available"}, 1, "nothing"},
+		"of several where none is to be as many go as others have theirs":    {[]string{"a: tainted, old available", "b: tainted, old available", "c: new available", "d: new starting"}, 1, "delete a-old"},
+		"all go where the only node that is to have one has it":              {[]string{"a: tainted, old available", "b: tainted, old available", "c: new available"}, 1, "delete a-old b-old"},
+		"none goes where too few are available as it is":                     {[]string{"a: tainted, old available", "b: new starting", "c: new starting"}, 1, "nothing"},
+		"a node where none is to be gets no second":                          {[]string{"a: tainted, old available", "b: old available"}, 2, "create b; delete a-old"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -165,12 +165,12 @@ func afterFailure(d *appsv1.Deployment, reason, message string, now time.Time) *
 	return rewritten(d, status, d.Annotations[revisionAnnotation])
 }
 
-// settleCollision deals with a name that is taken. Either this deployment has
-// that ReplicaSet, or adopts it, as soon as the cache shows it as it is, which
-// brings the next round. Or it is another's, or has another template with the
-// same hash: then the next try gets another name. The API server is asked,
-// because an older cache shows an owner that has let go of it since.
+// settleCollision finds out what has the name of the new ReplicaSet. If it is
+// that ReplicaSet, the deployment's or about to be adopted, nothing is to be
+// done: the cache will show it. Otherwise a collision is counted in the status,
+// and the next try has another name.
 func (c *Controller) settleCollision(ctx context.Context, d *appsv1.Deployment, name string) error {
+	// An older cache shows an owner that has let go of it since.
 	rs, err := c.client.AppsV1().ReplicaSets(d.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read ReplicaSet %s, which %s finds to exist: %w", name, klog.KObj(d), err)

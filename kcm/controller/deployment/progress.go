@@ -96,8 +96,8 @@ func progressing(seen observed, status corev1.ConditionStatus, reason, what stri
 	return newCondition(seen.now, appsv1.DeploymentProgressing, status, reason, who+" "+what)
 }
 
-// progressed tells whether a rollout came closer to its end: more new pods,
-// fewer old ones, or more that are ready or available.
+// progressed tells whether a rollout is closer to its end now than it was
+// before.
 func progressed(before, now appsv1.DeploymentStatus) bool {
 	return now.UpdatedReplicas > before.UpdatedReplicas ||
 		now.Replicas-now.UpdatedReplicas < before.Replicas-before.UpdatedReplicas ||
@@ -105,9 +105,8 @@ func progressed(before, now appsv1.DeploymentStatus) bool {
 		now.AvailableReplicas > before.AvailableReplicas
 }
 
-// timedOut tells whether the last sign of progress is longer ago than the
-// deadline allows. Without any there is nothing to measure from, and the end
-// of the rollout before this one is no sign of this one.
+// timedOut tells whether a rollout with a deadline has been silent for longer
+// than that. It is given the Progressing condition, or nil if there is none.
 func timedOut(d *appsv1.Deployment, progressing *appsv1.DeploymentCondition, now time.Time) bool {
 	if progressing == nil || progressing.Reason == reasonRolledOut || progressing.Reason == reasonDeadlineExceeded {
 		return false
@@ -115,10 +114,9 @@ func timedOut(d *appsv1.Deployment, progressing *appsv1.DeploymentCondition, now
 	return progressing.LastUpdateTime.Add(progressDeadline(d)).Before(now)
 }
 
-// untilDeadline is how long to wait before the question whether the rollout
-// has timed out may have another answer, or zero if it cannot. A second is
-// added because the time of the last progress is stored in whole seconds
-// (https://github.com/kubernetes/kubernetes/issues/39785).
+// untilDeadline returns how long to wait until the rollout has timed out if
+// nothing happens, or zero if time alone cannot bring that about. By then
+// timedOut says so, whatever was cut off the times that are stored.
 func untilDeadline(seen observed, status appsv1.DeploymentStatus) time.Duration {
 	d := seen.deployment
 	last := findCondition(d.Status, appsv1.DeploymentProgressing)
@@ -126,6 +124,8 @@ func untilDeadline(seen observed, status appsv1.DeploymentStatus) time.Duration 
 		last.Reason == reasonDeadlineExceeded || last.Reason == reasonRolledOut {
 		return 0
 	}
+	// Times are stored in whole seconds, so the deadline may seem to be up to a
+	// second nearer than it is (https://github.com/kubernetes/kubernetes/issues/39785).
 	return last.LastUpdateTime.Add(progressDeadline(d)).Sub(seen.now) + time.Second
 }
 

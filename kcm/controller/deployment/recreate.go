@@ -10,8 +10,9 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// recreate removes all old pods before it creates the first new one, for
-// programs of which two versions must not run at the same time.
+// recreate returns the next step of a rollout in which two versions never run
+// at the same time. No pod of the new version is asked for while one of an old
+// version may still run, and every old one goes.
 func recreate(seen observed) plan {
 	var changes []change
 	for _, rs := range seen.oldRSs {
@@ -29,17 +30,18 @@ func recreate(seen observed) plan {
 	}
 }
 
-// oldPodsRemain tells whether anything of an old version may still run. A
-// ReplicaSet that does not tell of its present size yet may have created pods
-// that nobody has seen. One that does leaves those that are being deleted out
-// of its replicas, but their containers run until they have ended. They are in
-// terminatingReplicas where the API has that. Elsewhere the pods themselves
-// tell, which may reach the cache late.
+// oldPodsRemain tells whether a container of an old version may still run, now
+// that no old ReplicaSet is to have pods. It rather waits for one that is not
+// there than misses one that is.
 func oldPodsRemain(seen observed) bool {
+	// A ReplicaSet that does not tell of its present size yet may have created
+	// pods that nobody has seen. One that does leaves those that are being deleted
+	// out of its replicas. They are in terminatingReplicas where the API has that.
 	mayHavePods := func(rs *appsv1.ReplicaSet) bool {
 		status := rs.Status
 		return status.ObservedGeneration < rs.Generation || status.Replicas+ptr.Deref(status.TerminatingReplicas, 0) > 0
 	}
+	// Elsewhere the pods themselves tell, which may reach the cache late.
 	return slices.ContainsFunc(seen.oldRSs, mayHavePods) || slices.ContainsFunc(seen.oldPods, func(pod *corev1.Pod) bool {
 		return controller.IsPodActive(pod) || controller.IsPodTerminating(pod)
 	})

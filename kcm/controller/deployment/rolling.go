@@ -21,10 +21,9 @@ func rollingUpdate(seen observed) plan {
 	return finish(seen, nil)
 }
 
-// sizeOfNew is how large the new ReplicaSet may be now: as large as wanted, but
-// not so large that all together are above the upper bound. What ReplicaSets are
-// to have counts, not what they have: pods that are still to be deleted may
-// exist above it, and pods that are still to be created below it.
+// sizeOfNew returns the size that the new ReplicaSet may have now, also before
+// it is there: as large as wanted, if the deployment does not get above its
+// upper bound by that. To be above it already makes the new one no smaller.
 func sizeOfNew(seen observed) int32 {
 	d := seen.deployment
 	var now int32
@@ -35,13 +34,13 @@ func sizeOfNew(seen observed) int32 {
 	return min(now+room, *d.Spec.Replicas)
 }
 
-// shrinkOld returns the changes that make old ReplicaSets smaller, from the
-// oldest on, out of two budgets. The first is for pods that are not available,
-// whose going costs nothing and must not wait: they may never become available
-// (https://github.com/kubernetes/kubernetes/issues/16737). The second is for
-// available ones: as many as there are above the minimum. There has to be a new
-// ReplicaSet. (The original spends one after the other. A ReplicaSet that gives
-// pods out of both is written twice there, with an event for each.)
+// shrinkOld returns the changes that make old ReplicaSets smaller, the oldest
+// first and each in one change, for a deployment that has a new ReplicaSet.
+// Afterwards there are as many available pods as the deployment should always
+// have. And there are as many even if no other pod of the new ReplicaSet becomes
+// available and all those of the old ones do. Where there are too few before, it
+// takes none of them. All that may go goes: that an old pod is not available is
+// no reason to keep it (https://github.com/kubernetes/kubernetes/issues/16737).
 func shrinkOld(seen observed) []change {
 	all, least := seen.all(), minAvailable(seen.deployment)
 	// New pods that are not available yet cannot stand in for old ones: they

@@ -102,10 +102,10 @@ func saturated(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 	return ok && desired == wanted && size(rs) == wanted && rs.Status.AvailableReplicas == wanted
 }
 
-// scaleInProportion shares the pods that are to be added or removed among the
-// ReplicaSets, from the largest to the smallest. What rounding leaves over
-// goes to the largest, as far as it has that many. A ReplicaSet whose size stays
-// is changed as well if its notes of the deployment's size are out of date.
+// scaleInProportion returns the changes that take a deployment that was scaled to
+// its size, the surge included, in which every version keeps its fraction as far
+// as whole pods allow. After them no note of the deployment's size is out of
+// date. In which order the ReplicaSets are given makes no difference.
 func scaleInProportion(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet) []change {
 	var goal int32
 	if *d.Spec.Replicas > 0 {
@@ -145,16 +145,17 @@ func bySize(missing int32) func(a, b *appsv1.ReplicaSet) int {
 	}
 }
 
-// share is how many of the pods that are left to add (or to remove, when
-// negative) fall to one ReplicaSet: enough to make it the same fraction of the
-// deployment that it was before, but not more than are left. No ReplicaSet goes
-// against the direction, which is that of the sum. Its fraction may ask for
-// that: if somebody else has resized it, and also if the surge is large and not
-// used up, for then a deployment that is scaled down may have room to grow. (The
-// original lets it. In the first case it can ask for far more pods than the
-// surge allows, and empty the largest in return. In the second it takes from
-// all but the largest, also below the minimum of available pods.)
+// share returns how many of the pods that are left to add, or to remove when
+// negative, fall to one ReplicaSet. It gets what makes it the same fraction of
+// the deployment that it was before, as far as that is left. It never goes
+// against the direction.
 func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, left int32) int32 {
+	// Its fraction may ask for the other direction if somebody else has resized
+	// it, and also if the surge is large and not used up: then a deployment that
+	// is scaled down may have room to grow. (The original lets it. In the first
+	// case it can ask for far more pods than the surge allows, and empty the
+	// largest in return. In the second it takes from all but the largest, also
+	// below the minimum of available pods.)
 	grow := growth(d, rs)
 	if left > 0 {
 		return min(max(grow, 0), left)
@@ -162,8 +163,8 @@ func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, left int32) int32 {
 	return max(min(grow, 0), left)
 }
 
-// growth is by how much a ReplicaSet's size would change if it grew as the
-// deployment did since the ReplicaSet was last sized.
+// growth returns by how much a ReplicaSet would have to grow, or to shrink when
+// negative, to be the same fraction of the deployment as when it was last sized.
 func growth(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int32 {
 	if *d.Spec.Replicas == 0 {
 		return -size(rs)

@@ -7,8 +7,8 @@ import (
 
 // bounds returns how many pods above the wanted number, and how many
 // unavailable ones below it, a rolling update may have. Percentages are of the
-// wanted number; surge is rounded up and unavailable down. Both are zero only
-// if no pods are wanted, or with another strategy.
+// wanted number. Where pods are wanted, the two always leave room for a step.
+// Another strategy has neither.
 func bounds(d *appsv1.Deployment) (maxSurge, maxUnavailable int32) {
 	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		return 0, 0
@@ -25,6 +25,8 @@ func bounds(d *appsv1.Deployment) (maxSurge, maxUnavailable int32) {
 	return maxSurge, min(maxUnavailable, wanted)
 }
 
+// portion returns a number as it is, and a percentage as that part of the
+// wanted number, rounded up or down to whole pods.
 func portion(of *intstr.IntOrString, wanted int32, roundUp bool) int32 {
 	zero := intstr.FromInt32(0)
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(of, zero), int(wanted), roundUp)

@@ -76,9 +76,7 @@ func NewEndpointController(
 		controller.Handle(serviceInformer.Informer(), controller.Handlers[*corev1.Service]{
 			Add: add, Update: func(_, service *corev1.Service) { add(service) }, Delete: add,
 		}),
-		servicepods.NewServices(serviceInformer.Informer()).Watch(podInformer.Informer(), func(service cache.ObjectName) {
-			c.loop.AddAfter(service, endpointUpdatesBatchPeriod)
-		}),
+		servicepods.NewServices(serviceInformer.Informer()).Watch(podInformer.Informer(), endpointUpdatesBatchPeriod, c.loop.AddAfter),
 		controller.Handle(endpointsInformer.Informer(), controller.Handlers[*corev1.Endpoints]{
 			Delete: func(endpoints *corev1.Endpoints) { c.loop.Add(cache.MetaObjectToName(endpoints)) },
 		}),

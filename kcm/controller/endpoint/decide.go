@@ -294,8 +294,8 @@ func uidOf(address corev1.EndpointAddress) string {
 	return string(address.TargetRef.UID)
 }
 
-// truncate cuts subsets off at so many addresses, and tells whether it had to.
-// Addresses that are not ready go first.
+// truncate returns subsets that have at most limit addresses together, and tells
+// whether it had to cut any off.
 func truncate(subsets []corev1.EndpointSubset, limit int) ([]corev1.EndpointSubset, bool) {
 	var ready, notReady []*[]corev1.EndpointAddress
 	for i := range subsets {
@@ -312,7 +312,7 @@ func truncate(subsets []corev1.EndpointSubset, limit int) ([]corev1.EndpointSubs
 	}), true
 }
 
-// cut leaves so many addresses in the lists, of each list as large a part.
+// cut shortens lists that have more than limit addresses together to that many.
 func cut(lists []*[]corev1.EndpointAddress, limit int) {
 	total, left := count(lists), limit
 	if total <= limit {

@@ -123,9 +123,7 @@ func (c *Controller) watch(
 	services := controller.Handle(serviceInformer.Informer(), controller.Handlers[*corev1.Service]{
 		Add: add, Update: func(_, service *corev1.Service) { add(service) }, Delete: add,
 	})
-	pods := servicepods.NewServices(serviceInformer.Informer()).Watch(podInformer.Informer(), func(service cache.ObjectName) {
-		c.loop.AddAfter(service, batchPeriod)
-	})
+	pods := servicepods.NewServices(serviceInformer.Informer()).Watch(podInformer.Informer(), batchPeriod, c.loop.AddAfter)
 	ours := c.slices.Watch(sliceInformer.Informer(), func(service cache.ObjectName) {
 		c.loop.AddAfter(service, max(batchPeriod, minSliceDelay))
 	})

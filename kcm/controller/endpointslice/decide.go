@@ -24,7 +24,8 @@ type situation struct {
 	pods []*corev1.Pod
 	// slices are those that this controller manages for the Service.
 	slices []*discoveryv1.EndpointSlice
-	// nodes are those that the pods are bound to, as far as they exist.
+	// nodes are the nodes of these pods by name. One that the cache does not have is
+	// nil.
 	nodes map[string]*corev1.Node
 	// mayWait says that what moves no traffic need not be written yet.
 	mayWait bool
@@ -129,10 +130,9 @@ func PortsKey(ports []discoveryv1.EndpointPort) string {
 	return strings.Join(keys, ", ")
 }
 
-// endpoint returns what is to be told of a pod. It is not ok if that is nothing:
-// the pod has no address of the type, or its node is not known, which may be so
-// for a moment or for ever; who wants addresses of pods that are not ready gets
-// this one, too.
+// endpoint returns what slices of one address type say about a pod: its addresses
+// of that type, its conditions, which pod it is, and where it runs. It is not ok if
+// the pod is not to be in these slices.
 func (s situation) endpoint(pod *corev1.Pod, addressType discoveryv1.AddressType) (endpoint discoveryv1.Endpoint, ok bool) {
 	addresses := servicepods.Addresses(pod, corev1.IPFamily(addressType))
 	if !servicepods.IsReachable(pod) || len(addresses) == 0 || s.lacksNode(pod) {
@@ -155,7 +155,7 @@ func (s situation) endpoint(pod *corev1.Pod, addressType discoveryv1.AddressType
 	return endpoint, true
 }
 
-// lacksNode tells whether a pod cannot be told of because its node is not known.
+// lacksNode tells whether a pod is left out for want of its node.
 func (s situation) lacksNode(pod *corev1.Pod) bool {
 	return s.nodes[pod.Spec.NodeName] == nil && !s.service.Spec.PublishNotReadyAddresses
 }
@@ -173,9 +173,8 @@ func (s situation) lackingNodes() error {
 	return errors.Join(errs...)
 }
 
-// conditionsOf says of a pod whether it works, whether it is going, and whether
-// it should be sent requests, which follows from the two, unless the Service
-// wants its pods found in any case.
+// conditionsOf returns the three conditions of a pod's endpoint, none of them left
+// open. A Service may ask for its pods to be found before they are ready.
 func conditionsOf(pod *corev1.Pod, publishNotReady bool) discoveryv1.EndpointConditions {
 	serving, terminating := controller.IsPodReady(pod), pod.DeletionTimestamp != nil
 	return discoveryv1.EndpointConditions{

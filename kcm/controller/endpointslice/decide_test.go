@@ -62,7 +62,8 @@ func port(n int32) func(*corev1.Pod) {
 
 func given(s *corev1.Service, pods ...*corev1.Pod) situation {
 	return situation{service: s, pods: pods, nodes: map[string]*corev1.Node{
-		"n": {ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "north"}}},
+		"n":       {ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "north"}}},
+		"unknown": nil, // as observe notes a node that the cache does not have
 	}}
 }
 

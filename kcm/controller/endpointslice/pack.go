@@ -32,14 +32,12 @@ type Plan struct {
 	Added, Removed int
 }
 
-// Pack finds a place for each endpoint that is wanted. Afterwards each is in
-// exactly one slice, and none has grown beyond limit endpoints.
+// Pack finds a place for each endpoint that is wanted. Once the plan is carried
+// out, each is in exactly one slice as it is now, no slice has grown beyond limit
+// endpoints, and none is empty.
 //
-// It writes as little as it can, and leaves room where that saves a write: an
-// endpoint stays in its slice; a new one goes where something has to be written
-// anyway, the fullest of these slices first; what is left goes into the one
-// unchanged slice that it fills best, or else into new ones. A slice that has
-// become empty is deleted (https://kep.k8s.io/752).
+// It writes few slices. Room that is left in a slice is no reason to write it
+// (https://kep.k8s.io/752).
 func (g Group) Pack(limit int) Plan {
 	var plan Plan
 	kept, fresh := g.keep(&plan)
@@ -81,8 +79,9 @@ func (k *keptSlice) take(fresh []discoveryv1.Endpoint, n int) []discoveryv1.Endp
 	return fresh[n:]
 }
 
-// keep leaves in each existing slice those endpoints that are wanted, as they
-// are now, and returns the wanted ones that are in none.
+// keep returns the existing slices with those endpoints that stay there, as they
+// are now, and the wanted endpoints that are in none. It counts in the plan those
+// that have gone.
 func (g Group) keep(plan *Plan) (kept []keptSlice, fresh []discoveryv1.Endpoint) {
 	missing := make(map[identity]discoveryv1.Endpoint, len(g.Wanted))
 	for _, endpoint := range g.Wanted {
@@ -114,8 +113,7 @@ func (g Group) keep(plan *Plan) (kept []keptSlice, fresh []discoveryv1.Endpoint)
 	return kept, fresh
 }
 
-// bestFit returns the unchanged slice that n more endpoints fill best, or nil if
-// they fit into none.
+// bestFit returns an unchanged slice that n more endpoints fit into, or nil.
 func bestFit(kept []keptSlice, n, limit int) *keptSlice {
 	var best *keptSlice
 	for i := range kept {

@@ -84,6 +84,14 @@ func inWords(plan Plan) string {
 	return strings.Join(words, "; ")
 }
 
+// endpoints counts those of several slices.
+func endpoints(of []*discoveryv1.EndpointSlice) (n int) {
+	for _, slice := range of {
+		n += len(slice.Endpoints)
+	}
+	return n
+}
+
 func TestPack(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct{ existing, wanted, want string }{
@@ -115,6 +123,13 @@ func TestPack(t *testing.T) {
 				"there is %q, with at most %d in each, and there is to be %q", test.existing, limit, test.wanted)
 		})
 	}
+	t.Run("of more than fit into one slice the rest goes into one that has room", func(t *testing.T) {
+		t.Parallel()
+		plan := group("1: a", "a b c d e f").Pack(limit)
+		assert.Equal(t, "new slices: 1, with 4; written: 1, with 2", fmt.Sprintf("new slices: %d, with %d; written: %d, with %d",
+			len(plan.Create), endpoints(plan.Create), len(plan.Update), endpoints(plan.Update)),
+			"there is \"1: a\", with at most 4 in each, and there is to be \"a b c d e f\"")
+	})
 	t.Run("a slice whose labels are wrong is written", func(t *testing.T) {
 		t.Parallel()
 		g := group("1: a", "a")

@@ -45,10 +45,9 @@ func (gc *GarbageCollector) act(ctx context.Context, seen observed, plan plan) e
 	return nil
 }
 
-// deleteObject deletes an object in the version in which it was judged, or in a
-// newer one that has the same owners and finalizers. If it has others by now,
-// the error wraps ErrStaleCache: it has to be judged again. One that is being
-// deleted already is left alone.
+// deleteObject deletes an object, but only in a state in which it has the owners
+// and finalizers with which it was judged. If it has others by now, the error
+// wraps ErrStaleCache. An object that is being deleted already is left alone.
 func (gc *GarbageCollector) deleteObject(ctx context.Context, judged *object, policy metav1.DeletionPropagation) error {
 	return gc.write(ctx, judged, func(client metadata.ResourceInterface, latest *object) error {
 		switch {
@@ -65,10 +64,10 @@ func (gc *GarbageCollector) deleteObject(ctx context.Context, judged *object, po
 	})
 }
 
-// write calls request with an object as the cache has it. When the answer is a
-// conflict, the object is read and request called with that, and so on, but not
-// more often than looks says. An object that is gone, or whose name is another
-// one's by now, is as good as written.
+// write has request change an object, which request is given as the cache has it,
+// or in a newer version if the API server refuses that with a conflict. After as
+// many newer versions as looks says the conflict is returned. An object that is
+// gone, or whose name is another one's by now, is as good as written.
 func (gc *GarbageCollector) write(ctx context.Context, obj *object,
 	request func(client metadata.ResourceInterface, latest *object) error) error {
 	mapping, err := gc.mapping(obj.APIVersion, obj.Kind)

@@ -32,13 +32,9 @@ func decide(seen observed) plan {
 	return judge(seen)
 }
 
-// judge decides about an object that is alive. One that has no owners is kept,
-// and so is one of whose owners one is solid: only its references to the others
-// are dropped, so that nobody waits for it. Otherwise it is deleted: in the
-// foreground where an owner waits and it has dependents of its own, and else as
-// its finalizers say, which is in the background if they say nothing. Where a dependent
-// is being deleted in the foreground as well, the owners may be waiting for
-// each other in a circle, so that first none of them is to wait for it any more.
+// judge decides about an object that is alive. It is deleted only when each of its
+// owners, of which there is one at least, is gone or waits for its dependents to
+// go, and no owner is left waiting for an object that is kept.
 func judge(seen observed) plan {
 	var drop []metav1.OwnerReference
 	waits, kept := false, len(seen.owners) == 0
@@ -82,10 +78,8 @@ func policyOf(obj *object) metav1.DeletionPropagation {
 	}
 }
 
-// finish decides about an object that is being deleted in the foreground. It is
-// released when no dependent blocks it, whatever other dependents there are.
-// Until then those that block it are to be looked at, unless they wait for
-// their own.
+// finish decides about an object that is being deleted in the foreground: whether
+// it is released, and if not, which of its dependents are to be looked at.
 func finish(seen observed) plan {
 	blocked := false
 	var check []key

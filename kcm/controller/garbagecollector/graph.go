@@ -119,10 +119,10 @@ func isElsewhere(owner, dependent *object) bool {
 	return owner.Namespace != "" && owner.Namespace != dependent.Namespace
 }
 
-// link makes n a dependent of each of its owners, and says what is to be looked
-// at now: an owner that no informer shows; n itself, if the owner is not what
-// its reference says or is waiting for its dependents to go; and an owner that
-// is to be orphaned has one more dependent to free.
+// link records whom a new object, or one that has other owner references than
+// before, names as its owners, and adds to do what these references give reason
+// to look at. An owner that n names has n among its dependents afterwards,
+// whether or not an informer shows that owner.
 func (g *graph) link(n *node, do *work) {
 	for _, ref := range n.object.OwnerReferences {
 		owner := g.node(ref.UID)
@@ -212,18 +212,15 @@ func (g *graph) refute(r reference) {
 // isRefuted tells whether the owner reference of that index leads nowhere.
 func (n *node) isRefuted(i int) bool { return n.refuted != nil && n.refuted[i] }
 
-// remove records that an object is gone for good. That is noted at its
-// dependents, for they will ask.
+// remove records that an informer has told of an object's deletion. The object is
+// gone for good: a UID is not used twice.
 func (g *graph) remove(obj *object) work {
 	g.refute(referenceTo(obj))
 	return g.forget(obj)
 }
 
-// forget records that no informer shows an object any more. It is no dependent
-// of its owners then, and an owner that waits for its dependents is to be
-// looked at. As long as others depend on the object itself its node stays, as a
-// virtual one, and is to be looked at wherever it is named: whether it exists is
-// unknown.
+// forget records that no informer shows an object any more. Whether it exists is
+// unknown from then on.
 func (g *graph) forget(obj *object) (do work) {
 	n := g.nodes[obj.UID]
 	if n == nil || n.object == nil {

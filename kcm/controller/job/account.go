@@ -9,13 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// account is the first step of counting. It writes into the status which pods
-// have ended and are not in the counters yet, and returns those whose finalizer
-// can go once the status is stored.
-//
-// Of pods that succeed for an index the index is written down, which can be done
-// twice without harm. All others are written down by UID, and a UID in the status
-// that has no finalizer any more is counted: see settle.
+// account prepares the first write of counting. It settles the status, writes
+// into it what must not be forgotten of the pods that have ended, and returns the
+// pods whose finalizers may go once the status is stored. v is how the Job is to
+// end, or nil.
 func account(seen observed, t tally, v *verdict, status *batchv1.JobStatus) (release []*corev1.Pod) {
 	job := seen.job
 	settle(status, tracked(seen.pods))
@@ -75,10 +72,10 @@ func tracked(pods []*corev1.Pod) sets.Set[types.UID] {
 	return tracked
 }
 
-// settle is the third write of counting. A UID whose pod has its finalizer no
-// longer is taken out, and the counter is raised in the same write, so that
-// whoever reads the status finds the pod in one of the two places and never in
-// both.
+// settle prepares the third write of counting: it moves into the counters what may
+// go there of the lists of UIDs. tracked are the pods that have their finalizers
+// yet. Whoever reads the status finds a pod in one of the two places and never in
+// both. The lists that the status came with are the caller's, and stay as they are.
 func settle(status *batchv1.JobStatus, tracked sets.Set[types.UID]) {
 	uncounted := &batchv1.UncountedTerminatedPods{}
 	if status.UncountedTerminatedPods != nil {

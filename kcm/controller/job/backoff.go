@@ -24,9 +24,8 @@ type failures struct {
 	success time.Time
 }
 
-// note adds what pods show. Those that are gone stay noted, because a pod that
-// somebody deletes has failed as well. One that is being deleted and has no
-// finalizer was stopped by the loop itself, and has not failed.
+// note returns the failures since the last success, by what was noted before and
+// what these pods show. What was noted before is not changed.
 func (f failures) note(job *batchv1.Job, pods []*corev1.Pod) failures {
 	noted := failures{at: map[types.UID]time.Time{}, success: f.success}
 	for _, pod := range pods {
@@ -77,8 +76,8 @@ func waits(list []int, replaced map[int]*corev1.Pod, now time.Time) (ready []int
 	return ready, next
 }
 
-// wait returns how much is left of the pause after so many failures, of which the
-// last was then. Without a failure that is long ago, and nothing is left.
+// wait returns how much is left of the pause after so many failures in a row, of
+// which the last was at that time. After none nothing is left: last is zero then.
 func wait(failed int, last, now time.Time) time.Duration {
 	pause := shortestPause
 	for ; failed > 1 && pause < longestPause; failed-- {

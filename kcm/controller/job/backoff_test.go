@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func endedAt(seconds int) func(*corev1.Pod) {
@@ -33,6 +34,7 @@ func TestBackoff(t *testing.T) {
 		{"it is the end that counts, not when it was counted", "f1 failed and has no finalizer any more", pods{"f1": {bad, free, endedAt(0)}}, nil, 10 * time.Second},
 		{"a failed pod that is gone is not forgotten", "f1 failed just now, and is gone", pods{"f1": {bad, endedAt(0)}}, pods{}, 10 * time.Second},
 		{"a pod that is seen twice has failed once", "f1 is seen again", pods{"f1": {bad, endedAt(0)}}, pods{"f1": {bad, free, endedAt(0)}}, 10 * time.Second},
+		{"of a pod that shows another end later this one counts", "f1 was deleted and is noted with that, 9 s ago; then its container has ended, 2 s ago", pods{"f1": {going, endedAt(-9)}}, pods{"f1": {bad, going, endedAt(-2)}}, 8 * time.Second},
 		{"a success that is seen later ends the series, too", "f1 failed 5 s ago, and then it is seen that s1 succeeded 3 s ago", pods{"f1": {bad, endedAt(-5)}}, pods{"s1": {ok, endedAt(-3)}}, 0},
 		{"a success that is gone is not forgotten", "s1 succeeded 3 s ago and is gone, and then it is seen that f1 failed 5 s ago", pods{"s1": {ok, endedAt(-3)}}, pods{"f1": {bad, endedAt(-5)}}, 0},
 		{"a pod that the loop has stopped has not failed", "p1 is being deleted, and has no finalizer", pods{"p1": {going, free}}, nil, 0},
@@ -47,6 +49,12 @@ func TestBackoff(t *testing.T) {
 			assert.Equal(t, test.want, noted.wait(testNow), "how long until the next pod may be created: %s", test.situation)
 		})
 	}
+	t.Run("what was noted before stays as it was", func(t *testing.T) {
+		t.Parallel()
+		before := failures{}.note(testJob(), pods{"f1": {bad, endedAt(-5)}}.of(testJob()))
+		before.note(testJob(), pods{"f2": {bad, endedAt(-3)}, "s1": {ok, endedAt(-1)}}.of(testJob()))
+		assert.Equal(t, map[types.UID]time.Time{"f1": testNow.Add(-5 * time.Second)}, before.at, "the failures noted at first, of f1 alone, after f2 and s1 were noted")
+	})
 	t.Run("ten minutes are the longest pause", func(t *testing.T) {
 		t.Parallel()
 		assert.Equal(t, []time.Duration{320 * time.Second, 10 * time.Minute, 10 * time.Minute},

@@ -22,7 +22,7 @@ func (j judgement) counts() bool { return j.action != batchv1.PodFailurePolicyAc
 // failsJob tells whether the Job fails with the pod.
 func (j judgement) failsJob() bool { return j.action == batchv1.PodFailurePolicyActionFailJob }
 
-// judge returns the judgement of the first rule that is about the pod.
+// judge returns what the policy says of a pod that has failed.
 func judge(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) judgement {
 	if policy == nil {
 		return judgement{}
@@ -39,8 +39,8 @@ func judge(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) judgement {
 	return judgement{}
 }
 
-// matchExitCode returns what is said of the first container that has ended with
-// an exit code as required, or "". Zero is no failure, and never matches.
+// matchExitCode returns what is said of the container because of which the
+// requirement is met, or "" if it is not.
 func matchExitCode(required *batchv1.PodFailurePolicyOnExitCodesRequirement, pod *corev1.Pod) string {
 	if required == nil {
 		return ""

@@ -42,7 +42,9 @@ func TestJudge(t *testing.T) {
 			judgement{ignore, "Container main for pod shop/report-p failed with exit code 1 matching Ignore rule at index 0"}},
 		{"an exit code of zero is no failure", "exit code 0, and a rule about all but 42", []batchv1.PodFailurePolicyRule{onExit(ignore, notIn, nil, 42)}, edits{exit(0)}, judgement{}},
 		{"a rule may be about one container", "the container main has ended, and the rule is about another", []batchv1.PodFailurePolicyRule{onExit(failJob, in, new("other"), 42)}, edits{exit(42)}, judgement{}},
-		{"a container that runs has no exit code", "no container has ended", []batchv1.PodFailurePolicyRule{onExit(failJob, notIn, nil, 42)}, edits{bad}, judgement{}},
+		{"a container that runs has no exit code", "the container main runs, and a rule is about all codes but 42", []batchv1.PodFailurePolicyRule{onExit(failJob, notIn, nil, 42)}, edits{going, func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main"}}
+		}}, judgement{}},
 		{"the first rule that is about it decides", "exit code 42, a rule about 41, and two about 42", []batchv1.PodFailurePolicyRule{onExit(failJob, in, nil, 41), onExit(ignore, in, nil, 42), onExit(failJob, in, nil, 42)}, edits{exit(42)},
 			judgement{ignore, "Container main for pod shop/report-p failed with exit code 42 matching Ignore rule at index 1"}},
 		{"a rule may be about a condition", "DisruptionTarget is True, and so the rule asks", []batchv1.PodFailurePolicyRule{onCondition(ignore, corev1.DisruptionTarget, corev1.ConditionTrue)}, edits{bad, disrupted},

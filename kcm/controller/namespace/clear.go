@@ -97,9 +97,8 @@ func (l *remains) add(r resource, objects []metav1.PartialObjectMetadata, err er
 	}
 }
 
-// clear asks those objects of a resource to go that have not been asked yet,
-// and returns what is there afterwards. Its errors are told to the user as they
-// are.
+// clear asks the objects of a resource to go, as far as they have to be asked, and
+// returns what is there afterwards. Its errors are told to the user as they are.
 func (c *NamespaceController) clear(ctx context.Context, ns *corev1.Namespace, r resource) ([]metav1.PartialObjectMetadata, error) {
 	objects, err := c.list(ctx, ns.Name, r)
 	if err != nil {
@@ -116,13 +115,13 @@ func (c *NamespaceController) clear(ctx context.Context, ns *corev1.Namespace, r
 	return c.list(ctx, ns.Name, r)
 }
 
-// list returns the objects of a resource in the namespace. A resource that is
-// gone by now, with its definition, has none, and neither has one that cannot be
-// listed, whatever discovery says.
+// list returns the objects of a resource in the namespace.
 func (c *NamespaceController) list(ctx context.Context, namespace string, r resource) ([]metav1.PartialObjectMetadata, error) {
 	list, err := c.metadata.Resource(r.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	switch {
 	case isUnsupported(err):
+		// The resource is gone by now, with its definition; or it cannot be listed,
+		// and never could, and would hold every namespace.
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -137,13 +136,12 @@ func isUnsupported(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// unasked returns the objects that are to be deleted: those that are not being
-// deleted, and those that are but wait for the garbage collector to orphan or
-// to delete their dependents first. The dependents are going as well, and
-// being deleted again, in the background, takes these finalizers off.
+// unasked returns the objects that have to be asked to go, for the first time or
+// once more.
 func unasked(objects []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata {
 	var unasked []metav1.PartialObjectMetadata
 	for _, object := range objects {
+		// The dependents of what waits for them are going as well.
 		if object.DeletionTimestamp == nil ||
 			slices.Contains(object.Finalizers, metav1.FinalizerOrphanDependents) ||
 			slices.Contains(object.Finalizers, metav1.FinalizerDeleteDependents) {
@@ -153,8 +151,7 @@ func unasked(objects []metav1.PartialObjectMetadata) []metav1.PartialObjectMetad
 	return unasked
 }
 
-// delete asks objects of one resource to go, all of the namespace with one
-// request where that is possible. Not being there any more is no failure.
+// delete asks objects of one resource to go, which are all that have to be asked.
 func (c *NamespaceController) delete(ctx context.Context, namespace string, r resource, objects []metav1.PartialObjectMetadata) error {
 	client := c.metadata.Resource(r.GroupVersionResource).Namespace(namespace)
 	background := metav1.DeletePropagationBackground
@@ -168,6 +165,7 @@ func (c *NamespaceController) delete(ctx context.Context, namespace string, r re
 	}
 	var errs []error
 	for _, object := range objects {
+		// What is not there any more is as it should be.
 		if err := client.Delete(ctx, object.Name, options); err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 		}

@@ -29,13 +29,8 @@ type plan struct {
 	failure error
 }
 
-// decide returns what follows from what is left of a namespace.
-//
-// While objects may still appear in it nothing is planned: the next look comes
-// when that time is over. After that its status says what is left and what went
-// wrong. With a failure, of discovery, too, or with an object that
-// nothing accounts for, it fails; otherwise it waits while something is left,
-// and is let go when nothing is.
+// decide returns what follows from what is left of a namespace. The caller has
+// seen to it that there is another look when no objects can appear any more.
 func decide(left remains) plan {
 	if left.elapsed < lateCreations {
 		return plan{namespace: left.namespace}
@@ -56,10 +51,8 @@ func decide(left remains) plan {
 	return p
 }
 
-// account returns how many seconds the objects that are left may take to go: the
-// longest of their grace periods, as long as that is not over, and a standard
-// time for those that have finalizers. A resource none of whose objects has
-// such a reason to be there is an error.
+// account returns how many seconds the objects that are left may take to go, and
+// an error for each resource of which nothing says why it is still there.
 func account(left remains) (estimate int64, unaccounted []error) {
 	for resource, objects := range left.objects {
 		var seconds int64
@@ -80,10 +73,8 @@ func account(left remains) (estimate int64, unaccounted []error) {
 	return estimate, unaccounted
 }
 
-// patience returns how long to wait before the next look at a namespace: a
-// quarter of the time that was waited already, so that it is never noticed
-// much too late that the last object has gone. But at least half a second, and
-// at most half of the seconds that are estimated, and one.
+// patience returns how long to wait before the next look at a namespace, whose
+// objects were asked to go so long ago, and may take as many seconds as estimated.
 func patience(waited time.Duration, estimate int64) time.Duration {
 	longest := controller.Seconds(estimate/2 + 1)
 	return min(max(waited/4, time.Second/2), longest)

@@ -54,9 +54,8 @@ func emptiable(lists []*metav1.APIResourceList) ([]resource, error) {
 
 // phases returns the resources that may be cleared now, in groups: a group's
 // turn comes when nothing is left of the one before. Elapsed is how long ago
-// the deletion of the namespace was noticed. With podsFirst the pods are a group
-// of their own, before the others, and may go at once. The others have to wait
-// for [lateCreations].
+// the deletion of the namespace was noticed, and podsFirst whether the gate
+// [orderedNamespaceDeletion] is on.
 func phases(all []resource, elapsed time.Duration, podsFirst bool) [][]resource {
 	var first, rest []resource
 	for _, r := range all {

@@ -78,9 +78,8 @@ func discoveryMessage(err error) string {
 	return err.Error()
 }
 
-// setStatus makes all the conditions say what the problems are, and tells
-// whether that is news. A condition's time is changed only with its status.
-// Conditions of others are left alone.
+// setStatus makes the status say that the namespace is going and what the
+// problems are, by the kind of condition, and tells whether that is news.
 func setStatus(status *corev1.NamespaceStatus, problems map[corev1.NamespaceConditionType]string, now metav1.Time) bool {
 	changed := status.Phase != corev1.NamespaceTerminating
 	status.Phase = corev1.NamespaceTerminating

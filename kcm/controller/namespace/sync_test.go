@@ -70,7 +70,7 @@ func (s *server) react(action clienttesting.Action) (bool, runtime.Object, error
 	resource := action.GetResource().Resource
 	request := action.GetVerb() + " " + resource
 	if action.GetVerb() != "list" {
-		s.asked = append(s.asked, request)
+		s.asked = append(s.asked, request+otherwise(action))
 	}
 	if err := s.refused[request]; err != nil {
 		return true, nil, err
@@ -93,6 +93,15 @@ func (s *server) react(action clienttesting.Action) (bool, runtime.Object, error
 	}
 	s.there[resource] = left
 	return true, nil, nil
+}
+
+// otherwise says how an object is deleted, if not in the background.
+func otherwise(action clienttesting.Action) string {
+	deletion, ok := action.(clienttesting.DeleteActionImpl)
+	if policy := deletion.DeleteOptions.PropagationPolicy; ok && (policy == nil || *policy != metav1.DeletePropagationBackground) {
+		return ", not in the background"
+	}
+	return ""
 }
 
 func raw(objects []metav1.PartialObjectMetadata) []runtime.RawExtension {
@@ -119,7 +128,7 @@ func (s *server) controller(t *testing.T, factory informers.SharedInformerFactor
 
 // run has the loop work on the server until just after it may delete everything.
 func (s *server) run(t *testing.T) {
-	c := s.controller(t, informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0))
+	c := s.idle(t)
 	c.synced = func() bool { return true }
 	ctx, stop := context.WithCancel(t.Context())
 	c.changed(nil, s.namespace)

@@ -169,15 +169,10 @@ func (m *model) unknown(behind int) (created, deleted int) {
 		}
 		delete(gone, pod.UID)
 	}
-	if !m.cachesTell {
-		// Who only counts takes an old pod that the cache shows late for a new one.
-		for _, pod := range m.pods.List() {
-			if _, shown := cached[pod.UID]; !shown && !counts(pod) {
-				created++
-			}
-		}
-	}
 	for uid, counted := range gone {
+		if _, shown := cached[uid]; !shown && !m.cachesTell {
+			created++ // a loop that only counts takes an old pod that the cache shows late for a new one
+		}
 		if counted && !m.lost[uid] {
 			deleted++
 		}

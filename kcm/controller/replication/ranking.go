@@ -75,16 +75,11 @@ func rankOf(pod *corev1.Pod, neighbours int, now time.Time) rank {
 
 var phaseOrder = map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodUnknown: 1, corev1.PodRunning: 2}
 
-// compare orders pods by what is lost with them, least first: pods that do not
-// work yet, then what the user marked as cheap (the pod-deletion-cost
-// annotation, https://kep.k8s.io/2255), then those with most neighbours on
-// their node, so that the rest stays spread, then those that have been ready
-// for the shortest time, have crashed most often and are youngest.
-//
-// Times are compared by magnitude only, and pods alike by UID, which amounts
-// to chance. Otherwise the newest would always go, and where the newest all
-// stand in one zone, the others would be left (https://kep.k8s.io/2185). The
-// UID comes last in every case, which makes this a total order.
+// compare is negative if r is missed less than other and goes first, and positive
+// if it goes later. It is a total order, and of two pods never zero. What works
+// comes before what the user says (the pod-deletion-cost annotation,
+// https://kep.k8s.io/2255), and times are compared by magnitude only
+// (https://kep.k8s.io/2185).
 func (r rank) compare(other rank) int {
 	return cmp.Or(
 		falseFirst(r.assigned, other.assigned),

@@ -137,7 +137,7 @@ func devices(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 	}
 }
 
-// key is the same for charges that are alike.
+// key is the same for charges that no quota can tell apart, and only for those.
 func (c charge) key() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.used)) {

@@ -65,10 +65,10 @@ func (c *Controller) observe(quota *corev1.ResourceQuota) (sums, freed corev1.Re
 	return sums, freed, true
 }
 
-// decide returns the status that a quota is to have, and whether that has to be
-// written. The limits are those of the spec. A limit whose sum is not known keeps
-// the one that it has, if any: it is not taken for zero. And a sum that the status
-// has is lowered by no more than what is freed.
+// decide returns the status that a quota is to have, and whether it has to be
+// written. sums has what objects use under each name that can be counted now, and
+// freed what the status may still have of objects that are known to have gone, or
+// never to have come.
 func decide(quota *corev1.ResourceQuota, sums, freed corev1.ResourceList) (status corev1.ResourceQuotaStatus, write bool) {
 	status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard.DeepCopy(), Used: corev1.ResourceList{}}
 	for name := range quota.Spec.Hard {

@@ -45,9 +45,8 @@ func (c charge) within(asked []corev1.ScopedResourceSelectorRequirement) corev1.
 }
 
 // match tells whether all that a quota asks is true of an object in these scopes.
-// Of an object with several values one has to be as asked, also where one asks
-// for none of a list. An object that the scope applies to and that has no value
-// is as asked where one asks for none.
+// An object that has several values in a scope is as asked if it would be so with
+// one of them alone.
 func (in scopes) match(asked []corev1.ScopedResourceSelectorRequirement) bool {
 	for _, a := range asked {
 		values, applies := in[a.ScopeName]

@@ -24,8 +24,8 @@ func newTally() *tally {
 	return &tally{objects: map[cache.ObjectName]*account{}, accounts: map[string]map[string]*account{}}
 }
 
-// put charges an object, whatever it was charged before. It tells whether it was
-// there, and whether its charge has changed: that of one that was not has.
+// put notes what an object is charged from now on. It tells whether the object was
+// known, and whether it is charged otherwise than before.
 func (t *tally) put(object cache.ObjectName, c charge) (known, changed bool) {
 	key := c.key()
 	before := t.objects[object]
@@ -57,7 +57,7 @@ func (t *tally) charged(object cache.ObjectName) charge {
 	return charge{}
 }
 
-// remove takes an object out, and tells whether it was there.
+// remove notes that an object is charged no more, and tells whether it was known.
 func (t *tally) remove(object cache.ObjectName) bool {
 	a := t.objects[object]
 	if a == nil {
@@ -74,8 +74,8 @@ func (t *tally) remove(object cache.ObjectName) bool {
 	return true
 }
 
-// add adds what the objects of a quota's namespace and scopes use of each name in
-// sum to it.
+// add adds to each quantity in sum what the objects that a quota counts use under
+// that name.
 func (t *tally) add(sum corev1.ResourceList, quota *corev1.ResourceQuota) {
 	asked := selectors(&quota.Spec)
 	for _, a := range t.accounts[quota.Namespace] {

@@ -83,6 +83,32 @@ func TestTally(t *testing.T) {
 		assert.Equal(t, [2]bool{true, false}, [2]bool{known, changed}, "known and changed, of one that is put again")
 		assert.Equal(t, "cpu=0 pods=1", told(tally, all))
 	})
+	t.Run("the same charge in other words is the same", func(t *testing.T) {
+		t.Parallel()
+		tally := newTally()
+		tally.put(web, chargedFor("cpu=1000m memory=1024Mi", nil))
+		_, changed := tally.put(web, chargedFor("cpu=1 memory=1Gi", nil))
+		assert.False(t, changed, "changed, of a pod that has asked for 1000m CPU and 1024Mi of memory and asks for 1 CPU and 1Gi")
+	})
+	for what, other := range map[string]charge{
+		"another quantity":                  chargedFor("pods=1 cpu=2", scopes{priority: {"high"}}),
+		"the same quantity of another name": chargedFor("pods=1 memory=1", scopes{priority: {"high"}}),
+		"one name less":                     chargedFor("pods=1", scopes{priority: {"high"}}),
+		"another value of a scope":          chargedFor("pods=1 cpu=1", scopes{priority: {"low"}}),
+		"another scope":                     chargedFor("pods=1 cpu=1", scopes{attributes: {"high"}}),
+		"a scope without a value":           chargedFor("pods=1 cpu=1", scopes{priority: nil}),
+		"a scope more":                      chargedFor("pods=1 cpu=1", scopes{priority: {"high"}, attributes: nil}),
+		"two values of a scope":             chargedFor("pods=1 cpu=1", scopes{priority: {"high", "low"}}),
+		"no scope":                          chargedFor("pods=1 cpu=1", nil),
+	} {
+		t.Run("charges that a quota can tell apart are not alike: "+what, func(t *testing.T) {
+			t.Parallel()
+			tally := newTally()
+			tally.put(web, chargedFor("pods=1 cpu=1", scopes{priority: {"high"}}))
+			_, changed := tally.put(web, other)
+			assert.True(t, changed, "changed, of an object that was charged for 1 pod and 1 CPU in the scope PriorityClass with the value high. The new charge has %s", what)
+		})
+	}
 	t.Run("an object that is charged otherwise is charged no more as before", func(t *testing.T) {
 		t.Parallel()
 		tally := newTally()

@@ -146,9 +146,8 @@ func decideAccounts(seen observedNamespace, wanted []corev1.ServiceAccount) []*c
 	return missing
 }
 
-// act creates the ServiceAccounts. One that is there by now, and one whose
-// namespace is being deleted by now, is no failure. What is one does not keep
-// the others from being created.
+// act creates the ServiceAccounts, as far as the API server lets it. It returns
+// an error if something is left to be done.
 func (c *ServiceAccountsController) act(ctx context.Context, missing []*corev1.ServiceAccount) error {
 	var errs []error
 	for _, account := range missing {

@@ -23,8 +23,7 @@ import (
 const LegacyIssuer = "kubernetes/serviceaccount"
 
 // claims are what a token says about its bearer. There is no expiry among
-// them. Who wants to take a token back deletes its Secret, and makes no other of
-// the same name: with the same key that one would hold the same token.
+// them: a token is taken back by deleting its Secret.
 type claims struct {
 	Issuer      string `json:"iss"`
 	Subject     string `json:"sub"`

@@ -165,7 +165,8 @@ func (c *TokensController) Run(ctx context.Context, workers int) {
 	running.Wait()
 }
 
-// deleteSecret deletes this Secret and not a later one of the same name.
+// deleteSecret deletes this Secret and not a later one of the same name. An
+// error has the key synced again that led here.
 func (c *TokensController) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
 	klog.FromContext(ctx).V(4).Info("Deleting token, its service account does not exist", "secret", klog.KObj(secret))
 	thisOne := *metav1.NewPreconditionDeleteOptions(string(secret.UID))

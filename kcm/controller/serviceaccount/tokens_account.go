@@ -11,7 +11,8 @@ import (
 	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
-// syncAccount cleans up after a ServiceAccount that was deleted.
+// syncAccount deletes the token Secrets that a ServiceAccount leaves, which was
+// reported gone. It reads nothing but caches.
 func (c *TokensController) syncAccount(ctx context.Context, key accountKey) error {
 	seen, err := c.observeAccount(key)
 	if err != nil {
@@ -20,11 +21,14 @@ func (c *TokensController) syncAccount(ctx context.Context, key accountKey) erro
 	return c.actOnAccount(ctx, decideAccount(key, seen))
 }
 
+// observedAccount is what is known of the name of a ServiceAccount that was
+// reported gone.
 type observedAccount struct {
 	current *corev1.ServiceAccount // who has the name now, nil when nobody
 	secrets []*corev1.Secret       // all of the namespace
 }
 
+// observeAccount returns what is there now.
 func (c *TokensController) observeAccount(key accountKey) (seen observedAccount, err error) {
 	seen.current, err = c.cachedAccount(accountKey{ObjectName: key.ObjectName})
 	if err != nil {
@@ -37,13 +41,12 @@ func (c *TokensController) observeAccount(key accountKey) (seen observedAccount,
 	return seen, nil
 }
 
-// decideAccount returns the token Secrets that were for the ServiceAccount
-// called gone and are not for the one that has its name now. A Secret that
-// nobody has filled yet bears no uid and is for either.
+// decideAccount returns the Secrets that go with the ServiceAccount called gone.
 func decideAccount(gone accountKey, seen observedAccount) []*corev1.Secret {
 	former := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: gone.Name, UID: gone.uid}}
 	var orphans []*corev1.Secret
 	for _, secret := range seen.secrets {
+		// One that nobody has filled yet bears no uid and is for either.
 		inUse := seen.current != nil && apiserverserviceaccount.IsServiceAccountToken(secret, seen.current)
 		if apiserverserviceaccount.IsServiceAccountToken(secret, former) && !inUse {
 			orphans = append(orphans, secret)
@@ -52,6 +55,7 @@ func decideAccount(gone accountKey, seen observedAccount) []*corev1.Secret {
 	return orphans
 }
 
+// actOnAccount deletes the Secrets.
 func (c *TokensController) actOnAccount(ctx context.Context, orphans []*corev1.Secret) error {
 	var errs []error
 	for _, secret := range orphans {

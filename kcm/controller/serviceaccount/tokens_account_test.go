@@ -8,9 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 )
@@ -47,20 +51,78 @@ func TestTheTokensOfADeletedAccountGoWithIt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			gone := accountKey{cache.NewObjectName("shop", "builder"), "old"}
-			var orphans []string
-			for _, secret := range decideAccount(gone, observedAccount{current: test.current, secrets: test.secrets}) {
-				orphans = append(orphans, secret.Name)
+			objects := []runtime.Object{called("of-another-namespace", in("elsewhere", tokenSecret("old", nil)))}
+			for _, secret := range test.secrets {
+				objects = append(objects, secret)
 			}
-			slices.Sort(orphans)
+			if test.current != nil {
+				objects = append(objects, test.current)
+			}
+			c, client := controllerOn(t, objects, objects)
+			require.NoError(t, c.syncAccount(t.Context(), goneBuilder))
 			has := "nobody has the name now"
 			if test.current != nil {
 				has = "the name belongs to the account with UID " + string(test.current.UID) + " now"
 			}
-			assert.Equal(t, fmt.Sprintf("delete %v", test.orphans), fmt.Sprintf("delete %v", orphans),
+			assert.Equal(t, fmt.Sprintf("delete %v", test.orphans), requested(client),
 				"the account builder with UID old was deleted, %s, and there are: %s", has, inWords(test.secrets))
 		})
 	}
+	t.Run("one that cannot be deleted does not keep the others", func(t *testing.T) {
+		t.Parallel()
+		objects := []runtime.Object{first, second}
+		c, client := controllerOn(t, objects, objects)
+		boom := apierrors.NewInternalError(errors.New("boom"))
+		refuse(client, "delete", "secrets", boom)
+		err := c.syncAccount(t.Context(), goneBuilder)
+		assert.Equal(t, "delete [first second]", requested(client), "the API server refuses each deletion")
+		assert.ErrorIs(t, err, boom, "the Secrets are still there, so the key has to come back")
+	})
+	t.Run("a cache that cannot be read is no answer", func(t *testing.T) {
+		t.Parallel()
+		cached := []runtime.Object{first, builder("next")}
+		c, _ := controllerOn(t, cached, cached)
+		c.secretLister = brokenSecrets{}
+		assert.ErrorIs(t, c.syncAccount(t.Context(), goneBuilder), errBroken, "the cache of Secrets cannot be read")
+
+		c, client := controllerOn(t, cached, cached)
+		c.accountLister = corelisters.NewServiceAccountLister(brokenIndexer{})
+		assert.ErrorIs(t, c.syncAccount(t.Context(), goneBuilder), errBroken, "the cache of accounts cannot be read")
+		assert.Equal(t, "delete []", requested(client), "nobody may conclude that the account or a Secret is gone")
+	})
+}
+
+// brokenSecrets is a cache of Secrets that cannot be listed.
+type brokenSecrets struct {
+	corelisters.SecretLister
+	corelisters.SecretNamespaceLister
+}
+
+func (b brokenSecrets) Secrets(string) corelisters.SecretNamespaceLister { return b }
+
+func (brokenSecrets) List(labels.Selector) ([]*corev1.Secret, error) { return nil, errBroken }
+
+// goneBuilder is the key of a ServiceAccount that was deleted.
+var goneBuilder = accountKey{cache.NewObjectName("shop", "builder"), "old"}
+
+func in(namespace string, secret *corev1.Secret) *corev1.Secret {
+	secret.Namespace = namespace
+	return secret
+}
+
+// requested says what the API server was asked to do: to delete Secrets, in the
+// order of their names, and whatever else there was.
+func requested(client *fake.Clientset) string {
+	var deleted, other []string
+	for _, action := range client.Actions() {
+		if deletion, ok := action.(clienttesting.DeleteAction); ok && action.GetResource().Resource == "secrets" {
+			deleted = append(deleted, deletion.GetName())
+			continue
+		}
+		other = append(other, fmt.Sprintf("; %s %s", action.GetVerb(), action.GetResource().Resource))
+	}
+	slices.Sort(deleted)
+	return fmt.Sprintf("delete %v", deleted) + strings.Join(other, "")
 }
 
 // inWords says whose Secrets they are.
@@ -78,20 +140,4 @@ func inWords(secrets []*corev1.Secret) string {
 		all = append(all, words)
 	}
 	return strings.Join(all, "; ")
-}
-
-func TestOneTokenThatCannotBeDeletedDoesNotKeepTheOthers(t *testing.T) {
-	t.Parallel()
-	first, second := called("first", tokenSecret("old", nil)), called("second", tokenSecret("old", nil))
-	objects := []runtime.Object{first, second}
-	c, client := controllerOn(t, objects, objects)
-	boom := apierrors.NewInternalError(errors.New("boom"))
-	client.PrependReactor("delete", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		return action.(clienttesting.DeleteAction).GetName() == "first", nil, boom
-	})
-	err := c.syncAccount(t.Context(), accountKey{cache.NewObjectName("shop", "builder"), "old"})
-	assert.ErrorIs(t, err, boom)
-	assert.ErrorContains(t, err, "delete token secret shop/first")
-	_, err = client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("secrets"), "shop", "second")
-	assert.True(t, apierrors.IsNotFound(err), "second is deleted, got: %v", err)
 }

@@ -27,10 +27,9 @@ type observedSecret struct {
 	account *corev1.ServiceAccount // nil when it is gone
 }
 
-// observeSecret takes the Secret from the cache. The ServiceAccount is read
-// from the API server in two cases: when a Secret is about to be deleted for
-// the lack of it, because the cache may not have heard of a new account yet,
-// and when its list of Secrets is about to be changed.
+// observeSecret returns the Secret that key means and the ServiceAccount that
+// it is for, each nil if it is gone. The API server is asked where a cache that
+// is behind would lead to something that no later event puts right.
 func (c *TokensController) observeSecret(ctx context.Context, key secretKey) (observedSecret, error) {
 	seen := observedSecret{name: key.Name}
 	secret, err := c.secretLister.Secrets(key.Namespace).Get(key.Name)
@@ -124,10 +123,9 @@ func withoutReference(account *corev1.ServiceAccount, name string) *corev1.Servi
 	return account
 }
 
-// fill plans what secret lacks to be a token of account. A token that is there
-// is never replaced, so that a new signing key leaves the old tokens in use;
-// whoever wants one by the new key empties the Secret. A namespace that is there
-// is kept too, while the CA bundle has to be the current one.
+// fill plans what secret lacks to be a token of account: at most an update, and
+// a signature for it. A token that is there is never replaced. Without a rootCA
+// the Secret keeps the one that it has.
 func fill(secret *corev1.Secret, account *corev1.ServiceAccount, rootCA []byte) secretPlan {
 	needsCA := len(rootCA) > 0 && !bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], rootCA)
 	needsNamespace := len(secret.Data[corev1.ServiceAccountNamespaceKey]) == 0
@@ -165,7 +163,8 @@ func (c *TokensController) actOnSecret(ctx context.Context, plan secretPlan) err
 	return nil
 }
 
-// updateSecret writes secret with a fresh token for account if there is one.
+// updateSecret writes secret, with a fresh token for account if that is not
+// nil. An error has the Secret's key synced again.
 func (c *TokensController) updateSecret(
 	ctx context.Context,
 	secret *corev1.Secret,
@@ -187,10 +186,12 @@ func (c *TokensController) updateSecret(
 	return fmt.Errorf("update token secret %s: %w", klog.KObj(secret), err)
 }
 
-// updateAccount writes account. A conflict is an error here, so that it is
-// tried again: no informer will mention the deleted Secret a second time.
+// updateAccount writes account, whose list is without the deleted Secret. An
+// error has that Secret's key synced again.
 func (c *TokensController) updateAccount(ctx context.Context, account *corev1.ServiceAccount) error {
 	_, err := c.client.CoreV1().ServiceAccounts(account.Namespace).Update(ctx, account, metav1.UpdateOptions{})
+	// A conflict is tried again: no informer will mention the deleted Secret a
+	// second time.
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}

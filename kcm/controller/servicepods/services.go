@@ -5,6 +5,7 @@ package servicepods
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -14,8 +15,13 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// selectorIndex is the name of the index behind [Services].
-const selectorIndex = "selector"
+const (
+	// selectorIndex is the name of the index behind [Services].
+	selectorIndex = "selector"
+	// portsPerSecond is for how many ports of a Service the changes of its pods
+	// are collected for a second.
+	portsPerSecond = 500
+)
 
 // Services finds the Services that select a pod without a look at all others of
 // the namespace. All loops share one index, which the first of them adds.
@@ -36,8 +42,8 @@ func NewServices(informer cache.SharedIndexInformer) Services {
 	return Services{indexer}
 }
 
-// selectorKeys puts a Service under one label that its pods must have: the one
-// whose key is the first. Without a selector it has no pods, and no key.
+// selectorKeys returns the keys under which the index has a Service, the same ones
+// whenever it is asked. None is for a Service that has no pods.
 func selectorKeys(obj any) ([]string, error) {
 	service := obj.(*corev1.Service)
 	if len(service.Spec.Selector) == 0 {
@@ -56,8 +62,8 @@ func selectorKey(namespace, label, value string) string {
 	return namespace + "/" + label + "=" + value
 }
 
-// Selecting returns the names of the Services that select a pod. It looks at
-// those Services that have one label in common with the pod, and at no others.
+// Selecting returns the names of the Services that select a pod, each once. It
+// looks at no Service that asks for none of the pod's labels.
 func (s Services) Selecting(pod *corev1.Pod) []cache.ObjectName {
 	var selecting []cache.ObjectName
 	for label, value := range pod.Labels {
@@ -88,27 +94,37 @@ func selects(service *corev1.Service, pod *corev1.Pod) bool {
 	return true
 }
 
-// Watch calls changed with each Service whose addresses may have changed with a
+// Watch calls queue with each Service whose addresses may have changed with a
 // pod: it appeared, went, or did something that an address tells. A pod whose
-// labels have changed concerns the Services that selected it before, too.
-func (s Services) Watch(informer cache.SharedIndexInformer, changed func(service cache.ObjectName)) cache.InformerSynced {
-	all := func(pod *corev1.Pod) {
-		for _, service := range s.Selecting(pod) {
-			changed(service)
+// labels have changed concerns the Services that selected it before, too. After
+// says for how long changes are collected: at least for batchPeriod.
+func (s Services) Watch(informer cache.SharedIndexInformer, batchPeriod time.Duration,
+	queue func(service cache.ObjectName, after time.Duration)) cache.InformerSynced {
+	changed := func(services []cache.ObjectName) {
+		for _, service := range services {
+			queue(service, batchPeriod+s.pause(service))
 		}
 	}
 	return controller.Handle(informer, controller.Handlers[*corev1.Pod]{
-		Add: all,
-		Update: func(old, pod *corev1.Pod) {
-			for _, service := range s.affected(old, pod) {
-				changed(service)
-			}
-		},
-		Delete: all,
+		Add:    func(pod *corev1.Pod) { changed(s.Selecting(pod)) },
+		Update: func(old, pod *corev1.Pod) { changed(s.affected(old, pod)) },
+		Delete: func(pod *corev1.Pod) { changed(s.Selecting(pod)) },
 	})
 }
 
-// affected returns the Services for which an update of a pod makes a difference.
+// pause is zero but for a Service of very many ports. All of them are written
+// with each change of a pod, so one of 4,000 whose pods come and go would keep
+// the API server busy for everybody.
+func (s Services) pause(service cache.ObjectName) time.Duration {
+	obj, exists, err := s.indexer.GetByKey(service.String())
+	if err != nil || !exists {
+		return 0
+	}
+	return time.Duration(len(obj.(*corev1.Service).Spec.Ports)/portsPerSecond) * time.Second
+}
+
+// affected returns the Services for which an update of a pod makes a difference,
+// each once.
 func (s Services) affected(old, pod *corev1.Pod) []cache.ObjectName {
 	before, now := sets.New(s.Selecting(old)...), sets.New(s.Selecting(pod)...)
 	if !sameAddress(old, pod) {

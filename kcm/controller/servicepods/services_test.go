@@ -2,7 +2,6 @@ package servicepods
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -94,12 +93,24 @@ func TestServicesThatSelectAPod(t *testing.T) {
 			assert.Equal(t, test.want, names(services.Selecting(labelled(test.labels))), "of the pod with %q", test.labels)
 		})
 	}
-	t.Run("a Service is filed under the first label of its selector", func(t *testing.T) {
+	t.Run("of several labels the one whose key is the first counts", func(t *testing.T) {
 		t.Parallel()
 		keys, err := selectorKeys(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
 			Spec: corev1.ServiceSpec{Selector: map[string]string{"c": "1", "a": "2", "b": "3"}}})
 		require.NoError(t, err)
-		assert.Equal(t, []string{selectorKey("default", "a", "2")}, keys)
+		assert.Equal(t, []string{selectorKey("default", "a", "2")}, keys, "of a Service that selects a=2, b=3 and c=1")
+	})
+	t.Run("a Service is filed where it was filed before", func(t *testing.T) {
+		t.Parallel()
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}}}
+		first, err := selectorKeys(service)
+		require.NoError(t, err)
+		for range 100 {
+			again, err := selectorKeys(service)
+			require.NoError(t, err)
+			require.Equal(t, first, again, "of the same Service: the index takes it out under the keys that it gets then")
+		}
 	})
 	t.Run("a Service without a selector is not filed at all", func(t *testing.T) {
 		t.Parallel()
@@ -179,21 +190,26 @@ func TestServicesThatAChangeOfAPodConcerns(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, test.want, names(services.affected(test.old, test.now)))
+			assert.Equal(t, test.want, names(services.affected(test.old, test.now)), "concerned are, of web (app=web), blue (color=blue) and green (color=green)")
 		})
 	}
 }
 
-func TestEveryServiceOfAPodHearsOfIt(t *testing.T) {
+func TestEveryServiceOfAPodHearsOfItAfterTheBatchPeriodAndOneOfVeryManyPortsLater(t *testing.T) {
 	t.Parallel()
 	services := given(t, map[string]string{"web": "app=web", "other": "app=other"})
-	heard := map[string]int{}
+	require.NoError(t, services.indexer.Add(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "many"},
+		Spec:       corev1.ServiceSpec{Selector: set("app=web"), Ports: make([]corev1.ServicePort, 4*portsPerSecond+1)},
+	}))
+	heard := map[string]time.Duration{}
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(labelled("app=web")), 0)
-	synced := services.Watch(factory.Core().V1().Pods().Informer(), func(service cache.ObjectName) { heard[service.Name]++ })
+	synced := services.Watch(factory.Core().V1().Pods().Informer(), 300*time.Millisecond,
+		func(service cache.ObjectName, after time.Duration) { heard[service.Name] = after })
 	stop := make(chan struct{})
 	factory.Start(stop)
 	require.True(t, cache.WaitForCacheSync(stop, synced))
 	close(stop)
 	factory.Shutdown()
-	assert.Equal(t, map[string]int{"web": 1}, maps.Clone(heard))
+	assert.Equal(t, map[string]time.Duration{"web": 300 * time.Millisecond, "many": 4300 * time.Millisecond}, heard)
 }

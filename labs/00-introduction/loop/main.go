@@ -137,8 +137,8 @@ func (l *loop) sync(ctx context.Context, key cache.ObjectName) error {
 	return nil
 }
 
-// counted returns those of the pods that count for the ReplicaSet: it controls
-// them, and they have neither ended nor been told to.
+// counted returns those of the pods that serve as pods of the ReplicaSet, or
+// will.
 func counted(rs *appsv1.ReplicaSet, pods []*corev1.Pod) []*corev1.Pod {
 	var count []*corev1.Pod
 	for _, pod := range pods {

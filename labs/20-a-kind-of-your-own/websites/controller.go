@@ -123,9 +123,9 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 	return observed{site, pages, settled}, err
 }
 
-// claim adopts and releases ConfigMaps, and returns those that belong to the
-// website afterwards: the ones with its label, unless another has them. Before
-// it adopts, it reads the website from the API server.
+// claim returns the ConfigMaps that belong to the website, once it has adopted
+// and released what is due. It returns them also when some of that has failed,
+// together with the error.
 func (c *Controller) claim(ctx context.Context, site *Website, all []*corev1.ConfigMap) ([]*corev1.ConfigMap, error) {
 	claimer := controller.Claimer[*corev1.ConfigMap]{
 		Owner:    site,

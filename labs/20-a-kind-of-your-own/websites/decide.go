@@ -31,10 +31,9 @@ type plan struct {
 	create, update, delete []*corev1.ConfigMap
 }
 
-// decide plans that each page of the spec has one ConfigMap with its content,
-// and that no other ConfigMap belongs to the website. It plans nothing on a
-// cache that is behind, and nothing for a website that is being deleted, whose
-// pages are the garbage collector's to remove.
+// decide plans what brings the website's ConfigMaps to what its spec asks for:
+// one for each page, with the page's content, and no other. It changes nothing
+// that it was shown.
 func decide(seen observed) plan {
 	var p plan
 	if !seen.settled || seen.site.DeletionTimestamp != nil {
@@ -61,9 +60,9 @@ func decide(seen observed) plan {
 	return p
 }
 
-// decideStatus says what was seen and which failure there was, if any.
-// Published counts the pages of the spec whose ConfigMap, the oldest, has their
-// content. As long as something fails the text of the first failure stays.
+// decideStatus returns what the website's user is told of what was seen, and of
+// the sync's failure, if any. As long as a sync sees and fails as the one before,
+// the status is the same.
 func decideStatus(seen observed, failure error) WebsiteStatus {
 	status := WebsiteStatus{ObservedGeneration: seen.site.Generation}
 	kept := oldest(seen.pages)

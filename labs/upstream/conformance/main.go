@@ -1,6 +1,6 @@
 // Command conformance runs upstream's end-to-end specs about controllers, those that every cluster has to pass, on a lab
 // cluster: with kcm for the loops that it has and the original for all others, and with the original alone. It prints what
-// became of each spec. It runs in the root of the repository; `make conformance` calls it.
+// became of each spec. It runs in the root of the repository; `make prove-conformance` calls it.
 package main
 
 import (

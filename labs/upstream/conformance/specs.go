@@ -36,7 +36,7 @@ type selection struct {
 func choose(pattern string, all, onKind bool) ([]spec, error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, fmt.Errorf("RUN: %w", err)
+		return nil, fmt.Errorf("ONLY: %w", err)
 	}
 	var s selection
 	if err := yaml.UnmarshalStrict(specsYAML, &s); err != nil {

@@ -1,5 +1,5 @@
 // Command suites runs upstream's integration suites about the loops that kcm has, with kcm's loops, with the original's, or
-// with both, and prints what became of each test. It runs in the root of the repository; `make upstream` calls it.
+// with both, and prints what became of each test. It runs in the root of the repository; `make prove-upstream` calls it.
 //
 // The suites are those of k8s.io/kubernetes in the module cache, unchanged but for their imports: what they take from the
 // packages of the loops they take from ../shims. Each suite starts an API server in its own process, and etcd.
@@ -90,7 +90,7 @@ var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 func (w workshop) choose(pattern string) ([]selection, error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, fmt.Errorf("RUN: %w", err)
+		return nil, fmt.Errorf("ONLY: %w", err)
 	}
 	var chosen []selection
 	for _, s := range suites {

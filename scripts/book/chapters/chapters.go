@@ -5,23 +5,30 @@
 //
 //	go kcm/app lead runUntil        declarations of kcm
 //	go kcm/app lead roster          a declaration that grows from chapter to chapter
+//	go kcm/app/trim.go rest         what no other block shows of a file
+//	diff of kcm/app lead            how declarations differ from what was shown before
 //	yaml labs/06-replication/manifests/web.yaml
 //	                                a file of the repository
 //	lab A pod that is deleted is replaced
 //	                                a step of the chapter's lab
 //	console                         commands and what they print
 //	go kcm/app release exercise     functions that the reader writes
+//	go stub                         what the reader of an exercise finds
 //	go kcm/till Till New add whole  declarations of a package that the reader writes whole
 //	diff release/too-early          a wrong solution of an exercise of the chapter
 //
 // A block with another info string is nobody's business but the reader's.
+//
+// A chapter has one page or more: README.md, on which its lesson begins; further pages of the lesson, such as
+// 2-own-writes.md; and code.md, the rest of its code. They are read as one text, in this order.
 package chapters
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
-	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,27 +48,76 @@ type Chapter struct {
 	Slug string
 	// Path is that of its README.md, relative to the root of the repository,
 	// with forward slashes.
-	Path   string
+	Path string
+	// Pages are README.md, further pages of the lesson, and code.md.
+	Pages []*Page
+	// Source is the text of all pages, one after the other.
 	Source []byte
 	// Blocks are the fenced blocks, in the order of the text.
 	Blocks []*Block
 	// Retired are the declarations that the chapter takes out of the stages.
 	Retired []Retirement
+	// Steps are places up to which the chapter is a program by itself.
+	Steps []Step
 	// Aside says that what the chapter adds to the packages of others is nothing that their tests see.
 	Aside bool
 	// Spans are the code spans in the prose.
 	Spans []Span
 	// Exercises are what the reader writes.
 	Exercises []*Exercise
+	// folds is how many folded parts deep the text is that is being read.
+	folds int
 	// marks are where exercises begin and end, in the order of the text.
 	marks []mark
 }
 
+// Page is a file of a chapter.
+type Page struct {
+	// Path is relative to the root of the repository, with forward slashes.
+	Path   string
+	Source []byte
+	// begin is the offset of the page in the chapter.
+	begin int
+}
+
+// end is the offset of what follows the page in the chapter.
+func (p *Page) end() int { return p.begin + len(p.Source) }
+
+// Web is what the page is called in the book as web pages.
+func (p *Page) Web() string {
+	slug, name := path.Split(strings.TrimPrefix(p.Path, "chapters/"))
+	if slug = path.Clean(slug); name == "README.md" {
+		return slug + ".html"
+	}
+	return slug + "-" + strings.TrimSuffix(name, ".md") + ".html"
+}
+
+// Code tells whether the page has the rest of a chapter's code.
+func (p *Page) Code() bool { return path.Base(p.Path) == "code.md" }
+
+// standsApart tells whether the rest of the chapter's code is on a page of its own.
+func (c *Chapter) standsApart() bool { return c.Pages[len(c.Pages)-1].Code() }
+
+// Page returns the page on which the block stands.
+func (b *Block) Page() *Page { return b.Chapter.page(b.opening) }
+
+// OfRest tells whether the block stands on the page with the rest of the code.
+func (b *Block) OfRest() bool { return b.Page().Code() }
+
+// Place is a line of a page, counted from 1.
+type Place struct {
+	Path string
+	Line int
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.Path, p.Line) }
+
 // Span is code in a line of prose.
 type Span struct {
+	Place
 	Text string
-	// Line is counted from 1, begin is the offset of Text in the chapter.
-	Line, begin int
+	// begin is the offset of Text in the chapter.
+	begin int
 }
 
 // Block is a fenced block.
@@ -69,8 +125,14 @@ type Block struct {
 	Chapter *Chapter
 	// Info are the words of its info string.
 	Info []string
-	// Line is that of its opening fence, counted from 1.
-	Line int
+	// Place is that of its opening fence.
+	Place
+	// After is how many steps stand before it.
+	After int
+	// Folded tells whether a reader has to unfold it.
+	Folded bool
+	// Missing tells that it is yet to be written.
+	Missing bool
 	Text
 	// These are offsets in the chapter: of the caption, of the opening fence, of
 	// the body and its end, of the end of the closing fence, and of the end of the
@@ -85,38 +147,45 @@ type Text struct {
 	Caption string
 	// Body is what stands between the fences.
 	Body string
-	// Changes is the diff that is folded below the block, Since the title of it.
-	Since, Changes string
+	// Below is what is folded below the block, see [Fold].
+	Below string
 }
 
 // Retirement says that a declaration has had its time.
 type Retirement struct {
+	Place
 	Chapter       *Chapter
-	Line          int
+	After         int
 	Package, Name string
+}
+
+// Step is a place in a lesson that a comment marks: <!-- step: naive -->
+type Step struct {
+	Place
+	Name string
 }
 
 var chapterDirectory = regexp.MustCompile(`^(\d\d)-[a-z0-9-]+$`)
 
 // Read reads the chapters in chapters/ under root, in their order.
 func Read(root string) ([]*Chapter, error) {
-	paths, err := filepath.Glob(filepath.Join(root, "chapters", "*", "README.md"))
+	readmes, err := filepath.Glob(filepath.Join(root, "chapters", "*", "README.md"))
 	if err != nil {
 		return nil, err
 	}
 	var chapters []*Chapter
-	for _, path := range paths {
-		slug := filepath.Base(filepath.Dir(path))
+	for _, readme := range readmes {
+		slug := filepath.Base(filepath.Dir(readme))
 		match := chapterDirectory.FindStringSubmatch(slug)
 		if match == nil {
 			return nil, fmt.Errorf("chapters/%s: a chapter's directory is named like 03-leader-election", slug)
 		}
-		source, err := os.ReadFile(path)
+		pages, err := readPages(filepath.Dir(readme))
 		if err != nil {
 			return nil, err
 		}
 		number, _ := strconv.Atoi(match[1]) // two digits, by the expression
-		chapter, err := Parse(number, slug, source)
+		chapter, err := Parse(number, slug, pages...)
 		if err != nil {
 			return nil, err
 		}
@@ -129,6 +198,46 @@ func Read(root string) ([]*Chapter, error) {
 		return nil, fmt.Errorf("there is no chapter in %s: run this in the root of the repository", filepath.Join(root, "chapters"))
 	}
 	return chapters, nil
+}
+
+// further is what the further pages of a lesson are called.
+var further = regexp.MustCompile(`^[2-9]-[a-z0-9-]+\.md$`)
+
+// readPages reads the pages of a chapter in their order.
+func readPages(dir string) ([]*Page, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, file := range files {
+		name := filepath.Base(file)
+		if name != "README.md" && name != "code.md" && !further.MatchString(name) {
+			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, and code.md for the rest of the code", file)
+		}
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	var pages []*Page
+	for _, name := range names {
+		source, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, &Page{Path: name, Source: source})
+	}
+	return pages, nil
+}
+
+// rank sorts the names of pages as they are read.
+func rank(name string) string {
+	switch name {
+	case "README.md":
+		return "1"
+	case "code.md":
+		return "z"
+	}
+	return name
 }
 
 // Choose returns the chapters with these numbers, in the order of the book, or all
@@ -161,10 +270,17 @@ func OfController(all []*Chapter, name string) *Chapter {
 	return nil
 }
 
-// Parse reads the text of one chapter.
-func Parse(number int, slug string, source []byte) (*Chapter, error) {
-	c := &Chapter{Number: number, Slug: slug, Path: "chapters/" + slug + "/README.md", Source: source}
-	document := goldmark.DefaultParser().Parse(text.NewReader(source))
+// Parse reads the text of one chapter. The pages come with their names.
+func Parse(number int, slug string, pages ...*Page) (*Chapter, error) {
+	c := &Chapter{Number: number, Slug: slug, Path: "chapters/" + slug + "/README.md", Pages: pages}
+	for _, p := range pages {
+		if p.Path = "chapters/" + slug + "/" + p.Path; len(pages) > 1 && !bytes.HasSuffix(p.Source, []byte("\n")) {
+			return nil, fmt.Errorf("%s does not end with a newline", p.Path)
+		}
+		p.begin = len(c.Source)
+		c.Source = append(c.Source, p.Source...)
+	}
+	document := goldmark.DefaultParser().Parse(text.NewReader(c.Source))
 	err := ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -176,6 +292,7 @@ func Parse(number int, slug string, source []byte) (*Chapter, error) {
 			c.addSpan(node)
 		case *ast.HTMLBlock:
 			lines := node.Lines()
+			c.folds += bytes.Count(lines.Value(c.Source), []byte("<details")) - bytes.Count(lines.Value(c.Source), []byte("</details"))
 			return ast.WalkContinue, c.addRemarks(lines.At(0).Start, max(lines.At(lines.Len()-1).Stop, node.ClosureLine.Stop))
 		case *ast.RawHTML:
 			segments := node.Segments
@@ -203,7 +320,7 @@ func Parse(number int, slug string, source []byte) (*Chapter, error) {
 func (c *Chapter) addSpan(node *ast.CodeSpan) {
 	if words, ok := node.FirstChild().(*ast.Text); ok && node.ChildCount() == 1 {
 		begin := words.Segment.Start
-		c.Spans = append(c.Spans, Span{string(words.Segment.Value(c.Source)), c.LineAt(begin), begin})
+		c.Spans = append(c.Spans, Span{c.at(begin), string(words.Segment.Value(c.Source)), begin})
 	}
 }
 
@@ -215,7 +332,9 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 	b := &Block{
 		Chapter: c,
 		Info:    strings.Fields(string(info.Value(c.Source))),
-		Line:    c.LineAt(info.Start),
+		Place:   c.at(info.Start),
+		After:   len(c.Steps),
+		Folded:  c.folds > 0,
 		opening: c.lineStart(info.Start),
 	}
 	b.fence = strings.TrimRight(string(c.Source[b.opening:info.Start]), blanks)
@@ -244,7 +363,7 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 	}
 	b.closed = min(b.bodyEnd+len(closing)+1, len(c.Source))
 	b.begin, b.end = b.opening, b.closed
-	if b.Declares() || b.File() != "" || b.Wrong() != "" {
+	if b.Declares() || b.Stub() || b.File() != "" || b.Wrong() != "" {
 		b.addSurroundings()
 	}
 	c.Blocks = append(c.Blocks, b)
@@ -254,7 +373,14 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 // blanks can stand behind a fence.
 const blanks = " \t\r"
 
-var changes = regexp.MustCompile("^(\n<details><summary>(What has changed since .*)</summary>\n\n```diff\n((?:[^`\n].*\n|\n)*)```\n\n</details>\n)(?:\n|$)")
+// What a tool folds below a block: a difference, or a line.
+var below = regexp.MustCompile("^(\n<details><summary>(?:What has changed since .*|What catches it)</summary>\n\n" +
+	"(?:```diff\n(?:[^`\n].*\n|\n)*```|(?:.+\n)*.+)\n\n</details>\n)(?:\n|$)")
+
+// Fold returns a text as it is folded below a block.
+func Fold(summary, text string) string {
+	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n\n</details>\n", summary, text)
+}
 
 // addSurroundings takes what a tool has written above and below the block for a
 // part of it.
@@ -264,29 +390,43 @@ func (b *Block) addSurroundings() {
 	if line, ok := strings.CutSuffix(string(source[above:b.opening]), "</sub>\n"); ok && strings.HasPrefix(line, "<sub>") {
 		b.begin, b.Caption = above, line+"</sub>"
 	}
-	if match := changes.FindSubmatch(source[b.closed:]); match != nil {
-		b.Since, b.Changes = string(match[2]), string(match[3])
-		b.end += len(match[1])
+	if match := below.FindSubmatch(source[b.closed:b.Page().end()]); match != nil {
+		b.Below = string(match[1])
+		b.end += len(b.Below)
 	}
 }
 
 var (
 	retirement = regexp.MustCompile(`(?s)<!--\s*retire:(.*?)-->`)
 	aside      = regexp.MustCompile(`<!--\s*aside\s*-->`)
+	step       = regexp.MustCompile(`<!--\s*step:(.*?)-->`)
+	stepName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 )
 
 // addRemarks finds what comments say to the tools in a part of the text that is HTML.
 func (c *Chapter) addRemarks(begin, end int) error {
 	c.addComments(begin, end)
 	c.Aside = c.Aside || aside.Match(c.Source[begin:end])
+	for _, match := range step.FindAllSubmatchIndex(c.Source[begin:end], -1) {
+		s := Step{c.at(begin + match[0]), strings.TrimSpace(string(c.Source[begin+match[2] : begin+match[3]]))}
+		switch {
+		case !stepName.MatchString(s.Name):
+			return fmt.Errorf("%s: give the step a name, for example: <!-- step: naive -->", s.Place)
+		case c.page(begin).Code():
+			return fmt.Errorf("%s: a step is one of the lesson", s.Place)
+		case slices.ContainsFunc(c.Steps, func(other Step) bool { return other.Name == s.Name }):
+			return fmt.Errorf("%s: a second step %s", s.Place, s.Name)
+		}
+		c.Steps = append(c.Steps, s)
+	}
 	for _, match := range retirement.FindAllSubmatchIndex(c.Source[begin:end], -1) {
-		line := c.LineAt(begin + match[0])
+		place := c.at(begin + match[0])
 		words := strings.Fields(string(c.Source[begin+match[2] : begin+match[3]]))
 		if len(words) < 2 {
-			return fmt.Errorf("%s:%d: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->", c.Path, line)
+			return fmt.Errorf("%s: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->", place)
 		}
 		for _, name := range words[1:] {
-			c.Retired = append(c.Retired, Retirement{Chapter: c, Line: line, Package: words[0], Name: name})
+			c.Retired = append(c.Retired, Retirement{Place: place, Chapter: c, After: len(c.Steps), Package: words[0], Name: name})
 		}
 	}
 	return nil
@@ -296,9 +436,21 @@ func (c *Chapter) lineStart(offset int) int {
 	return bytes.LastIndexByte(c.Source[:offset], '\n') + 1
 }
 
-// LineAt returns the line in which an offset lies, counted from 1.
-func (c *Chapter) LineAt(offset int) int {
-	return 1 + bytes.Count(c.Source[:offset], []byte("\n"))
+// page returns the page on which an offset lies.
+func (c *Chapter) page(offset int) *Page {
+	last := c.Pages[0]
+	for _, p := range c.Pages {
+		if p.begin <= offset {
+			last = p
+		}
+	}
+	return last
+}
+
+// at returns the place at which an offset lies.
+func (c *Chapter) at(offset int) Place {
+	p := c.page(offset)
+	return Place{p.Path, 1 + bytes.Count(c.Source[p.begin:offset], []byte("\n"))}
 }
 
 // Language is the first word of the info string.
@@ -309,25 +461,77 @@ func (b *Block) Language() string {
 	return b.Info[0]
 }
 
-// Declares tells whether the block shows declarations.
-func (b *Block) Declares() bool { return b.Language() == "go" && len(b.Info) > 1 }
+// declared returns the words about declarations: a package or a file, names, and what
+// they are.
+func (b *Block) declared() []string {
+	switch {
+	case b.Language() == "go" && len(b.Info) > 1 && !b.Stub():
+		return b.Info[1:]
+	case b.Difference():
+		return b.Info[2:]
+	}
+	return nil
+}
 
-// Names returns the names of the declarations that the block shows.
+// Declares tells whether the block shows declarations.
+func (b *Block) Declares() bool { return b.declared() != nil }
+
+// Stub tells whether the block shows what the reader of an exercise finds.
+func (b *Block) Stub() bool { return slices.Equal(b.Info, []string{"go", "stub"}) }
+
+// Precedes tells whether the block stands before an exercise.
+func (b *Block) Precedes(e *Exercise) bool {
+	return b.Chapter.Number < e.Chapter.Number || b.Chapter == e.Chapter && b.begin < e.begin
+}
+
+// Difference tells whether the block shows how declarations differ from what was shown
+// before.
+func (b *Block) Difference() bool {
+	return b.Language() == "diff" && len(b.Info) > 2 && b.Info[1] == "of"
+}
+
+// Rest returns the file of which the block shows what no other block does, or "".
+func (b *Block) Rest() string {
+	if words := b.declared(); len(words) == 2 && words[1] == "rest" && strings.HasSuffix(words[0], ".go") {
+		return words[0]
+	}
+	return ""
+}
+
+// Package returns the directory of the package of what the block declares, or "".
+func (b *Block) Package() string {
+	switch {
+	case b.Rest() != "":
+		return path.Dir(b.Rest())
+	case b.Declares():
+		return b.declared()[0]
+	}
+	return ""
+}
+
+// Names returns the names of the declarations that the block shows; those of a rest
+// stand in no block.
 func (b *Block) Names() []string {
-	return slices.DeleteFunc(slices.Clone(b.Info[2:]), func(word string) bool { return slices.Contains([]string{"roster", "exercise", "whole"}, word) })
+	if b.Rest() != "" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(b.declared()[1:]), func(word string) bool { return slices.Contains([]string{"roster", "exercise", "whole"}, word) })
+}
+
+// says tells whether one of the words about the declarations is this.
+func (b *Block) says(word string) bool {
+	return b.Declares() && slices.Contains(b.declared()[1:], word)
 }
 
 // Roster tells whether what the block shows grows from chapter to chapter.
-func (b *Block) Roster() bool { return b.Declares() && slices.Contains(b.Info[2:], "roster") }
+func (b *Block) Roster() bool { return b.says("roster") }
 
 // Exercise tells whether the reader writes what the block shows.
-func (b *Block) Exercise() bool {
-	return b.Declares() && slices.Contains(b.Info[2:], "exercise") || b.Whole()
-}
+func (b *Block) Exercise() bool { return b.says("exercise") || b.Whole() }
 
 // Whole tells whether the reader writes the package as a whole of which the block shows
 // a part.
-func (b *Block) Whole() bool { return b.Declares() && slices.Contains(b.Info[2:], "whole") }
+func (b *Block) Whole() bool { return b.says("whole") }
 
 // Wrong returns the wrong solution that the block shows, as EXERCISE/WRONG, or "".
 func (b *Block) Wrong() string {
@@ -365,60 +569,97 @@ func (b *Block) Shell() bool { return b.Language() == "sh" }
 
 // Filled tells whether a tool fills the block or compiles it.
 func (b *Block) Filled() bool {
-	return b.Declares() || b.Console() || b.File() != "" || b.Wrong() != ""
+	return b.Declares() || b.Stub() || b.Console() || b.File() != "" || b.Wrong() != ""
 }
 
 // Position returns path and line of a line of the body, counted from 0.
 func (b *Block) Position(line int) string {
-	return fmt.Sprintf("%s:%d", b.Chapter.Path, b.Line+1+line)
+	return Place{b.Path, b.Line + 1 + line}.String()
 }
 
 // Errorf returns an error about the block that begins with its path and line.
 func (b *Block) Errorf(format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %w", b.Chapter.Path, b.Line, fmt.Errorf(format, args...))
+	return fmt.Errorf("%s: %w", b.Place, fmt.Errorf(format, args...))
 }
 
-// Fill returns the text of the chapter with other texts for some blocks.
-func (c *Chapter) Fill(texts map[*Block]Text) ([]byte, error) {
-	var out bytes.Buffer
-	done := 0
-	for _, b := range slices.SortedFunc(maps.Keys(texts), func(x, y *Block) int { return x.begin - y.begin }) {
-		text := texts[b]
+// edit puts other text between two offsets of a chapter.
+type edit struct {
+	begin, end int
+	text       string
+}
+
+// edited returns the text of each page with some parts of it changed.
+func (c *Chapter) edited(edits []edit) [][]byte {
+	slices.SortFunc(edits, func(x, y edit) int { return x.begin - y.begin })
+	var pages [][]byte
+	for _, p := range c.Pages {
+		var out bytes.Buffer
+		done, end := p.begin, p.end()
+		for _, e := range edits {
+			if done <= e.begin && e.begin < end { // and not in what has been replaced
+				out.Write(c.Source[done:e.begin])
+				out.WriteString(e.text)
+				done = e.end
+			}
+		}
+		out.Write(c.Source[done:end])
+		pages = append(pages, out.Bytes())
+	}
+	return pages
+}
+
+// Fill returns the texts of the pages with other texts for some blocks.
+func (c *Chapter) Fill(texts map[*Block]Text) ([][]byte, error) {
+	var edits []edit
+	for b, text := range texts {
 		if b.closedBy(text.Body) {
 			return nil, b.Errorf("what the block is to hold has a line that closes it: open and close it with %s`", b.fence)
 		}
-		out.Write(c.Source[done:b.begin])
+		var out bytes.Buffer
+		if b.Missing {
+			edits = append(edits, edit{b.begin, b.end, fmt.Sprintf("\n%s\n```go stub\n%s```\n", text.Caption, text.Body)})
+			continue
+		}
 		if text.Caption != "" {
 			out.WriteString(text.Caption + "\n")
 		}
 		out.Write(c.Source[b.opening:b.body])
 		out.WriteString(text.Body)
 		out.Write(c.Source[b.bodyEnd:b.closed])
-		if text.Changes != "" {
-			fmt.Fprintf(&out, "\n<details><summary>%s</summary>\n\n```diff\n%s```\n\n</details>\n", text.Since, text.Changes)
-			if rest := c.Source[b.end:]; len(rest) > 0 && rest[0] != '\n' {
+		if text.Below != "" {
+			out.WriteString(text.Below)
+			if rest := c.Source[b.end:b.Page().end()]; len(rest) > 0 && rest[0] != '\n' {
 				out.WriteByte('\n')
 			}
 		}
-		done = b.end
+		edits = append(edits, edit{b.begin, b.end, out.String()})
 	}
-	out.Write(c.Source[done:])
-	return out.Bytes(), nil
+	return c.timed(c.edited(edits)), nil
 }
 
-// Rename returns the text of the chapter with other names in the info strings and
+// Write writes the pages whose texts have changed, and returns their paths.
+func (c *Chapter) Write(root string, texts [][]byte) ([]string, error) {
+	var changed []string
+	for i, p := range c.Pages {
+		if bytes.Equal(texts[i], p.Source) {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(p.Path)), texts[i], 0o644); err != nil {
+			return changed, err
+		}
+		changed = append(changed, p.Path)
+	}
+	return changed, nil
+}
+
+// Rename returns the texts of the pages with other names in the info strings and
 // retirements that are about a package, or about any if dir is "", and with other
 // spans in the prose.
-func (c *Chapter) Rename(dir string, name, span func(string) string) string {
-	var out strings.Builder
-	done := 0
-	replace := func(begin, end int, with string) {
-		out.WriteString(string(c.Source[done:begin]) + with)
-		done = end
-	}
-	names := func(words string) string {
+func (c *Chapter) Rename(dir string, name, span func(string) string) [][]byte {
+	var edits []edit
+	names := func(begin, end int) {
 		inside := ""
-		return word.ReplaceAllStringFunc(words, func(word string) string {
+		edits = append(edits, edit{begin, end, word.ReplaceAllStringFunc(string(c.Source[begin:end]), func(word string) string {
 			switch {
 			case inside == "":
 				inside = word
@@ -426,26 +667,20 @@ func (c *Chapter) Rename(dir string, name, span func(string) string) string {
 				return name(word)
 			}
 			return word
-		})
+		})})
 	}
-	parts := map[int]func(){}
 	for _, b := range c.Blocks {
-		if b.Declares() {
-			begin := b.opening + strings.Index(string(c.Source[b.opening:b.body]), b.Info[0]) + len(b.Info[0])
-			parts[begin] = func() { replace(begin, b.body, names(string(c.Source[begin:b.body]))) }
+		if b.Declares() && b.Rest() == "" {
+			names(b.opening+strings.Index(string(c.Source[b.opening:b.body]), b.Package()), b.body)
 		}
 	}
 	for _, match := range retirement.FindAllSubmatchIndex(c.Source, -1) {
-		parts[match[2]] = func() { replace(match[2], match[3], names(string(c.Source[match[2]:match[3]]))) }
+		names(match[2], match[3])
 	}
 	for _, s := range c.Spans {
-		parts[s.begin] = func() { replace(s.begin, s.begin+len(s.Text), span(s.Text)) }
+		edits = append(edits, edit{s.begin, s.begin + len(s.Text), span(s.Text)})
 	}
-	for _, begin := range slices.Sorted(maps.Keys(parts)) {
-		parts[begin]()
-	}
-	replace(len(c.Source), len(c.Source), "")
-	return out.String()
+	return c.edited(edits)
 }
 
 var word = regexp.MustCompile(`\S+`)

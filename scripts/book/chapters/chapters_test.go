@@ -48,7 +48,7 @@ const chapter = "# A chapter\n" +
 
 func parse(t *testing.T, source string) *Chapter {
 	t.Helper()
-	c, err := Parse(3, "03-a", []byte(source))
+	c, err := Parse(3, "03-a", &Page{Path: "README.md", Source: []byte(source)})
 	require.NoError(t, err)
 	return c
 }
@@ -123,10 +123,10 @@ func TestRetirementsAreFoundWhereverTheCommentStands(t *testing.T) {
 		got = append(got, r)
 	}
 	assert.Equal(t, []Retirement{
-		{Line: 3, Package: "kcm/app", Name: "wait"},
-		{Line: 4, Package: "kcm/b", Name: "B"},
-		{Line: 6, Package: "kcm/c", Name: "C"},
-		{Line: 6, Package: "kcm/c", Name: "(*T).d"},
+		{Place: Place{"chapters/03-a/README.md", 3}, Package: "kcm/app", Name: "wait"},
+		{Place: Place{"chapters/03-a/README.md", 4}, Package: "kcm/b", Name: "B"},
+		{Place: Place{"chapters/03-a/README.md", 6}, Package: "kcm/c", Name: "C"},
+		{Place: Place{"chapters/03-a/README.md", 6}, Package: "kcm/c", Name: "(*T).d"},
 	}, got)
 }
 
@@ -140,6 +140,8 @@ func TestWhatCannotBeReadIsSaidWithItsLine(t *testing.T) {
 		"code in a list":              {"- a\n  ```go kcm/app Run\n  ```\n", ":2: write the block without indentation and with ```, so that it can be filled"},
 		"a file in a quotation":       {"> ```yaml a/b\n> ```\n", ":1: write the block without indentation and with ```, so that it can be filled"},
 		"a session between tildes":    {"~~~console\n~~~\n", ":1: write the block without indentation and with ```, so that it can be filled"},
+		"a step without a name":       {"a\n\n<!-- step: -->\n", ":3: give the step a name, for example: <!-- step: naive -->"},
+		"a step twice":                {"<!-- step: a -->\n\n<!-- step: a -->\n", ":3: a second step a"},
 		"nothing is retired":          {"a\n\n<!-- retire: -->\n", ":3: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->"},
 		"a package is retired":        {"<!-- retire: kcm/app -->\n", ":1: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->"},
 		"nothing is retired, in text": {"a <!-- retire: kcm/app -->\n", ":1: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->"},
@@ -147,11 +149,48 @@ func TestWhatCannotBeReadIsSaidWithItsLine(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := Parse(3, "03-a", []byte(tt.source))
+			c, err := Parse(3, "03-a", &Page{Path: "README.md", Source: []byte(tt.source)})
 			require.EqualError(t, err, "chapters/03-a/README.md"+tt.want)
 			assert.Nil(t, c)
 		})
 	}
+}
+
+func TestPagesAreReadInOrderAndWrittenApart(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir := filepath.Join(root, "chapters", "03-a")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	for name, text := range map[string]string{
+		"code.md":   "# The rest\n\n```go kcm/app c\nc\n```\n",
+		"README.md": "# A\n\n`a`\n\n```go kcm/app a\na\n```\n",
+		"2-more.md": "# More\n\nA word, `b`.\n\n```go kcm/app b\nb\n```\n\n<!-- retire: kcm/app old -->\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	all, err := Read(root)
+	require.NoError(t, err)
+	c := all[0]
+	var bodies, places []string
+	for _, b := range c.Blocks {
+		bodies, places = append(bodies, b.Body), append(places, b.Place.String())
+	}
+	assert.Equal(t, []string{"a\n", "b\n", "c\n"}, bodies)
+	assert.Equal(t, []string{"chapters/03-a/README.md:5", "chapters/03-a/2-more.md:5", "chapters/03-a/code.md:3"}, places)
+	assert.Equal(t, "chapters/03-a/2-more.md:3", c.Spans[1].Place.String())
+	assert.Equal(t, "chapters/03-a/2-more.md:9", c.Retired[0].Place.String())
+
+	texts, err := c.Fill(map[*Block]Text{c.Blocks[0]: {Body: "longer\nthan before\n"}, c.Blocks[2]: {Body: "d\n"}})
+	require.NoError(t, err)
+	changed, err := c.Write(root, texts)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"chapters/03-a/README.md", "chapters/03-a/code.md"}, changed)
+	assert.Equal(t, "# The rest\n\n```go kcm/app c\nd\n```\n", string(texts[2]))
+	assert.Equal(t, string(c.Pages[1].Source), string(texts[1]))
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.md"), nil, 0o644))
+	_, err = Read(root)
+	assert.ErrorContains(t, err, "notes.md: a page of a chapter is README.md")
 }
 
 func TestFillReplacesBodiesAndNothingElse(t *testing.T) {
@@ -161,9 +200,9 @@ func TestFillReplacesBodiesAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	want := strings.Replace(chapter, "func lead() {}\n", "", 1)
 	want = strings.Replace(want, "```console\n", "```console\n$ kcm\nusage\n", 1)
-	assert.Equal(t, want, string(filled))
+	assert.Equal(t, want, string(filled[0]))
 
-	again := parse(t, string(filled))
+	again := parse(t, string(filled[0]))
 	assert.Equal(t, "$ kcm\nusage\n", again.Blocks[2].Body)
 	assert.Equal(t, 6, again.Blocks[1].Line, "the lines after a shorter body have moved")
 }
@@ -209,22 +248,21 @@ func TestABlockHasWhatIsWrittenAboutItAboveAndBelow(t *testing.T) {
 	assert.Equal(t, Text{
 		Caption: "<sub>a caption · with a [link](x)</sub>",
 		Body:    "func Run() {}\n",
-		Since:   "What has changed since chapter 01",
-		Changes: "-func Run(x int) {}\n\n+func Run() {}\n",
+		Below:   Fold("What has changed since chapter 01", "```diff\n-func Run(x int) {}\n\n+func Run() {}\n```"),
 	}, run.Text)
 	for _, block := range []*Block{file, answer, own} {
 		assert.Equal(t, Text{Body: block.Body}, block.Text, block.Info)
 	}
 
-	filled, err := c.Fill(map[*Block]Text{run: {Body: run.Body}, file: {Caption: "<sub>b</sub>", Since: "What has changed since chapter 02", Changes: "-a\n"}})
+	filled, err := c.Fill(map[*Block]Text{run: {Body: run.Body}, file: {Caption: "<sub>b</sub>", Below: Fold("What has changed since chapter 02", "```diff\n-a\n```")}})
 	require.NoError(t, err)
-	assert.NotContains(t, string(filled), "a caption")
-	assert.Contains(t, string(filled), "```\n\n<sub>not above")
-	assert.Contains(t, string(filled), "</sub>\n\n<sub>b</sub>\n```yaml a/b\n```\n\n<details><summary>What has changed since chapter 02</summary>\n\n```diff\n-a\n```\n\n</details>\n\n<details>")
-	again := parse(t, string(filled))
+	assert.NotContains(t, string(filled[0]), "a caption")
+	assert.Contains(t, string(filled[0]), "```\n\n<sub>not above")
+	assert.Contains(t, string(filled[0]), "</sub>\n\n<sub>b</sub>\n```yaml a/b\n```\n\n<details><summary>What has changed since chapter 02</summary>\n\n```diff\n-a\n```\n\n</details>\n\n<details>")
+	again := parse(t, string(filled[0]))
 	refilled, err := again.Fill(map[*Block]Text{again.Blocks[0]: run.Text, again.Blocks[1]: file.Text})
 	require.NoError(t, err)
-	assert.Equal(t, captioned, string(refilled))
+	assert.Equal(t, captioned, string(refilled[0]))
 }
 
 func TestABodyThatWouldCloseItsBlockIsRefused(t *testing.T) {
@@ -237,7 +275,7 @@ func TestABodyThatWouldCloseItsBlockIsRefused(t *testing.T) {
 	for _, body := range []string{"``\n", "    ```\n", "\t```\n", "```go\n", "x ```\n"} {
 		filled, err := c.Fill(map[*Block]Text{c.Blocks[0]: {Body: body}})
 		require.NoError(t, err)
-		assert.Equal(t, body, parse(t, string(filled)).Blocks[0].Body)
+		assert.Equal(t, body, parse(t, string(filled[0])).Blocks[0].Body)
 	}
 }
 
@@ -356,7 +394,7 @@ func FuzzParseChapter(f *testing.F) {
 	f.Add(captioned)
 	f.Add("``` \t\n```\n\n   ~~~ go kcm/app")
 	f.Fuzz(func(t *testing.T, source string) {
-		c, err := Parse(1, "01-a", []byte(source))
+		c, err := Parse(1, "01-a", &Page{Path: "README.md", Source: []byte(source)})
 		if err != nil {
 			return
 		}
@@ -368,13 +406,13 @@ func FuzzParseChapter(f *testing.F) {
 		}
 		filled, err := c.Fill(texts)
 		require.NoError(t, err)
-		require.Equal(t, source, string(filled))
+		require.Equal(t, source, string(filled[0]))
 		for b := range texts {
 			texts[b] = Text{}
 		}
 		emptied, err := c.Fill(texts)
 		require.NoError(t, err)
-		again, err := Parse(1, "01-a", emptied)
+		again, err := Parse(1, "01-a", &Page{Path: "README.md", Source: emptied[0]})
 		require.NoError(t, err)
 		require.Len(t, again.Blocks, len(c.Blocks))
 		clear(texts)
@@ -384,6 +422,6 @@ func FuzzParseChapter(f *testing.F) {
 		}
 		refilled, err := again.Fill(texts)
 		require.NoError(t, err)
-		require.Equal(t, source, string(refilled))
+		require.Equal(t, source, string(refilled[0]))
 	})
 }

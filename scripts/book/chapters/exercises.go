@@ -1,6 +1,7 @@
 package chapters
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,18 +15,20 @@ import (
 //
 //	<!-- exercise: bounds, 20 minutes, TestBounds TestABoundHolds -->
 //
-// and the next heading or exercise ends it. In between stand a numbered list, what
-// is to be done; hints, folded; and the code, in blocks whose info strings end with
-// exercise.
+// and the next heading or exercise ends it. In between stand what is to be done, as a
+// table of examples or a numbered list; hints, folded; and the code, in blocks whose
+// info strings end with exercise.
 //
 // In an exercise of the other kind the reader gets a broken manager and writes the
 // scenario that rejects it:
 //
 //	<!-- scenario: too-many, 30 minutes, decide/counts-deletions, replicaset/surplus.txtar -->
+//
+// What is broken may be of an earlier chapter, as in 06/decide/counts-deletions.
 type Exercise struct {
 	Chapter *Chapter
-	// Line is that of the comment, counted from 1.
-	Line    int
+	// Place is that of the comment.
+	Place
 	Name    string
 	Minutes int
 	// Tests are the functions that check it, the quickest first.
@@ -34,13 +37,19 @@ type Exercise struct {
 	// Answer the script below labs/scenarios that rejects it. They are set where
 	// the reader writes a scenario.
 	Broken, Answer string
+	// BrokenIn is the number of the chapter that has the wrong solution.
+	BrokenIn int
 	// Heading is that of the section, in which the rule stands.
 	Heading string
-	// Steps are the numbered list.
+	// Steps are the numbered list, if there is one.
 	Steps []string
 	Hints []Hint
 	// Blocks hold the code.
 	Blocks []*Block
+	// Stub is the block with what the reader finds, or nil where there is to be none.
+	Stub *Block
+	// begin is the offset of the comment.
+	begin int
 }
 
 // Hint is what helps somebody who is stuck.
@@ -54,7 +63,7 @@ func (e *Exercise) Whole() bool { return len(e.Blocks) > 0 && e.Blocks[0].Whole(
 
 // Errorf returns an error about the exercise that begins with its path and line.
 func (e *Exercise) Errorf(format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %w", e.Chapter.Path, e.Line, fmt.Errorf(format, args...))
+	return fmt.Errorf("%s: %w", e.Place, fmt.Errorf(format, args...))
 }
 
 // mark is a place in a chapter that an exercise can begin or end at, or its list.
@@ -121,8 +130,8 @@ func (c *Chapter) findExercises() error {
 				end = later.offset
 				break
 			}
-			if len(e.Steps) == 0 {
-				e.Steps = later.list
+			if len(e.Steps) == 0 && !bytes.Contains(c.Source[m.offset:later.offset], []byte("<details>")) {
+				e.Steps = later.list // one that is folded is a hint
 			}
 		}
 		e.Hints = hintsIn(string(c.Source[m.offset:end]))
@@ -130,6 +139,12 @@ func (c *Chapter) findExercises() error {
 			if b.Exercise() && m.offset < b.begin && b.begin < end {
 				e.Blocks = append(e.Blocks, b)
 			}
+			if b.Stub() && m.offset < b.begin && b.begin < end {
+				e.Stub = b
+			}
+		}
+		if e.Stub == nil && !e.Scenario() && c.standsApart() {
+			e.Stub = c.missingStub(m.offset)
 		}
 		if err := c.addExercise(e); err != nil {
 			return err
@@ -143,21 +158,40 @@ func (c *Chapter) findExercises() error {
 	return nil
 }
 
+// signatures is a block that the stub of an exercise replaces.
+var signatures = regexp.MustCompile("^\n```(text|go)\nfunc [^`]*```\n")
+
+// missingStub returns the block that is to stand behind the first paragraph of an
+// exercise.
+func (c *Chapter) missingStub(begin int) *Block {
+	end := c.page(begin).end()
+	b := &Block{Chapter: c, Info: []string{"go", "stub"}, Place: c.at(begin), Missing: true, begin: end, end: end, fence: "```"}
+	if length := bytes.Index(c.Source[begin:end], []byte("\n\n")); length >= 0 {
+		b.begin = begin + length + 1
+		b.end = b.begin + len(signatures.Find(c.Source[b.begin:]))
+	}
+	return b
+}
+
 var (
 	exerciseWords = regexp.MustCompile(`^exercise:\s*([a-z0-9-]+),\s*(\d+) minutes,\s*(Test\w+(?:\s+Test\w+)*)$`)
-	scenarioWords = regexp.MustCompile(`^scenario:\s*([a-z0-9-]+),\s*(\d+) minutes,\s*([a-z0-9-]+/[a-z0-9-]+),\s*(\S+\.txtar)$`)
+	scenarioWords = regexp.MustCompile(`^scenario:\s*([a-z0-9-]+),\s*(\d+) minutes,\s*(?:(\d\d)/)?([a-z0-9-]+/[a-z0-9-]+),\s*(\S+\.txtar)$`)
 )
 
 func (c *Chapter) exercise(m mark) (*Exercise, error) {
-	e := &Exercise{Chapter: c, Line: c.LineAt(m.offset)}
+	e := &Exercise{Chapter: c, Place: c.at(m.offset), begin: m.offset}
 	if words := exerciseWords.FindStringSubmatch(m.comment); words != nil {
 		e.Name, e.Tests = words[1], strings.Fields(words[3])
 		e.Minutes, _ = strconv.Atoi(words[2]) // digits, by the expression
 		return e, nil
 	}
 	if words := scenarioWords.FindStringSubmatch(m.comment); words != nil {
-		e.Name, e.Broken, e.Answer = words[1], words[3], words[4]
+		e.Name, e.Broken, e.Answer = words[1], words[4], words[5]
 		e.Minutes, _ = strconv.Atoi(words[2])
+		e.BrokenIn = c.Number
+		if words[3] != "" {
+			e.BrokenIn, _ = strconv.Atoi(words[3])
+		}
 		return e, nil
 	}
 	return nil, e.Errorf("%q is no exercise: write <!-- exercise: bounds, 20 minutes, TestBounds TestABoundHolds --> "+
@@ -168,7 +202,7 @@ func (c *Chapter) exercise(m mark) (*Exercise, error) {
 func (c *Chapter) addExercise(e *Exercise) error {
 	for _, other := range c.Exercises {
 		if other.Name == e.Name {
-			return e.Errorf("a second exercise %s; the first is in line %d", e.Name, other.Line)
+			return e.Errorf("a second exercise %s; the first is %s", e.Name, other.Place)
 		}
 	}
 	switch {
@@ -178,8 +212,6 @@ func (c *Chapter) addExercise(e *Exercise) error {
 		return e.Errorf("the exercise %s has no code: fold a block whose info string ends with exercise", e.Name)
 	case slices.ContainsFunc(e.Blocks, func(b *Block) bool { return b.Whole() != e.Whole() }):
 		return e.Errorf("the exercise %s is a whole package or it is not: its blocks end with whole or with exercise, all of them", e.Name)
-	case !e.Scenario() && len(e.Steps) == 0:
-		return e.Errorf("the exercise %s does not say what is to be done: write a numbered list", e.Name)
 	}
 	c.Exercises = append(c.Exercises, e)
 	return nil
@@ -198,12 +230,12 @@ func hintsIn(section string) []Hint {
 	return hints
 }
 
-// WithoutAnswers returns the chapter without what is folded as an answer: the code
+// WithoutAnswers returns the page without what is folded as an answer: the code
 // of exercises, what goes wrong in them, and the answers to questions.
-func (c *Chapter) WithoutAnswers() string {
+func (p *Page) WithoutAnswers() string {
 	var out strings.Builder
 	inside := 0 // how many folded parts deep the answer is
-	for line := range strings.Lines(string(c.Source)) {
+	for line := range strings.Lines(string(p.Source)) {
 		text := strings.TrimLeft(line, " ") // in a list it is indented
 		opens := strings.HasPrefix(text, "<details>")
 		switch {

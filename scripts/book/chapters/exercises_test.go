@@ -56,7 +56,7 @@ Count.
 `
 
 func parseExercised(text string) (*Chapter, error) {
-	return Parse(7, "07-shop", []byte(strings.ReplaceAll(text, "‘‘‘", "```")))
+	return Parse(7, "07-shop", &Page{Path: "README.md", Source: []byte(strings.ReplaceAll(text, "‘‘‘", "```"))})
 }
 
 func TestAnExerciseHasItsRuleItsStepsItsHintsAndItsCode(t *testing.T) {
@@ -77,15 +77,32 @@ func TestAnExerciseHasItsRuleItsStepsItsHintsAndItsCode(t *testing.T) {
 	reverse := c.Exercises[1]
 	assert.True(t, reverse.Scenario())
 	assert.Equal(t, "bounds/both-up", reverse.Broken)
+	assert.Equal(t, 7, reverse.BrokenIn)
 	assert.Equal(t, "shop/many.txtar", reverse.Answer)
 	assert.Equal(t, "What users see", reverse.Heading)
+}
+
+func TestWhatIsBrokenMayBeOfAnEarlierChapter(t *testing.T) {
+	t.Parallel()
+	c, err := parseExercised(strings.Replace(exercised, "bounds/both-up", "06/count/one-too-many", 1))
+	require.NoError(t, err)
+	assert.Equal(t, "count/one-too-many", c.Exercises[1].Broken)
+	assert.Equal(t, 6, c.Exercises[1].BrokenIn)
+}
+
+func TestAListThatIsFoldedIsAHint(t *testing.T) {
+	t.Parallel()
+	c, err := parseExercised(strings.NewReplacer("1. Round one up,\n   and the other down.\n2. Not both to 0.\n", "One of both is rounded.\n",
+		"In the rule.", "1. Look at the rule.").Replace(exercised))
+	require.NoError(t, err)
+	assert.Empty(t, c.Exercises[0].Steps, "the body that the reader finds has none of it")
 }
 
 func TestWithoutAnswersTheCodeIsGoneAndTheRestStays(t *testing.T) {
 	t.Parallel()
 	c, err := parseExercised(exercised)
 	require.NoError(t, err)
-	text := c.WithoutAnswers()
+	text := c.Pages[0].WithoutAnswers()
 	for _, gone := range []string{"The code", "kcm/shop", "More", "It is short."} {
 		assert.NotContains(t, text, gone)
 	}
@@ -101,9 +118,8 @@ func TestMistakesInExercisesAreSaidWithTheirLines(t *testing.T) {
 		{"exercise: bounds, 20 minutes, TestBounds TestABoundHolds", "exercise: bounds, TestBounds", `README.md:5: "exercise: bounds, TestBounds" is no exercise: write <!-- exercise: bounds, 20 minutes, `},
 		{"20 minutes, TestBounds TestABoundHolds", "20 minutes, Bounds", "README.md:5: "},
 		{"bounds/both-up, ", "", "README.md:37: "},
-		{"scenario: too-many", "scenario: bounds", "README.md:37: a second exercise bounds; the first is in line 5"},
+		{"scenario: too-many", "scenario: bounds", "README.md:37: a second exercise bounds; the first is chapters/07-shop/README.md:5"},
 		{"<summary>Hint 1: where to look", "<summary>Where to look", "README.md:5: the exercise bounds has no hint"},
-		{"1. Round one up,\n   and the other down.\n2. Not both to 0.\n", "Round.\n", "README.md:5: the exercise bounds does not say what is to be done"},
 		{"kcm/shop bounds exercise", "kcm/shop bounds", "README.md:5: the exercise bounds has no code"},
 		{"<details><summary>The code", "\n## Elsewhere\n\n<details><summary>The code", "README.md:5: the exercise bounds has no code"},
 		{"## What users see\n", "## Below\n\n‘‘‘go kcm/shop stray exercise\n‘‘‘\n\n## What users see\n", "README.md:37: the block belongs to no exercise"},

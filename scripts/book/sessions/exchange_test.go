@@ -11,7 +11,7 @@ import (
 
 func chapterOf(t *testing.T, number int, source string) *chapters.Chapter {
 	t.Helper()
-	c, err := chapters.Parse(number, "01-a", []byte(source))
+	c, err := chapters.Parse(number, "01-a", &chapters.Page{Path: "README.md", Source: []byte(source)})
 	require.NoError(t, err)
 	return c
 }

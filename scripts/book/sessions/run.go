@@ -128,7 +128,8 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(root, chapter.Path), filled, 0o644)
+	_, err = chapter.Write(root, filled)
+	return err
 }
 
 // observe runs a command and returns what it prints: if it only looks, once it

@@ -28,11 +28,11 @@ var sayMissing = sync.OnceFunc(func() {
 	fmt.Println("the pages are not tested in a browser: that needs Chromium and npm (on Debian: apt-get install chromium npm)")
 })
 
-// needsBrowser skips a test that takes longer than others, but for `make site-check`, and where the machine has no browser.
+// needsBrowser skips a test that takes longer than others, but for `make prove-site`, and where the machine has no browser.
 func needsBrowser(t *testing.T) {
 	t.Helper()
 	if os.Getenv("BROWSER") == "" {
-		t.Skip("make site-check runs this")
+		t.Skip("make prove-site runs this")
 	}
 	if hasBrowser() {
 		return
@@ -328,7 +328,7 @@ func TestTheSearchFindsWhatIsAskedForWithinFiftyMilliseconds(t *testing.T) {
 		"shrinkOld":                {"shrinkOld", "07-deployment.html#deployment.shrinkOld", "code"},
 		"shrinkodl":                {"shrinkOld", "07-deployment.html#deployment.shrinkOld", "code"},
 		"--leader-elect":           {"--leader-elect", "", "flag"},
-		"MinimumReplicasAvailable": {"MinimumReplicasAvailable", "07-deployment.html#deployment.reasonAvailable", "reason"},
+		"MinimumReplicasAvailable": {"MinimumReplicasAvailable", "07-deployment-code.html#deployment.reasonAvailable", "reason"},
 		"expectation":              {"expectation", "glossary.html#term-expectation", "term"},
 		"expetcation":              {"expectation", "glossary.html#term-expectation", "term"},
 		"evicted pod replaced":     {"An evicted pod is replaced", "scenarios.html#replicaset/an-evicted-pod-is-replaced", "scenario"},
@@ -376,7 +376,7 @@ func TestCopyingTakesCodeAsItIsAndOfASessionTheCommands(t *testing.T) {
 
 func TestASliderShowsADeclarationAsOfEachChapter(t *testing.T) {
 	p := open(t)
-	p.visit("03-leader-election.html")
+	p.visit("03-leader-election-code.html")
 	figure := `document.getElementById("app.Run")`
 	original := evaluate[string](p, figure+`.querySelector("pre").textContent`)
 	evaluate[any](p, figure+`.querySelector("button[aria-expanded]").focus()`)

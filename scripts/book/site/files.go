@@ -229,7 +229,7 @@ func readScenarios(root string) ([]*scenario, error) {
 func (s *Site) scenarioList(page *Page) []byte {
 	var out bytes.Buffer
 	out.WriteString("<h1>Scenarios</h1>\n<p>Each is a sentence about what a controller manager does, and a script that shows it. ")
-	out.WriteString("<code>make compare RUN=deployment/the-name</code> plays one with kcm and with the original, whose sentence it is as well.</p>\n")
+	out.WriteString("<code>make compare ONLY=deployment/the-name</code> plays one with kcm and with the original, whose sentence it is as well.</p>\n")
 	folder := ""
 	for _, one := range s.scenarios {
 		if one.folder != folder {

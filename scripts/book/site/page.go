@@ -45,6 +45,9 @@ type Heading struct {
 // markdown parses what code hosts show: CommonMark with tables.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table))
 
+// rest tells whether the page has the rest of a chapter's code. It is read beside the lesson.
+func (p *Page) rest() bool { return p.Chapter != nil && path.Base(p.Path) == "code.md" }
+
 func newPage(path, out string, source []byte, chapter *chapters.Chapter) *Page {
 	p := &Page{Path: path, Out: out, Chapter: chapter, source: source, blocks: map[ast.Node]*chapters.Block{},
 		captions: map[ast.Node]*ast.FencedCodeBlock{}, within: map[ast.Node]string{}}
@@ -95,8 +98,8 @@ func (p *Page) addBlock(node *ast.FencedCodeBlock) {
 	if p.Chapter == nil || node.Info == nil {
 		return
 	}
-	line := p.Chapter.LineAt(node.Info.Segment.Start)
-	if i := slices.IndexFunc(p.Chapter.Blocks, func(b *chapters.Block) bool { return b.Line == line }); i >= 0 {
+	place := chapters.Place{Path: p.Path, Line: 1 + bytes.Count(p.source[:node.Info.Segment.Start], []byte("\n"))}
+	if i := slices.IndexFunc(p.Chapter.Blocks, func(b *chapters.Block) bool { return b.Place == place }); i >= 0 {
 		p.blocks[node] = p.Chapter.Blocks[i]
 	}
 }
@@ -147,11 +150,7 @@ func (s *Site) address(from *Page, destination, words string) string {
 	if to.Path != "" {
 		file = path.Join(path.Dir(from.Path), to.Path)
 	}
-	page := s.byPath[file]
-	switch {
-	case file == s.glossary.Path && (to.Fragment == "glossary" || strings.HasPrefix(to.Fragment, "term-")):
-		return withFragment(s.glossary.Out, to.Fragment)
-	case page != nil:
+	if page := s.byPath[file]; page != nil {
 		return withFragment(page.Out, to.Fragment)
 	}
 	return withFragment(s.files.address(file, words), to.Fragment)

@@ -36,7 +36,7 @@ type Site struct {
 	// pages are in the order of the book, byPath has them by their files in the repository.
 	pages  []*Page
 	byPath map[string]*Page
-	// glossary has what stands in chapter 00 below a heading of that name.
+	// glossary explains the terms.
 	glossary *Page
 	// scripts are the scenarios and labs that show what a section says, by its address.
 	scripts map[string][]script
@@ -135,15 +135,9 @@ func (s *Site) addPages(all []*chapters.Chapter) error {
 	}
 	s.addPage("README.md", "index.html", start, nil)
 	for _, chapter := range all {
-		source, glossary, has := bytes.Cut(chapter.Source, []byte("\n## Glossary\n"))
-		if has {
-			source = append(slices.Clone(source), "\n## Glossary\n\n[All terms, from A to Z](#glossary)\n"...)
-			s.glossary = newPage(chapter.Path, "glossary.html", append([]byte("# Glossary\n"), glossary...), nil)
+		for _, page := range chapter.Pages {
+			s.addPage(page.Path, page.Web(), page.Source, chapter)
 		}
-		s.addPage(chapter.Path, chapter.Slug+".html", source, chapter)
-	}
-	if s.glossary == nil {
-		return errors.New("no chapter has a section Glossary")
 	}
 	beside, err := filepath.Glob(filepath.Join(s.root, "chapters", "*.md"))
 	if err != nil {
@@ -157,7 +151,9 @@ func (s *Site) addPages(all []*chapters.Chapter) error {
 		name := filepath.Base(path)
 		s.addPage("chapters/"+name, strings.TrimSuffix(name, ".md")+".html", source, nil)
 	}
-	s.pages = append(s.pages, s.glossary)
+	if s.glossary = s.byPath["chapters/glossary.md"]; s.glossary == nil {
+		return errors.New("there is no chapters/glossary.md")
+	}
 	return nil
 }
 
@@ -180,14 +176,19 @@ func (s *Site) checkAnchors() error {
 	return nil
 }
 
-// anchorOf returns the anchor of a declaration on its page: package.Type.method.
+// anchorOf returns the anchor of a declaration on its page: package.Type.method, and behind it the step where the page
+// shows it again.
 func anchorOf(shown *weave.Shown) string {
-	return path.Base(shown.Dir) + "." + strings.NewReplacer("(", "", "*", "", ")", "").Replace(shown.Name)
+	anchor := path.Base(shown.Dir) + "." + strings.NewReplacer("(", "", "*", "", ")", "").Replace(shown.Name)
+	if shown.Step != "" {
+		anchor += "." + shown.Step
+	}
+	return anchor
 }
 
 // addressOf returns the address of what shows a declaration, from the root of the site.
 func (s *Site) addressOf(shown *weave.Shown) string {
-	return s.byPath[shown.Block.Chapter.Path].Out + "#" + anchorOf(shown)
+	return s.byPath[shown.Block.Path].Out + "#" + anchorOf(shown)
 }
 
 // render returns the files of the site by their paths in it.
@@ -239,10 +240,12 @@ type navigation struct {
 // layOut puts the body of a page into the frame that all pages have.
 func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 	data := struct {
-		Title, Out, Root   string
-		Body               template.HTML
-		Chapters, Beside   []navigation
-		Previous, Next     *navigation
+		Title, Out, Root string
+		Body             template.HTML
+		Chapters, Beside []navigation
+		Previous, Next   *navigation
+		// Rest is the page with the rest of a chapter's code.
+		Rest               *navigation
 		IsChapter, IsStart bool
 	}{Title: page.Title, Out: page.Out, Root: strings.Repeat("../", strings.Count(page.Out, "/")), Body: template.HTML(body), IsChapter: page.Chapter != nil, IsStart: page.Out == "index.html"}
 	var order []navigation
@@ -254,7 +257,11 @@ func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 		case line.Current:
 			line.Sections = page.sections()
 		}
-		if other.Chapter != nil || other.Out == "index.html" {
+		if other.rest() {
+			if other.Chapter == page.Chapter && other != page {
+				data.Rest = &line
+			}
+		} else if other.Chapter != nil || other.Out == "index.html" {
 			data.Chapters = append(data.Chapters, line)
 			order = append(order, line)
 		} else {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
 // written is the book's site as files, and what it was written from.
@@ -212,7 +213,7 @@ func TestABlockHasTheBytesOfTheFileThatItNames(t *testing.T) {
 	site := siteOf(t)
 	blocks := 0
 	for block, shown := range site.site.view.Blocks {
-		figure := site.pages[block.Chapter.Slug+".html"].ids[anchorOf(shown[0])]
+		figure := site.pages[site.site.byPath[block.Path].Out].ids[anchorOf(shown[0])]
 		require.NotNil(t, figure, "%s: no figure has it", block.Position(0))
 		require.Equal(t, block.Body, textOf(first(figure, "pre")), block.Position(0))
 		for _, one := range shown {
@@ -237,7 +238,9 @@ func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 			name := shown.Block.Body[reference.Begin:reference.End]
 			to := reference.To
 			assert.LessOrEqual(t, to.Block.Chapter.Number, shown.Block.Chapter.Number, "%s in %s leads to a later chapter", name, shown.Name)
-			assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
+			if to.Form != "difference" { // what has changed need not have the name, such as that of a field
+				assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
+			}
 			references++
 		}
 	}
@@ -270,6 +273,33 @@ func TestANameInTheProseLeadsToNothingElseOfThatName(t *testing.T) {
 			got = shown.Name
 		}
 		assert.Equal(t, one.want, got, "%s in chapter %02d", one.span, one.chapter)
+	}
+}
+
+func TestWhatAPageShowsAgainAfterAStepHasAnAnchorOfItsOwn(t *testing.T) {
+	t.Parallel()
+	shown := weave.Shown{Dir: "kcm/controller", Name: "(*Loop).Run"}
+	assert.Equal(t, "controller.Loop.Run", anchorOf(&shown))
+	shown.Step = "naive"
+	assert.Equal(t, "controller.Loop.Run.naive", anchorOf(&shown))
+}
+
+func TestTheRestOfTheCodeIsBesideTheLessonAndNotOnTheRoute(t *testing.T) {
+	t.Parallel()
+	site := siteOf(t).site
+	for _, page := range site.pages {
+		if page.Chapter == nil {
+			continue
+		}
+		html, err := site.layOut(page, []byte("<h1>body</h1>"))
+		require.NoError(t, err)
+		rests := strings.Count(string(html), `<p class="rest">`)
+		if last := page.Chapter.Pages[len(page.Chapter.Pages)-1]; page.rest() || !strings.HasSuffix(last.Path, "/code.md") {
+			assert.Zero(t, rests, page.Path)
+		} else {
+			assert.Equal(t, 2, rests, "%s leads to it from its head and from its end", page.Path)
+		}
+		assert.NotRegexp(t, `rel="(prev|next)" href="[^"]*-code\.html"`, string(html), page.Path)
 	}
 }
 

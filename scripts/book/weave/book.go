@@ -8,6 +8,7 @@ import (
 	"go/types"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,11 +27,17 @@ type Book struct {
 	showings map[key][]*Showing
 	// shown are the showings of each block.
 	shown map[*chapters.Block][]*Showing
+	// named is what some block names, rests are the blocks with the rests of files.
+	named map[key]bool
+	rests map[string]*chapters.Block
 	// retired are the first chapters without a declaration.
 	retired map[key]chapters.Retirement
-	// joinings are what joined has found, hiddenIn what hidden has.
+	// joinings are what joined has found, hiddenIn what hidden has, left what leave has.
 	joinings map[*chapters.Chapter][]joining
-	hiddenIn map[int]map[types.Object]bool
+	hiddenIn map[moment]map[types.Object]bool
+	left     map[moment]map[*Showing]bool
+	// stubTexts is what stubs has found.
+	stubTexts map[*chapters.Block]chapters.Text
 }
 
 // key names a declaration, or a field of one.
@@ -42,6 +49,8 @@ func (k key) String() string { return k.dir + " " + k.name }
 type Showing struct {
 	key
 	block *chapters.Block
+	// after is how many steps of the chapter are before it.
+	after int
 	// declaration is nil where the finished code does not have it.
 	declaration *Declaration
 	// field is set where a field is shown by itself.
@@ -55,12 +64,17 @@ type Showing struct {
 
 func (s *Showing) chapter() int { return s.block.Chapter.Number }
 
+// at is when the stage has it, shownAt when the reader sees it.
+func (s *Showing) at() moment      { return momentOf(s.chapter(), s.after) }
+func (s *Showing) shownAt() moment { return momentOf(s.chapter(), s.block.After) }
+
 // newBook brings the chapters and the code together. The error lists everything
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Showing{},
 		shown: map[*chapters.Block][]*Showing{}, retired: map[key]chapters.Retirement{},
-		joinings: map[*chapters.Chapter][]joining{}, hiddenIn: map[int]map[types.Object]bool{}}
+		joinings: map[*chapters.Chapter][]joining{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Showing]bool{}}
+	w.nameAll()
 	var mistakes []error
 	for _, chapter := range all {
 		for _, retirement := range chapter.Retired {
@@ -100,18 +114,58 @@ func (w *Book) retire(r chapters.Retirement) error {
 	} else if len(w.showings[k]) == 0 {
 		wrong = "no earlier chapter shows it"
 	} else if before, retired := w.retired[k]; retired {
-		wrong = fmt.Sprintf("%s:%d has done so already", before.Chapter.Path, before.Line)
+		wrong = fmt.Sprintf("%s has done so already", before.Place)
 	}
 	if wrong != "" {
-		return fmt.Errorf("%s:%d: %s is retired, but %s", r.Chapter.Path, r.Line, k, wrong)
+		return fmt.Errorf("%s: %s is retired, but %s", r.Place, k, wrong)
 	}
 	w.retired[k] = r
 	return nil
 }
 
-func (w *Book) addBlock(block *chapters.Block) error {
-	dir, names, roster := block.Info[1], block.Names(), block.Roster()
+// nameAll notes what the blocks name.
+func (w *Book) nameAll() {
+	w.named, w.rests = map[key]bool{}, map[string]*chapters.Block{}
+	for _, block := range w.blocks() {
+		pkg := w.source.packages[block.Package()]
+		if pkg == nil {
+			continue
+		}
+		for _, name := range block.Names() {
+			if showing, err := pkg.find(name); err == nil {
+				w.named[showing.key] = true
+			}
+		}
+	}
+}
+
+// rest returns the names of the declarations of a file that no block names.
+func (w *Book) rest(block *chapters.Block) ([]string, error) {
+	if before := w.rests[block.Rest()]; before != nil {
+		return nil, block.Errorf("%s has the rest of %s, too: name declarations in one of them", before.Place, block.Rest())
+	}
+	w.rests[block.Rest()] = block
+	var names []string
+	for _, d := range w.source.packages[block.Package()].declarations {
+		if d.file.name == path.Base(block.Rest()) && !w.named[key{d.pkg.dir, d.names[0]}] {
+			names = append(names, d.names[0])
+		}
+	}
 	if len(names) == 0 {
+		return nil, block.Errorf("there is nothing of %s that other blocks do not name: take the block out", block.Rest())
+	}
+	return names, nil
+}
+
+func (w *Book) addBlock(block *chapters.Block) error {
+	dir, names, roster := block.Package(), block.Names(), block.Roster()
+	if block.Rest() != "" && w.source.packages[dir] != nil {
+		var err error
+		if names, err = w.rest(block); err != nil {
+			return err
+		}
+	}
+	if len(names) == 0 && block.Rest() == "" {
 		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", dir)
 	}
 	pkg := w.source.packages[dir]
@@ -123,7 +177,13 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		if err != nil {
 			return block.Errorf("%w", err)
 		}
-		showing.block, showing.roster = block, roster
+		if before := w.showings[showing.key]; block.Difference() {
+			if len(before) == 0 || showing.field != nil {
+				return block.Errorf("no block before this shows %s, so there is nothing from which it could differ", name)
+			}
+			roster = before[0].roster
+		}
+		showing.block, showing.roster, showing.after = block, roster, w.after(block, showing.key)
 		if roster && (showing.declaration == nil || showing.field != nil || showing.declaration.node == nil) {
 			return block.Errorf("%s cannot be a roster: the finished code has no such list%s", name, w.didYouMean(dir, name))
 		}
@@ -134,6 +194,16 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		w.shown[block] = append(w.shown[block], showing)
 	}
 	return nil
+}
+
+// after returns how many steps are before a showing. The rest of a chapter's code is there
+// from the beginning, but for what the lesson has shown in another form.
+func (w *Book) after(block *chapters.Block, k key) int {
+	before := w.showings[k]
+	if block.OfRest() && (len(before) == 0 || before[len(before)-1].block.Chapter != block.Chapter) {
+		return 0
+	}
+	return block.After
 }
 
 // find returns what a name in a block stands for: a declaration of the finished
@@ -162,11 +232,11 @@ func (w *Book) checkRepeated(s *Showing) error {
 		return nil
 	}
 	before := all[len(all)-1]
-	where := fmt.Sprintf("%s:%d", before.block.Chapter.Path, before.block.Line)
+	where := before.block.Place
 	retired, isRetired := w.retired[s.key]
 	switch {
-	case before.chapter() == s.chapter():
-		return fmt.Errorf("%s is shown a second time in this chapter; first in line %d", s.name, before.block.Line)
+	case before.at() >= s.at():
+		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.name, where)
 	case s.field != nil:
 		return fmt.Errorf("the field %s is shown in %s already", s.name, where)
 	case s.declaration != nil && s.declaration.node == nil:
@@ -174,7 +244,7 @@ func (w *Book) checkRepeated(s *Showing) error {
 	case before.roster != s.roster:
 		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.name, where)
 	case isRetired:
-		return fmt.Errorf("%s is shown after %s:%d has retired it", s.name, retired.Chapter.Path, retired.Line)
+		return fmt.Errorf("%s is shown after %s has retired it", s.name, retired.Place)
 	}
 	return nil
 }
@@ -188,8 +258,8 @@ func (w *Book) checkFields(block *chapters.Block) error {
 		}
 		structure := w.showings[key{s.dir, s.declaration.names[0]}]
 		if len(structure) > 0 && !structure[0].roster {
-			return block.Errorf("%s has all its fields where it is shown; if %s is to come later, make it a roster in %s:%d",
-				s.declaration.names[0], s.name, structure[0].block.Chapter.Path, structure[0].block.Line)
+			return block.Errorf("%s has all its fields where it is shown; if %s is to come later, make it a roster in %s",
+				s.declaration.names[0], s.name, structure[0].block.Place)
 		}
 	}
 	return nil
@@ -220,6 +290,9 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 	drafts := slices.DeleteFunc(slices.Clone(showings), w.final)
 	if len(drafts) == 0 {
 		return nil
+	}
+	if block.Difference() {
+		return block.Errorf("%s is shown again later, so this is a draft: write it whole, for a difference is filled from the finished code", drafts[0].name)
 	}
 	if len(drafts) < len(showings) {
 		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].name)
@@ -253,7 +326,12 @@ func (w *Book) text(block *chapters.Block) (string, error) {
 	var parts []string
 	fields := w.shown[block][0].field != nil
 	for _, s := range w.shown[block] {
-		text, err := w.textOf(s, s.chapter())
+		text, err := w.textOf(s, s.shownAt())
+		if block.Difference() {
+			var changed change
+			changed, err = w.changes(s)
+			text = changed.diff
+		}
 		if err != nil {
 			return "", block.Errorf("%w", err)
 		}
@@ -281,30 +359,30 @@ func alignFields(fields []string) (string, error) {
 	return strings.Join(lines[1:len(lines)-1], "\n") + "\n", nil
 }
 
-// textOf returns what a showing says in the stage of a chapter.
-func (w *Book) textOf(s *Showing, stage int) (string, error) {
+// textOf returns what a showing says in a stage.
+func (w *Book) textOf(s *Showing, at moment) (string, error) {
 	switch {
 	case s.field != nil:
 		return w.source.fieldText(s.declaration, s.field), nil
 	case !w.final(s):
 		return s.draft, nil
 	case s.roster:
-		return w.source.without(s.declaration, w.hidden(stage))
+		return w.source.without(s.declaration, w.hidden(at))
 	default:
 		return s.declaration.text + "\n", nil
 	}
 }
 
-// hidden returns the objects that no chapter up to this one shows.
-func (w *Book) hidden(stage int) map[types.Object]bool {
-	if known := w.hiddenIn[stage]; known != nil {
+// hidden returns the objects that nothing up to a moment shows.
+func (w *Book) hidden(at moment) map[types.Object]bool {
+	if known := w.hiddenIn[at]; known != nil {
 		return known
 	}
 	hidden := map[types.Object]bool{}
-	w.hiddenIn[stage] = hidden
+	w.hiddenIn[at] = hidden
 	for _, dir := range w.source.dirs() {
 		for _, d := range w.source.packages[dir].declarations {
-			if w.first(key{dir, d.names[0]}) > stage {
+			if w.latest(key{dir, d.names[0]}, at) == nil {
 				for _, object := range d.objects {
 					hidden[object] = true
 				}
@@ -312,7 +390,7 @@ func (w *Book) hidden(stage int) map[types.Object]bool {
 		}
 	}
 	for k, showings := range w.showings {
-		if field := showings[0].field; field != nil && showings[0].chapter() > stage {
+		if field := showings[0].field; field != nil && !w.has(showings[0], at) {
 			for _, ident := range fieldNames(field) {
 				hidden[w.source.packages[k.dir].info.Defs[ident]] = true
 			}
@@ -321,19 +399,9 @@ func (w *Book) hidden(stage int) map[types.Object]bool {
 	return hidden
 }
 
-const never = 1000
-
-// first returns the first chapter that shows a declaration or a field.
-func (w *Book) first(k key) int {
-	if showings := w.showings[k]; len(showings) > 0 {
-		return showings[0].chapter()
-	}
-	return never
-}
-
-// filled returns the text of each chapter with all its blocks filled.
-func (w *Book) filled() (map[*chapters.Chapter][]byte, error) {
-	filled := map[*chapters.Chapter][]byte{}
+// filled returns the texts of the pages of each chapter with all its blocks filled.
+func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
+	filled := map[*chapters.Chapter][][]byte{}
 	var mistakes []error
 	for _, chapter := range w.chapters {
 		texts := map[*chapters.Block]chapters.Text{}
@@ -342,15 +410,33 @@ func (w *Book) filled() (map[*chapters.Chapter][]byte, error) {
 			mistakes = append(mistakes, err)
 			texts[block] = text
 		}
-		text, err := chapter.Fill(texts)
+		for _, e := range chapter.Exercises {
+			if e.Stub != nil && e.Stub.Missing {
+				text, err := w.content(e.Stub)
+				mistakes = append(mistakes, err)
+				texts[e.Stub] = text
+			}
+		}
+		pages, err := chapter.Fill(texts)
 		mistakes = append(mistakes, err)
-		filled[chapter] = text
+		filled[chapter] = pages
 	}
 	return filled, errors.Join(mistakes...)
 }
 
 // content returns what a block is to hold and what stands about it.
 func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
+	if block.Stub() {
+		texts, err := w.stubs()
+		if err != nil {
+			return chapters.Text{}, err
+		}
+		text, ok := texts[block]
+		if !ok {
+			return text, block.Errorf("a stub stands in an exercise, once, and not in one of a scenario")
+		}
+		return text, nil
+	}
 	body, err := w.body(block)
 	if err != nil || block.File() == "" && block.Wrong() == "" && w.shown[block] == nil {
 		return block.Text, err
@@ -402,7 +488,7 @@ func (w *Book) unshown() (missing []*Declaration, total int) {
 	for _, dir := range w.source.dirs() {
 		for _, d := range w.source.packages[dir].declarations {
 			total++
-			if w.first(key{dir, d.names[0]}) == never {
+			if len(w.showings[key{dir, d.names[0]}]) == 0 {
 				missing = append(missing, d)
 			}
 		}

@@ -1,9 +1,11 @@
 package weave
 
 import (
+	"bytes"
 	"io"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,10 +80,12 @@ func testBook(t *testing.T, files map[string]string) {
 		}
 	}
 	for _, chapter := range w.chapters {
-		s := &Stage{number: chapter.Number}
-		if want := stages[filepath.Base(s.directory())]; want != nil {
-			assert.Equal(t, want, contentsOf(t, w, chapter.Number), "stage %02d", chapter.Number)
-			delete(stages, filepath.Base(s.directory()))
+		for _, at := range momentsOf(chapter) {
+			s := &Stage{weave: w, number: chapter.Number, at: at}
+			if want := stages[filepath.Base(s.directory())]; want != nil {
+				assert.Equal(t, want, contentsOf(t, w, at), s.name())
+				delete(stages, filepath.Base(s.directory()))
+			}
 		}
 	}
 	assert.Empty(t, stages, "there are no chapters for these")
@@ -116,16 +120,20 @@ func assertRoundTrip(t *testing.T, w *Book) {
 	require.NoError(t, err)
 	var emptied []*chapters.Chapter
 	for _, chapter := range w.chapters {
-		require.Equal(t, string(chapter.Source), string(filled[chapter]), chapter.Path)
+		require.Equal(t, string(chapter.Source), string(bytes.Join(filled[chapter], nil)), chapter.Path)
 		texts := map[*chapters.Block]chapters.Text{}
 		for _, block := range chapter.Blocks {
 			if block.File() != "" || block.Declares() && w.final(w.shown[block][0]) {
 				texts[block] = chapters.Text{}
 			}
 		}
-		source, err := chapter.Fill(texts)
+		sources, err := chapter.Fill(texts)
 		require.NoError(t, err)
-		empty, err := chapters.Parse(chapter.Number, chapter.Slug, source)
+		var pages []*chapters.Page
+		for i, page := range chapter.Pages {
+			pages = append(pages, &chapters.Page{Path: path.Base(page.Path), Source: sources[i]})
+		}
+		empty, err := chapters.Parse(chapter.Number, chapter.Slug, pages...)
 		require.NoError(t, err)
 		emptied = append(emptied, empty)
 	}
@@ -134,14 +142,14 @@ func assertRoundTrip(t *testing.T, w *Book) {
 	refilled, err := again.filled()
 	require.NoError(t, err)
 	for i, chapter := range w.chapters {
-		require.Equal(t, string(chapter.Source), string(refilled[emptied[i]]), chapter.Path)
+		require.Equal(t, string(chapter.Source), string(bytes.Join(refilled[emptied[i]], nil)), chapter.Path)
 	}
 }
 
 // contentsOf returns the files of a stage that compiles.
-func contentsOf(t *testing.T, w *Book, number int) map[string]string {
+func contentsOf(t *testing.T, w *Book, at moment) map[string]string {
 	t.Helper()
-	s, err := w.compiling(number)
+	s, err := w.compiling(at)
 	require.NoError(t, err)
 	contents, err := s.contents()
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 // captioned returns a block's text with what the book says about it: above it,
 // where what it shows lies and what becomes of it; folded below it, what it shows
-// otherwise than an earlier chapter.
+// otherwise than an earlier chapter, or what catches it.
 func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, error) {
 	text := chapters.Text{Body: body}
 	if file := block.File(); file != "" {
@@ -28,7 +29,7 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		if err != nil {
 			return text, block.Errorf("%w", err)
 		}
-		text.Caption = caption(fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy))
+		text.Below = chapters.Fold("What catches it", fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy))
 		return text, nil
 	}
 	var remarks, since, changes []string
@@ -38,9 +39,13 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		if err != nil {
 			return text, block.Errorf("%w", err)
 		}
-		if changed.isShort() {
+		if changed.isShort() && !block.Difference() {
 			changes = append(changes, changed.diff)
-			since = append(since, fmt.Sprintf("chapter %02d", w.before(s).chapter()))
+			if before := w.before(s); before.chapter() == s.chapter() {
+				since = append(since, theStepBefore)
+			} else {
+				since = append(since, fmt.Sprintf("chapter %02d", before.chapter()))
+			}
 		}
 		said, err := w.remarks(s, changed)
 		if err != nil {
@@ -54,6 +59,9 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		}
 	}
 	parts := []string{w.filesOf(block)}
+	if block.Rest() != "" {
+		parts = append(parts, "the rest of it")
+	}
 	for _, remark := range remarks {
 		if len(about[remark]) < len(w.shown[block]) {
 			remark = quoted(about[remark]) + " " + remark
@@ -64,9 +72,9 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		parts = append(parts, "adds lines to "+strings.Join(addsTo, ", "))
 	}
 	text.Caption = caption(strings.Join(parts, " · "))
-	if text.Changes = strings.Join(changes, "\n"); text.Changes != "" {
+	if len(changes) > 0 {
 		slices.Sort(since)
-		text.Since = "What has changed since " + strings.Join(slices.Compact(since), ", ")
+		text.Below = chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "), "```diff\n"+strings.Join(changes, "\n")+"```")
 	}
 	return text, nil
 }
@@ -74,6 +82,24 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 func caption(text string) string { return "<sub>" + text + "</sub>" }
 
 func linkTo(path string) string { return fmt.Sprintf("[%s](../../%s)", path, path) }
+
+// linkToPage links to the page of a chapter on which a block stands.
+func linkToPage(b *chapters.Block) string {
+	return fmt.Sprintf("[chapter %02d](../%s)", b.Chapter.Number, strings.TrimPrefix(b.Path, "chapters/"))
+}
+
+const theStepBefore, theNextStep = "the step before", "the next step"
+
+// linkFrom links a block to another one, which has some name in the same chapter.
+func linkFrom(from, to *chapters.Block, name string) string {
+	switch {
+	case from.Chapter != to.Chapter:
+		return linkToPage(to)
+	case from.Path == to.Path:
+		return name
+	}
+	return fmt.Sprintf("[%s](%s)", name, path.Base(to.Path))
+}
 
 func linkToChapter(c *chapters.Chapter) string {
 	return fmt.Sprintf("[chapter %02d](../%s/README.md)", c.Number, c.Slug)
@@ -103,16 +129,16 @@ func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
 	if s.field != nil {
 		structure := s.declaration.names[0]
 		if all := w.showings[key{s.dir, structure}]; len(all) > 0 && all[0].chapter() < s.chapter() {
-			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToChapter(all[0].block.Chapter))}, nil
+			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToPage(all[0].block))}, nil
 		}
 		return []string{fmt.Sprintf("part of `%s`", structure)}, nil
 	}
 	var remarks []string
 	if before := w.before(s); before != nil {
-		where := linkToChapter(before.block.Chapter)
-		if gained := w.gained(s, before.chapter(), s.chapter(), changed); len(gained) > 0 {
+		where := linkFrom(s.block, before.block, theStepBefore)
+		if gained := w.gained(s, before.shownAt(), s.shownAt(), changed); len(gained) > 0 {
 			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(namesOfObjects(gained))))
-		} else if changed.isShort() {
+		} else if changed.isShort() || s.block.Difference() {
 			remarks = append(remarks, "changed since "+where)
 		} else {
 			remarks = append(remarks, "rewritten since "+where)
@@ -130,7 +156,7 @@ func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
 		if !w.final(next) {
 			becomes = "goes on"
 		}
-		remarks = append(remarks, fmt.Sprintf("draft, %s in %s", becomes, linkToChapter(next.block.Chapter)))
+		remarks = append(remarks, fmt.Sprintf("draft, %s in %s", becomes, linkFrom(s.block, next.block, theNextStep)))
 	}
 	return remarks, nil
 }
@@ -145,12 +171,12 @@ func (w *Book) before(s *Showing) *Showing {
 
 // growth says which chapter adds to a roster next, and where that is to be seen.
 func (w *Book) growth(s *Showing) (string, error) {
-	now, err := w.textOf(s, s.chapter())
+	now, err := w.textOf(s, s.shownAt())
 	if err != nil {
 		return "", err
 	}
 	for _, chapter := range w.chapters {
-		later, err := w.textOf(s, max(chapter.Number, s.chapter()))
+		later, err := w.textOf(s, max(endOf(chapter.Number), s.shownAt()))
 		if err != nil {
 			return "", err
 		}
@@ -158,17 +184,20 @@ func (w *Book) growth(s *Showing) (string, error) {
 			continue
 		}
 		growth := "grows in " + linkToChapter(chapter)
+		if chapter == s.block.Chapter {
+			growth = "grows in " + theNextStep
+		}
 		if next := w.next(s); next != nil && next.chapter() != chapter.Number {
-			growth += ", shown again in " + linkToChapter(next.block.Chapter)
+			growth += ", shown again in " + linkToPage(next.block)
 		}
 		return growth, nil
 	}
 	return "complete", nil
 }
 
-// gained returns what a roster names in the stage of one chapter, and could not yet
-// name in that of an earlier one.
-func (w *Book) gained(s *Showing, from, to int, changed change) []types.Object {
+// gained returns what a roster names in one stage, and could not yet name in an earlier
+// one.
+func (w *Book) gained(s *Showing, from, to moment, changed change) []types.Object {
 	if !s.roster {
 		return nil
 	}
@@ -247,16 +276,16 @@ func (w *Book) joined(chapter *chapters.Chapter) []joining {
 		return known
 	}
 	var all []joining
-	for _, roster := range w.current(chapter.Number) {
+	for _, roster := range w.current(endOf(chapter.Number)) {
 		if !roster.roster || roster.block.Chapter == chapter {
 			continue
 		}
-		old, failed := w.textOf(roster, chapter.Number-1)
-		now, err := w.textOf(roster, chapter.Number)
+		old, failed := w.textOf(roster, before(chapter.Number))
+		now, err := w.textOf(roster, endOf(chapter.Number))
 		if failed != nil || err != nil || old == now {
 			continue // what is wrong is said about the roster
 		}
-		all = append(all, joining{roster, w.gained(roster, chapter.Number-1, chapter.Number, changeOf(old, now))})
+		all = append(all, joining{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), changeOf(old, now))})
 	}
 	w.joinings[chapter] = all
 	return all
@@ -275,11 +304,11 @@ func (w *Book) changes(s *Showing) (change, error) {
 	if before == nil {
 		return change{}, nil
 	}
-	old, err := w.textOf(before, before.chapter())
+	old, err := w.textOf(before, before.shownAt())
 	if err != nil {
 		return change{}, err
 	}
-	now, err := w.textOf(s, s.chapter())
+	now, err := w.textOf(s, s.shownAt())
 	return changeOf(old, now), err
 }
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
@@ -23,6 +25,7 @@ func (w *Book) mistakes() []error {
 	if _, err := w.Exercises(never); err != nil {
 		mistakes = append(mistakes, err)
 	}
+	mistakes = append(mistakes, w.checkBounds()...)
 	mistakes = append(mistakes, w.checkNames()...)
 	mistakes = append(mistakes, checkLinks(w.source.root)...)
 	mistakes = append(mistakes, checkDiagrams(w.source.root)...)
@@ -36,18 +39,54 @@ func (w *Book) checkStages() []error {
 	var mistakes []error
 	said := map[string]bool{}
 	for _, chapter := range w.chapters {
-		_, err := w.compiling(chapter.Number)
-		if err == nil {
-			continue
-		}
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			if !said[line] {
-				said[line] = true
-				mistakes = append(mistakes, errors.New(line))
+		for _, at := range momentsOf(chapter) {
+			_, err := w.compiling(at)
+			if err == nil {
+				continue
+			}
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if !said[line] {
+					said[line] = true
+					mistakes = append(mistakes, errors.New(line))
+				}
 			}
 		}
 	}
 	return mistakes
+}
+
+// checkBounds finds pages of lessons that are too long, and chapters that say otherwise how long they take.
+func (w *Book) checkBounds() []error {
+	var mistakes []error
+	for _, chapter := range w.chapters {
+		for _, page := range chapter.Pages {
+			if too := page.Size().Exceeds(chapters.Bounds); too != "" && chapter.Lesson(page) {
+				mistakes = append(mistakes, fmt.Errorf("%s has %s: move what does not teach to code.md, or make two lessons", page.Path, too))
+			}
+		}
+		if chapter.Outdated() {
+			mistakes = append(mistakes, fmt.Errorf("%s says otherwise how long it takes; make weave writes it anew", chapter.Path))
+		}
+	}
+	return mistakes
+}
+
+// Bounds prints how long each page of a lesson is, and how long the chapter takes.
+func (w *Book) Bounds(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "page\twords\tGo\tsessions\treading\twith exercises\t")
+	for _, chapter := range w.chapters {
+		reading, all := chapter.Minutes()
+		for _, page := range chapter.Pages {
+			size := page.Size()
+			fmt.Fprintf(table, "%s\t%d\t%d\t%d\t", strings.TrimPrefix(page.Path, "chapters/"), size.Words, size.Go, size.Sessions)
+			if page == chapter.Pages[0] {
+				fmt.Fprintf(table, "%d min\t%d min\t", reading, all)
+			}
+			fmt.Fprintln(table)
+		}
+	}
+	return table.Flush()
 }
 
 // checkBlocks finds blocks that hold something else than they ought to. It is
@@ -62,9 +101,16 @@ func (w *Book) checkBlocks() (mistakes []error, complete bool) {
 		} else if want.Body != block.Body {
 			line, is, ought := firstDifference(block.Body, want.Body)
 			mistakes = append(mistakes, fmt.Errorf("%s: differs from %s: it says %q, the code says %q; make weave fills the block anew",
-				block.Position(line), cmp.Or(block.File(), block.Info[1]), is, ought))
+				block.Position(line), cmp.Or(block.File(), block.Rest(), block.Package(), block.Wrong(), "kcm"), is, ought))
 		} else if want != block.Text {
 			mistakes = append(mistakes, block.Errorf("%s; make weave writes it anew", outdated(block.Text, want)))
+		}
+	}
+	for _, chapter := range w.chapters {
+		for _, e := range chapter.Exercises {
+			if e.Stub != nil && e.Stub.Missing {
+				mistakes = append(mistakes, e.Errorf("the exercise %s does not show what the reader finds; make weave writes it", e.Name))
+			}
 		}
 	}
 	return mistakes, complete
@@ -75,7 +121,7 @@ func outdated(is, ought chapters.Text) string {
 	if is.Caption != ought.Caption {
 		return fmt.Sprintf("the caption is %q and has to be %q", is.Caption, ought.Caption)
 	}
-	return "what has changed since an earlier chapter is not what stands below the block"
+	return "what is folded below the block is not what has to be there"
 }
 
 // firstDifference returns the first line, counted from 0, in which two texts
@@ -94,15 +140,6 @@ func firstDifference(a, b string) (line int, inA, inB string) {
 	return line, at(left), at(right)
 }
 
-// compiling returns a stage that compiles.
-func (w *Book) compiling(number int) (*Stage, error) {
-	s, err := w.stage(number, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, s.check()
-}
-
 // checkRosters finds rosters that no chapter shows whole, so that a reader would
 // never see what was added to them last. A struct is whole when its fields are
 // shown, be it by themselves.
@@ -114,10 +151,15 @@ func (w *Book) checkRosters() []error {
 			if !s.roster || s != all[len(all)-1] || s.declaration.structure() != nil {
 				continue
 			}
+			if block.Difference() {
+				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.name, s.dir, s.name))
+				continue
+			}
+			shown, _ := w.textOf(s, s.shownAt()) // what is wrong is said about the block
 			for _, chapter := range w.chapters {
-				text, err := w.textOf(s, max(chapter.Number, s.chapter()))
+				text, err := w.textOf(s, max(endOf(chapter.Number), s.shownAt()))
 				if err == nil && text == s.declaration.text+"\n" {
-					if chapter.Number > s.chapter() {
+					if text != shown {
 						mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.name, chapter.Number))
 					}
 					break

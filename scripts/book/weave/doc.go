@@ -29,6 +29,9 @@
 //   - A group in parentheses is one declaration; any of its names names it. A
 //     method is named (*T).name or (T).name, without type parameters. A package's
 //     comment is named package, its imports, where it has blank ones, import.
+//   - A rest, as in go kcm/app/trim.go rest, shows what no block names of a file.
+//   - A difference, as in diff of kcm/app Run, shows the final form of a draft, or the
+//     next form of a roster, by what has changed since it was shown.
 //   - Everything in kcm/ outside of tests is shown.
 //
 // Stage NN is what the reader of chapter NN has: all declarations that the
@@ -38,6 +41,10 @@
 // the tests import from labs/ comes with them. They do not wait for what a chapter
 // adds that says <!-- aside -->.
 //
+// A lesson can have steps, <!-- step: naive -->: each is a stage by itself, with what
+// stands above it. What the chapter shows below it once more is a draft above it. The
+// rest of the chapter's code is there from the beginning, as far as it compiles.
+//
 // Besides Go, a block can show a file of the repository, or a step of the chapter's
 // lab:
 //
@@ -45,7 +52,7 @@
 //	```
 //
 // weave writes a caption above each block that it fills or compiles, and below it,
-// folded, what has changed since an earlier chapter showed it. And it remembers in
-// chapters/names.txt which names of kcm the prose has, so that none of them is left
-// behind when the code changes.
+// folded, what has changed since an earlier chapter showed it, or what catches a
+// wrong solution. And it remembers in chapters/names.txt which names of kcm the prose
+// has, so that none of them is left behind when the code changes.
 package weave

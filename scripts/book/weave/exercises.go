@@ -96,7 +96,7 @@ func (w *Book) Module(number int, others func(*Exercise) map[string]string) (map
 			texts[key{e.Dir, name}] = text
 		}
 	}
-	s, err := w.stage(number, texts)
+	s, err := w.stage(endOf(number), texts)
 	if err != nil {
 		return nil, err
 	}

@@ -40,8 +40,8 @@ func TestABlockShowsAWrongSolutionWithWhatCatchesIt(t *testing.T) {
 	w, err := openShop(t, writeShop(t))
 	require.NoError(t, err)
 	text := string(w.chapters[0].Source)
-	assert.Contains(t, text, "<sub>What holds for more holds for fewer. Caught by “fewer are a fifth”.</sub>\n"+
-		"```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n")
+	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n"+
+		"\n<details><summary>What catches it</summary>\n\nWhat holds for more holds for fewer. Caught by “fewer are a fifth”.\n\n</details>\n")
 }
 
 func TestABlockOfNoWrongSolutionIsAMistake(t *testing.T) {
@@ -94,4 +94,125 @@ func TestWhatCannotBeAnExerciseIsSaidWithItsLine(t *testing.T) {
 		}
 		require.ErrorContains(t, err, c.says)
 	}
+}
+
+// tilled is the shop with more code, of which the exercise uses some.
+const tilled = `package shop
+
+import (
+	"example.com/book/kcm/coins"
+	str "strings"
+)
+
+// bounds returns how many more or fewer than some there may be.
+func bounds(some int) (int, int) {
+	_ = str.Fields
+	return quarter(some) + lowest, (&till{}).count() + coins.Of(some) + shown()
+}
+
+// quarter divides by four.
+func quarter(some int) int { return some / 4 }
+
+func shown() int { return highest }
+
+const (
+	// lowest is one.
+	lowest = 1
+	// highest is two.
+	highest = 2
+)
+
+// till has coins.
+type till struct {
+	coins int
+}
+
+// count counts.
+func (t *till) count() int { return t.coins }
+`
+
+func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T) {
+	t.Parallel()
+	root := writeShop(t)
+	writeTree(t, root, map[string]string{
+		"kcm/shop/shop.go":               tilled,
+		"kcm/coins/coins.go":             "package coins\n\n// Of returns coins.\nfunc Of(some int) int { return some }\n",
+		"labs/01-shop/wrong/later.txtar": "",
+		"chapters/01-shop/code.md": strings.ReplaceAll("# The rest\n\n<!-- exercise: later, 10 minutes, TestBounds -->\n**Yours**\n\n<details><summary>Hint 1</summary>\n\nBy four.\n\n"+
+			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop/shop.go rest\n‘‘‘\n\n‘‘‘go kcm/coins/coins.go rest\n‘‘‘\n", "‘‘‘", "```"),
+	})
+	name := "chapters/01-shop/README.md"
+	replace(t, root, name, "1. Divide.\n\n", "```text\nfunc bounds(some int) (int, int)\n```\n\nDivide.\n\n")
+	replace(t, root, name, "```go kcm/shop bounds exercise\n```\n\n```diff bounds/a-quarter\n```\n", "<details><summary>The code</summary>\n\n```go kcm/shop bounds exercise\n```\n\n</details>\n")
+	replace(t, root, name, "## Bounds\n", "## Shown\n\n```go kcm/shop shown\n```\n\n<details><summary>More</summary>\n\n```go kcm/shop (*till).count\n```\n\n</details>\n\n## Bounds\n")
+	w, err := openShop(t, root)
+	require.NoError(t, err)
+	assert.Empty(t, w.mistakes())
+	text := string(w.chapters[0].Source)
+	assert.Contains(t, text, strings.ReplaceAll(`**Yours**
+
+<sub>[kcm/shop/shop.go](../../kcm/shop/shop.go) · yours</sub>
+‘‘‘go stub
+import (
+	str "strings"
+
+	"example.com/book/kcm/coins"
+)
+
+// bounds returns how many more or fewer than some there may be.
+func bounds(some int) (int, int) {
+	// yours
+}
+
+// It is there already:
+
+// quarter divides by four.
+func quarter(some int) int
+
+const (
+	// lowest is one.
+	lowest = 1
+)
+
+// till has coins.
+type till struct {
+	coins int
+}
+
+// count counts.
+func (t *till) count() int
+
+// Package coins has:
+
+// Of returns coins.
+func Of(some int) int
+‘‘‘
+
+Divide.
+`, "‘‘‘", "```"), "and the block with the signature is gone")
+	assert.Equal(t, 2, strings.Count(text, "```go stub"), "of both exercises")
+
+	replace(t, root, "kcm/shop/shop.go", "// count counts.", "// count counts coins.")
+	stale, err := openShopUnfilled(t, root)
+	require.NoError(t, err)
+	var said []string
+	for _, mistake := range stale.mistakes() {
+		said = append(said, mistake.Error())
+	}
+	assert.Contains(t, strings.Join(said, "\n"), `it says "// count counts.", the code says "// count counts coins."`)
+	replace(t, root, name, "```go stub", "```go")
+	stale, err = openShopUnfilled(t, root)
+	require.NoError(t, err)
+	said = nil
+	for _, mistake := range stale.mistakes() {
+		said = append(said, mistake.Error())
+	}
+	assert.Contains(t, strings.Join(said, "\n"), "the exercise bounds does not show what the reader finds; make weave writes it")
+}
+
+func openShopUnfilled(t *testing.T, root string) (*Book, error) {
+	t.Helper()
+	source, err := loadSource(root)
+	require.NoError(t, err)
+	return readBook(source)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // pages are the Markdown files whose links are checked.
-var pages = []string{"*.md", "chapters/*.md", "chapters/*/README.md", "labs/*/README.md"}
+var pages = []string{"*.md", "chapters/*.md", "chapters/*/*.md", "labs/*/README.md"}
 
 // page is a Markdown file: where it can be linked to, and where it links to.
 type page struct {

@@ -104,8 +104,8 @@ func (w *Book) readNames() (is, ought string, mistakes []error) {
 				names = append(names, name)
 			case slices.Contains(recorded, name):
 				names = append(names, name)
-				mistakes = append(mistakes, fmt.Errorf("%s:%d: kcm has no %s any more; if that is something else now, take it out of %s",
-					chapter.Path, span.Line, span.Text, nameFile))
+				mistakes = append(mistakes, fmt.Errorf("%s: kcm has no %s any more; if that is something else now, take it out of %s",
+					span.Place, span.Text, nameFile))
 			}
 		}
 	}
@@ -160,21 +160,20 @@ func Rename(root, dir, old, name string, out io.Writer) error {
 	changed := false
 	for _, chapter := range all {
 		span := r.span
-		if dir != "" && !slices.ContainsFunc(chapter.Blocks, func(b *chapters.Block) bool { return b.Declares() && b.Info[1] == dir }) {
+		if dir != "" && !slices.ContainsFunc(chapter.Blocks, func(b *chapters.Block) bool { return b.Package() == dir }) {
 			span = func(text string) string { return text }
 		}
-		text := chapter.Rename(dir, r.word, span)
-		if text == string(chapter.Source) {
-			continue
-		}
-		changed = true
-		before := strings.Split(string(chapter.Source), "\n")
-		for i, line := range strings.Split(text, "\n") {
-			if line != before[i] {
-				fmt.Fprintf(out, "%s:%d: %s\n", chapter.Path, i+1, line)
+		texts := chapter.Rename(dir, r.word, span)
+		for i, page := range chapter.Pages {
+			before := strings.Split(string(page.Source), "\n")
+			for j, line := range strings.Split(string(texts[i]), "\n") {
+				if line != before[j] {
+					changed = true
+					fmt.Fprintf(out, "%s: %s\n", chapters.Place{Path: page.Path, Line: j + 1}, line)
+				}
 			}
 		}
-		if err := os.WriteFile(filepath.Join(root, chapter.Path), []byte(text), 0o644); err != nil {
+		if _, err := chapter.Write(root, texts); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 const questionsPage = "chapters/questions.md"
 
 // sectionLink is a link to a section of a chapter.
-var sectionLink = regexp.MustCompile(`\]\(\d\d-[^)]+/README\.md#[^)]+\)`)
+var sectionLink = regexp.MustCompile(`\]\(\d\d-[^)]+/[a-zA-Z0-9-]+\.md#[^)]+\)`)
 
 // checkQuestions finds questions whose answer does not lead to the section that explains it and to the script that shows
 // it, and steps of labs that are not there. That the links themselves are right is checked with all links.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -25,10 +26,12 @@ type Shown struct {
 	// block has another text than that file.
 	File string
 	Line int
-	// Form is "final", "draft", "roster" or "field".
+	// Form is "final", "draft", "roster", "field" or "difference".
 	Form string
+	// Step is the name of the step after which the page shows it again, or "".
+	Step string
 	// Begin and End are where it stands in the body of the block. They are equal for a
-	// field.
+	// field and a difference.
 	Begin, End int
 	// References are the names in it that something else in the book declares, in the
 	// order of the text.
@@ -82,11 +85,14 @@ func (w *Book) View() (*View, error) {
 		}
 	}
 	for _, chapter := range w.chapters {
-		stage, err := w.compiling(chapter.Number)
-		if err != nil {
-			return nil, err
+		seen := map[*Showing]bool{}
+		for _, at := range slices.Backward(momentsOf(chapter)) {
+			stage, err := w.compiling(at)
+			if err != nil {
+				return nil, err
+			}
+			v.addReferences(stage, seen)
 		}
-		v.addReferences(stage)
 	}
 	for _, shown := range v.All {
 		var err error
@@ -102,16 +108,22 @@ func (w *Book) look(s *Showing) (*Shown, error) {
 	if s.declaration != nil {
 		shown.File = s.dir + "/" + s.declaration.file.name
 	}
+	if next := w.next(s); next != nil && next.block.Path == s.block.Path {
+		shown.Step = s.block.Chapter.Steps[s.block.After].Name
+	}
 	switch {
 	case s.field != nil:
 		shown.Form, shown.Line = "field", w.source.fset.Position(s.field.Pos()).Line
+		return shown, nil
+	case s.block.Difference():
+		shown.Form, shown.Line = "difference", s.declaration.line
 		return shown, nil
 	case s.roster:
 		shown.Form, shown.Line = "roster", s.declaration.line
 	case w.final(s):
 		shown.Form, shown.Line = "final", s.declaration.line
 	}
-	text, err := w.textOf(s, s.chapter())
+	text, err := w.textOf(s, s.shownAt())
 	if err != nil {
 		return nil, err
 	}
@@ -143,10 +155,16 @@ func (v *View) add(shown *Shown) {
 	}
 }
 
-// addReferences adds those of what the chapter of a stage shows.
-func (v *View) addReferences(s *Stage) {
+// addReferences adds those of what the chapter of a stage shows, but for what later steps
+// have and has been seen there.
+func (v *View) addReferences(s *Stage, seen map[*Showing]bool) {
+	here := map[*Showing]bool{}
+	defer func() { maps.Copy(seen, here) }()
 	for dir, p := range s.packages {
 		for _, file := range p.files {
+			for _, part := range file.parts {
+				here[part.showing] = true
+			}
 			handle := s.fset.File(file.syntax.FileStart)
 			ast.Inspect(file.syntax, func(node ast.Node) bool {
 				ident, ok := node.(*ast.Ident)
@@ -155,10 +173,13 @@ func (v *View) addReferences(s *Stage) {
 				}
 				_, part := s.partAt(dir, file.name, handle.Line(ident.Pos()))
 				to := s.declares(p.uses[ident])
-				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number {
+				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number || seen[part.showing] {
 					return true
 				}
 				from := v.byShowing[part.showing]
+				if from.Begin == from.End {
+					return true // a difference has some of its lines
+				}
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
 				from.References = append(from.References, Reference{begin, begin + len(ident.Name), v.byShowing[to]})
 				return true
@@ -195,19 +216,14 @@ func (w *Book) history(v *View, shown *Shown) ([]Version, error) {
 	var versions []Version
 	text := ""
 	for _, chapter := range w.chapters {
-		var latest *Showing
-		for _, s := range w.showings[shown.showing.key] {
-			if s.chapter() <= chapter.Number {
-				latest = s
-			}
-		}
+		latest := w.latest(shown.showing.key, endOf(chapter.Number))
 		if latest == nil {
 			continue
 		}
 		var now string
-		if retired, ok := w.retired[latest.key]; !ok || retired.Chapter.Number > chapter.Number {
+		if !w.isRetired(latest.key, endOf(chapter.Number)) {
 			var err error
-			if now, err = w.textOf(latest, chapter.Number); err != nil {
+			if now, err = w.textOf(latest, endOf(chapter.Number)); err != nil {
 				return nil, err
 			}
 		}

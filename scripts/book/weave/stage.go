@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -22,8 +23,19 @@ import (
 type Stage struct {
 	weave    *Book
 	number   int
+	at       moment
 	fset     *token.FileSet
 	packages map[string]*StagePackage // by directory
+	// failed is what does not compile.
+	failed map[*Showing]bool
+}
+
+// name is what the stage is called in messages.
+func (s *Stage) name() string {
+	if step := s.weave.step(s.at); step != nil {
+		return fmt.Sprintf("stage %02d at %s", s.number, step.Name)
+	}
+	return fmt.Sprintf("stage %02d", s.number)
 }
 
 // StagePackage is a package of a stage.
@@ -59,13 +71,13 @@ type Part struct {
 	line int
 }
 
-// stage puts together what the reader of a chapter has, with other texts for some
+// stage puts together what the reader has at a moment, with other texts for some
 // declarations, and without those whose text is to be "".
-func (w *Book) stage(number int, others map[key]string) (*Stage, error) {
-	s := &Stage{weave: w, number: number, fset: token.NewFileSet(), packages: map[string]*StagePackage{}}
+func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
+	s := &Stage{weave: w, number: int(at / steps), at: at, fset: token.NewFileSet(), packages: map[string]*StagePackage{}, failed: map[*Showing]bool{}}
 	byFile := map[string]map[string][]*Part{}
 	var mistakes []error
-	for _, showing := range w.current(number) {
+	for _, showing := range w.current(at) {
 		if byFile[showing.dir] == nil {
 			byFile[showing.dir] = map[string][]*Part{}
 		}
@@ -80,9 +92,10 @@ func (w *Book) stage(number int, others map[key]string) (*Stage, error) {
 			}
 			continue
 		}
-		text, err := w.textOf(showing, number)
+		text, err := w.textOf(showing, at)
 		if err != nil {
-			mistakes = append(mistakes, showing.block.Errorf("stage %02d: %w", number, err))
+			s.failed[showing] = true
+			mistakes = append(mistakes, showing.block.Errorf("%s: %w", s.name(), err))
 			continue
 		}
 		if other, ok := others[showing.key]; ok {
@@ -101,19 +114,12 @@ func (w *Book) stage(number int, others map[key]string) (*Stage, error) {
 // draftFile holds the drafts of what the finished code does not have.
 const draftFile = "draft.go"
 
-// current returns what is in the stage of a chapter, each in its latest form and
+// current returns what is in the stage of a moment, each in its latest form and
 // in the order of the finished files.
-func (w *Book) current(number int) []*Showing {
+func (w *Book) current(at moment) []*Showing {
 	var all []*Showing
-	for k, showings := range w.showings {
-		var latest *Showing
-		for _, showing := range showings {
-			if showing.field == nil && showing.chapter() <= number {
-				latest = showing
-			}
-		}
-		r, retired := w.retired[k]
-		if latest != nil && (!retired || r.Chapter.Number > number) {
+	for k := range w.showings {
+		if latest := w.latest(k, at); latest != nil && latest.field == nil && !w.isRetired(k, at) {
 			all = append(all, latest)
 		}
 	}
@@ -125,7 +131,7 @@ func (w *Book) current(number int) []*Showing {
 func (w *Book) compare(a, b *Showing) int {
 	line := func(s *Showing) int {
 		if s.declaration == nil {
-			return never
+			return math.MaxInt
 		}
 		return s.declaration.line
 	}
@@ -185,10 +191,10 @@ func (s *Stage) hasFinal(d *Declaration) bool {
 		return false
 	}
 	if showings[0].roster {
-		text, err := s.weave.textOf(showings[0], s.number)
-		return err == nil && showings[0].chapter() <= s.number && text == d.text+"\n"
+		text, err := s.weave.textOf(showings[0], s.at)
+		return err == nil && s.weave.has(showings[0], s.at) && text == d.text+"\n"
 	}
-	return showings[len(showings)-1].chapter() <= s.number
+	return s.weave.has(showings[len(showings)-1], s.at)
 }
 
 // lacksWhatIsAside tells whether nothing but chapters aside keeps a declaration
@@ -198,17 +204,17 @@ func (s *Stage) lacksWhatIsAside(d *Declaration) bool {
 	if len(showings) == 0 {
 		return false
 	}
-	first, before := showings[0], s.number
+	first, before := showings[0], s.at
 	if first.block.Chapter.Aside {
 		return true
 	}
 	for _, chapter := range s.weave.chapters {
 		if !chapter.Aside {
-			before = max(before, chapter.Number)
+			before = max(before, endOf(chapter.Number))
 		}
 	}
-	now, err := s.weave.textOf(first, s.number)
-	if err != nil || !first.roster || first.chapter() > s.number {
+	now, err := s.weave.textOf(first, s.at)
+	if err != nil || !first.roster || !s.weave.has(first, s.at) {
 		return false
 	}
 	last, err := s.weave.textOf(first, before)
@@ -238,7 +244,7 @@ func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*
 	}
 	f := &StageFile{name: file.name, parts: parts, text: head + body.String()}
 	if f.syntax, err = parser.ParseFile(s.fset, p.dir+"/"+file.name, f.text, parser.ParseComments); err != nil {
-		return fmt.Errorf("stage %02d: %w", s.number, err)
+		return fmt.Errorf("%s: %w", s.name(), err)
 	}
 	p.files = append(p.files, f)
 	return nil
@@ -250,7 +256,7 @@ func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*
 func (s *Stage) importsFor(p *StagePackage, file *File, parts []*Part, text string) (string, error) {
 	syntax, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 	if err != nil {
-		return "", fmt.Errorf("stage %02d: %s/%s: %w", s.number, p.dir, file.name, err)
+		return "", fmt.Errorf("%s: %s/%s: %w", s.name(), p.dir, file.name, err)
 	}
 	needed := map[string]Import{}
 	unresolved := map[*ast.Ident]bool{}
@@ -370,7 +376,7 @@ func (s *Stage) checkBlankImports(p *StagePackage, file *StageFile) []error {
 		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
 		dir := strings.TrimPrefix(path, s.weave.source.module)
 		if spec.Name != nil && spec.Name.Name == "_" && s.weave.source.packages[dir] != nil && s.packages[dir] == nil {
-			mistakes = append(mistakes, fmt.Errorf("stage %02d: %s/%s imports %s, of which no chapter so far shows anything", s.number, p.dir, file.name, dir))
+			mistakes = append(mistakes, fmt.Errorf("%s: %s/%s imports %s, of which no chapter so far shows anything", s.name(), p.dir, file.name, dir))
 		}
 	}
 	return mistakes
@@ -410,8 +416,9 @@ func (s *Stage) explain(err types.Error) error {
 	dir = strings.TrimSuffix(dir, "/")
 	file, part := s.partAt(dir, name, at.Line)
 	if part == nil {
-		return fmt.Errorf("stage %02d: %s:%d: %s", s.number, at.Filename, at.Line, err.Msg)
+		return fmt.Errorf("%s: %s:%d: %s", s.name(), at.Filename, at.Line, err.Msg)
 	}
+	s.failed[part.showing] = true
 	where := part.showing.block.Position(-1)
 	if part.showing.draft != "" {
 		where = part.showing.block.Position(part.showing.line + at.Line - part.line)
@@ -419,7 +426,7 @@ func (s *Stage) explain(err types.Error) error {
 	if used, why := s.absent(dir, file, err.Msg); why != "" {
 		return fmt.Errorf("%s: %s uses %s, which %s", where, part.showing.name, used, why)
 	}
-	return fmt.Errorf("%s: stage %02d: %s does not compile: %s", where, s.number, part.showing.name, err.Msg)
+	return fmt.Errorf("%s: %s: %s does not compile: %s", where, s.name(), part.showing.name, err.Msg)
 }
 
 // partAt returns the declaration that stands in a line of a file.
@@ -454,17 +461,26 @@ func (s *Stage) absent(dir string, file *StageFile, message string) (name, why s
 	if member != "" {
 		dir, name = "", "."+member // of a type of any package
 	}
-	if r, retired := s.weave.retired[key{dir, name}]; retired && r.Chapter.Number <= s.number {
-		return name, fmt.Sprintf("chapter %02d retires", r.Chapter.Number)
+	if k := (key{dir, name}); s.weave.isRetired(k, s.at) {
+		return name, fmt.Sprintf("chapter %02d retires", s.weave.retired[k].Chapter.Number)
 	}
-	switch first := s.firstShown(dir, name); first {
-	case 0:
+	for showing := range s.weave.left[s.at] {
+		if showing.dir == dir && slices.Contains(showing.names(), name) {
+			return name, "code.md has for what comes after the step " + s.weave.step(s.at).Name
+		}
+	}
+	first := s.firstShown(dir, name)
+	switch chapter := int(first / steps); {
+	case first == 0:
 		return "", ""
-	case never:
-		return strings.TrimPrefix(name, "."), "no chapter shows"
+	case chapter == never:
+		why = "no chapter shows"
+	case chapter == s.number:
+		why = "is first shown after the step " + s.weave.step(s.at).Name
 	default:
-		return strings.TrimPrefix(name, "."), fmt.Sprintf("is first shown in chapter %02d", first)
+		why = fmt.Sprintf("is first shown in chapter %02d", chapter)
 	}
+	return strings.TrimPrefix(name, "."), why
 }
 
 // importedAs returns the directory of the package that a file imports by a name.
@@ -480,23 +496,23 @@ func (s *Stage) importedAs(file *StageFile, name string) string {
 	return ""
 }
 
-// firstShown returns the first chapter after this stage that shows something of
+// firstShown returns the first moment after this stage that shows something of
 // that name, or 0. A name that begins with a dot is that of a method or field of
 // any type in any package.
-func (s *Stage) firstShown(dir, name string) int {
-	first := 0
-	consider := func(in string, names []string, chapter int) {
+func (s *Stage) firstShown(dir, name string) moment {
+	first := moment(0)
+	consider := func(in string, names []string, at moment) {
 		fits := func(n string) bool { return in == dir && n == name || name[0] == '.' && strings.HasSuffix(n, name) }
-		if chapter > s.number && (first == 0 || chapter < first) && slices.ContainsFunc(names, fits) {
-			first = chapter
+		if at > s.at && (first == 0 || at < first) && slices.ContainsFunc(names, fits) {
+			first = at
 		}
 	}
 	for k, showings := range s.weave.showings {
-		consider(k.dir, showings[0].names(), showings[0].chapter())
+		consider(k.dir, showings[0].names(), showings[0].at())
 	}
 	missing, _ := s.weave.unshown()
 	for _, d := range missing {
-		consider(d.pkg.dir, d.names, never)
+		consider(d.pkg.dir, d.names, momentOf(never, 0))
 	}
 	return first
 }

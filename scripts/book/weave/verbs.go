@@ -1,12 +1,13 @@
 package weave
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
@@ -32,13 +33,13 @@ func (w *Book) Fill(out io.Writer) error {
 		return err
 	}
 	for _, chapter := range w.chapters {
-		if string(filled[chapter]) == string(chapter.Source) {
-			continue
+		changed, err := chapter.Write(w.source.root, filled[chapter])
+		for _, path := range changed {
+			fmt.Fprintln(out, "filled", path)
 		}
-		if err := os.WriteFile(filepath.Join(w.source.root, chapter.Path), filled[chapter], 0o644); err != nil {
+		if err != nil {
 			return err
 		}
-		fmt.Fprintln(out, "filled", chapter.Path)
 	}
 	return w.fillNames(out)
 }
@@ -52,13 +53,26 @@ func (w *Book) Check(out io.Writer) error {
 	return errors.Join(mistakes...)
 }
 
-// BuildStage writes the code of the chapter with this number and builds its kcm.
-func (w *Book) BuildStage(ctx context.Context, number string, out io.Writer) error {
-	chosen, err := chapters.Choose(w.chapters, number)
+// BuildStage writes the code of the chapter with this number, all or up to a step, and
+// builds its kcm.
+func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Writer) error {
+	chapter, err := w.Chapter(number)
 	if err != nil {
 		return err
 	}
-	s, err := w.compiling(chosen[0].Number)
+	at := endOf(chapter.Number)
+	if step != "" {
+		var names []string
+		for _, known := range chapter.Steps {
+			names = append(names, known.Name)
+		}
+		i := slices.Index(names, step)
+		if i < 0 {
+			return fmt.Errorf("chapter %02d has no step %s: there is %s", chapter.Number, step, cmp.Or(strings.Join(names, ", "), "none"))
+		}
+		at = momentOf(chapter.Number, i)
+	}
+	s, err := w.compiling(at)
 	if err != nil {
 		return err
 	}
@@ -72,31 +86,53 @@ func (w *Book) BuildStage(ctx context.Context, number string, out io.Writer) err
 	if err := s.build(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "stage %02d: %d files in %s, kcm in %s/bin\n", s.number, files, s.directory(), s.directory())
+	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), files, s.directory(), s.directory())
+	var left []string
+	for showing := range w.left[at] {
+		left = append(left, showing.name)
+	}
+	if len(left) > 0 {
+		slices.Sort(left)
+		fmt.Fprintf(out, "left for later, because it is about what comes after the step: %s\n", strings.Join(left, ", "))
+	}
 	return nil
 }
 
 // TestStages writes, compiles, vets and tests the code of every chapter, two side by
 // side. It links no kcm: BuildStage does, when somebody wants to run one.
 func (w *Book) TestStages(ctx context.Context, out io.Writer) error {
-	stages := map[*chapters.Chapter]*Stage{}
+	stages := map[*chapters.Chapter][]*Stage{}
 	var withCode []*chapters.Chapter
 	for _, chapter := range w.chapters {
-		s, err := w.compiling(chapter.Number)
-		if err != nil {
-			return err
+		for _, at := range momentsOf(chapter) {
+			s, err := w.compiling(at)
+			if err != nil {
+				return err
+			}
+			if len(s.packages) == 0 {
+				continue // no code yet
+			}
+			if _, err := s.write(); err != nil {
+				return err
+			}
+			stages[chapter] = append(stages[chapter], s)
 		}
-		if len(s.packages) == 0 {
-			continue // no code yet
+		if stages[chapter] != nil {
+			withCode = append(withCode, chapter)
 		}
-		if _, err := s.write(); err != nil {
-			return err
-		}
-		stages[chapter] = s
-		withCode = append(withCode, chapter)
 	}
 	return chapters.Each(ctx, withCode, 2, out, func(chapter *chapters.Chapter) (string, error) {
-		s := stages[chapter]
-		return fmt.Sprintf("%d packages, unit tests of %d", len(s.packages), s.tested()), s.test(ctx)
+		said := ""
+		for _, s := range stages[chapter] {
+			if step := w.step(s.at); step != nil {
+				said += step.Name + ", "
+			} else {
+				said += fmt.Sprintf("%d packages, unit tests of %d", len(s.packages), s.tested())
+			}
+			if err := s.test(ctx); err != nil {
+				return said, err
+			}
+		}
+		return said, nil
 	})
 }

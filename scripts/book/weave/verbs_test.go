@@ -48,7 +48,7 @@ func printed(t *testing.T, root string, verb func(w *Book, out io.Writer) error)
 }
 
 func buildStage(t *testing.T, number string) func(w *Book, out io.Writer) error {
-	return func(w *Book, out io.Writer) error { return w.BuildStage(t.Context(), number, out) }
+	return func(w *Book, out io.Writer) error { return w.BuildStage(t.Context(), number, "", out) }
 }
 
 func testStages(t *testing.T) func(w *Book, out io.Writer) error {
@@ -77,7 +77,7 @@ func TestOneCharacterIsADifference(t *testing.T) {
 		"no caption": {"chapters/02-b/README.md", "<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>\n", "",
 			`chapters/02-b/README.md:5: the caption is "" and has to be "<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>"; make weave writes it anew`},
 		"in what has changed": {"chapters/03-c/README.md", "-\tif err", "-\tif  err",
-			"chapters/03-c/README.md:10: what has changed since an earlier chapter is not what stands below the block; make weave writes it anew"},
+			"chapters/03-c/README.md:10: what is folded below the block is not what has to be there; make weave writes it anew"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +100,19 @@ func TestOneCharacterIsADifference(t *testing.T) {
 			assert.Empty(t, w.mistakes(), "fill mends it")
 		})
 	}
+}
+
+func TestAStepIsAStageByItself(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "pages.txtar", "left")
+	_, err := printed(t, root, (*Book).Fill)
+	require.NoError(t, err)
+	out, err := printed(t, root, testStages(t))
+	require.NoError(t, err)
+	assert.Contains(t, out, "chapter 01: naive, 1 packages, unit tests of 0 ✓")
+	assert.FileExists(t, filepath.Join(root, "build", "stage-01-naive", "kcm", "app", "run.go"))
+	_, err = printed(t, root, func(w *Book, out io.Writer) error { return w.BuildStage(t.Context(), "1", "naif", out) })
+	require.EqualError(t, err, "chapter 01 has no step naif: there is naive")
 }
 
 func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
@@ -128,7 +141,7 @@ func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
 	w, err := Open(root)
 	require.NoError(t, err)
 	write := func() error {
-		s, err := w.compiling(1)
+		s, err := w.compiling(endOf(1))
 		require.NoError(t, err)
 		_, err = s.write()
 		return err
@@ -345,7 +358,7 @@ func TestTheBookOfThisRepositoryIsAsItShouldBe(t *testing.T) {
 	assert.Positive(t, total)
 
 	last := w.chapters[len(w.chapters)-1].Number
-	s, err := w.stage(last, nil)
+	s, err := w.stage(endOf(last), nil)
 	require.NoError(t, err)
 	for _, dir := range w.source.dirs() {
 		require.Contains(t, s.packages, dir)
@@ -381,7 +394,7 @@ func FuzzDraft(f *testing.F) {
 			"```go kcm/app A a (*A).b\n" + body + "```\n",
 			"<!-- retire: kcm/app a (*A).b -->\n\n```go kcm/app A\n```\n",
 		} {
-			chapter, err := chapters.Parse(number, "00-a", []byte(text))
+			chapter, err := chapters.Parse(number, "00-a", &chapters.Page{Path: "README.md", Source: []byte(text)})
 			if err != nil {
 				return
 			}
@@ -393,7 +406,7 @@ func FuzzDraft(f *testing.F) {
 		}
 		_, err = w.filled()
 		require.NoError(t, err)
-		if s, err := w.compiling(0); err == nil {
+		if s, err := w.compiling(endOf(0)); err == nil {
 			for dir, p := range s.packages {
 				for _, file := range p.files {
 					_, err := file.formatted()

@@ -26,7 +26,9 @@ import (
 const recordName = ".weave.json"
 
 // directory is where the stage is written, relative to the root.
-func (s *Stage) directory() string { return fmt.Sprintf("build/stage-%02d", s.number) }
+func (s *Stage) directory() string {
+	return "build/" + strings.NewReplacer(" at ", "-", " ", "-").Replace(s.name())
+}
 
 // write writes the stage as a module and returns how many files it has. It
 // touches nothing that the reader has changed: then it fails and says what.
@@ -132,7 +134,7 @@ func (s *Stage) contents() (map[string][]byte, error) {
 		for _, file := range p.files {
 			text, err := file.formatted()
 			if err != nil {
-				return nil, fmt.Errorf("stage %02d: %s/%s: %w", s.number, dir, file.name, err)
+				return nil, fmt.Errorf("%s: %s/%s: %w", s.name(), dir, file.name, err)
 			}
 			files[dir+"/"+file.name] = text
 			if err := s.addEmbedded(dir, file, files); err != nil {
@@ -178,7 +180,11 @@ func (s *Stage) addEmbedded(dir string, file *StageFile, files map[string][]byte
 
 // addExercises adds the tests of the exercises, also those of packages that go on.
 func (s *Stage) addExercises(files map[string][]byte) error {
-	exercises, err := s.weave.Exercises(s.number)
+	number := s.number
+	if s.weave.step(s.at) != nil {
+		number-- // at a step its own are not done
+	}
+	exercises, err := s.weave.Exercises(number)
 	if err != nil {
 		return err
 	}
@@ -394,7 +400,7 @@ func (s *Stage) run(ctx context.Context, dir string, args ...string) error {
 	cmd.Dir = filepath.Join(s.weave.source.root, dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("stage %02d, go %s: %w\n%s", s.number, args[0], err, out)
+		return fmt.Errorf("%s, go %s: %w\n%s", s.name(), args[0], err, out)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestATestThatEndsTheProcessDoesNotHold(t *testing.T) {
 func TestWhatHangsIsEndedAndAfterTheSecondNothingElseIsTried(t *testing.T) {
 	t.Parallel()
 	p := program("1")
-	p.Limit = time.Second
+	p.Limit = 5 * time.Second // the process has to have started by then
 	lines, said := told(t, p, "TestShownHangs")
 	assert.Equal(t, []string{"✓ before", "✗ hangs", "✗ hangs as well"}, lines)
 	assert.Contains(t, said["hangs"], "it did not end in time")

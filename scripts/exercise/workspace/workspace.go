@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -51,8 +52,9 @@ type Exercise struct {
 	// Functions are the names of what the reader writes, by file: of a whole package, of
 	// what others see.
 	Functions []Function `json:"functions,omitempty"`
-	// Rule is where the rule stands: a heading of the chapter.
+	// Rule is where the rule stands, a heading of the chapter, and Page the file that has it.
 	Rule  string          `json:"rule"`
+	Page  string          `json:"page"`
 	Hints []chapters.Hint `json:"hints"`
 	// Broken and Answer are set where the reader writes a scenario.
 	Broken string `json:"broken,omitempty"`
@@ -224,7 +226,7 @@ func (e *Exercise) Unwritten(texts map[string]string) []string {
 }
 
 func describe(e *weave.Exercise) *Exercise {
-	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Whole: e.Whole(), Rule: e.Heading, Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
+	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Whole: e.Whole(), Rule: e.Heading, Page: path.Base(e.Path), Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
 	for _, f := range e.Functions {
 		if !f.Unnamed {
 			described.Functions = append(described.Functions, Function{f.Name, f.File})
@@ -304,11 +306,13 @@ func Write(o Options) (*Written, error) {
 
 // addTexts adds what is not code.
 func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte) error {
-	text := remark.ReplaceAllString(chapter.WithoutAnswers(), "")
-	heading, rest, _ := strings.Cut(text, "\n")
-	text = heading + "\n" + fmt.Sprintf(note, w.Chapter, w.Root, w.Dir) + rest
-	text = relative.ReplaceAllString(text, "]("+w.Root+"/chapters/$1")
-	files["README.md"] = []byte(strings.ReplaceAll(text, "](../../", "]("+w.Root+"/"))
+	for _, page := range chapter.Pages {
+		text := remark.ReplaceAllString(page.WithoutAnswers(), "")
+		heading, rest, _ := strings.Cut(text, "\n")
+		text = heading + "\n" + fmt.Sprintf(note, w.Chapter, w.Root, w.Dir) + rest
+		text = relative.ReplaceAllString(text, "]("+w.Root+"/chapters/$1")
+		files[path.Base(page.Path)] = []byte(strings.ReplaceAll(text, "](../../", "]("+w.Root+"/"))
+	}
 	files["Makefile"] = []byte(fmt.Sprintf(makefile, w.Chapter, w.Root))
 	for _, e := range w.Exercises {
 		if e.Scenario() {
@@ -319,7 +323,7 @@ func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte)
 }
 
 // relative matches links to other chapters.
-var relative = regexp.MustCompile(`\]\(\.\./(\d\d-)`)
+var relative = regexp.MustCompile(`\]\(\.\./(\d\d-|[a-z-]+\.md)`)
 
 // remark matches what says that something is an exercise, and where its answer is.
 var remark = regexp.MustCompile(`(?m)^<!-- (exercise|scenario): [^>]*-->\n`)

@@ -94,6 +94,14 @@ Look.
 -- chapters/03-receipt/README.md --
 # A receipt
 
+See [the paper](2-paper.md).
+-- chapters/03-receipt/code.md --
+# The rest of the code of chapter 03
+
+Of [the lesson](README.md).
+-- chapters/03-receipt/2-paper.md --
+# The paper
+
 <!-- exercise: receipt, 10 minutes, TestReceipt -->
 **Yours**
 
@@ -230,6 +238,17 @@ func total(prices ...int) int {
 	assert.NotContains(t, read(t, w.Dir, "README.md"), "The code")
 	assert.Contains(t, read(t, w.Dir, "README.md"), "]("+w.Root+"/chapters/02-discount/README.md)")
 	assert.NotContains(t, read(t, w.Dir, shop), "strconv", "an import that only a cut body needs")
+}
+
+func TestAWorkspaceHasAllPagesOfTheChapter(t *testing.T) {
+	t.Parallel()
+	w, err := Write(Options{Root: writeBook(t), Number: "3"})
+	require.NoError(t, err)
+	assert.Contains(t, read(t, w.Dir, "README.md"), "> Your workspace of chapter 03")
+	assert.Contains(t, read(t, w.Dir, "README.md"), "See [the paper](2-paper.md).")
+	assert.Contains(t, read(t, w.Dir, "code.md"), "Of [the lesson](README.md).")
+	assert.Contains(t, read(t, w.Dir, "2-paper.md"), "**Yours**")
+	assert.Equal(t, "2-paper.md", w.Exercises[0].Page)
 }
 
 func TestEachFunctionOfAnExerciseIsCutAndTheListStandsInTheFirst(t *testing.T) {

@@ -1,0 +1,109 @@
+package chapters
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Size is what a reader of a page meets without unfolding anything.
+type Size struct {
+	// Words are those of the prose, Go and Sessions the lines of code and of what is typed in a terminal.
+	Words, Go, Sessions int
+}
+
+// Bounds are what a page of a lesson may have at most.
+var Bounds = Size{Words: 6000, Go: 400, Sessions: 120}
+
+// Lesson tells whether the page is one of a lesson whose chapter has the rest of its code on a page of its own.
+func (c *Chapter) Lesson(p *Page) bool { return c.standsApart() && !p.Code() }
+
+// Size counts what the page shows.
+func (p *Page) Size() Size {
+	var size Size
+	fence, folded := "", 0
+	for line := range strings.Lines(string(p.Source)) {
+		line = strings.TrimRight(line, "\n")
+		trimmed := strings.TrimLeft(line, " ")
+		switch {
+		case fence == "" && strings.HasPrefix(trimmed, "<details"):
+			folded++
+		case fence == "" && strings.HasPrefix(trimmed, "</details"):
+			folded--
+		case fence == "" && strings.HasPrefix(trimmed, "```"):
+			fence = strings.TrimLeft(trimmed, "`") + " "
+		case strings.HasPrefix(trimmed, "```"):
+			fence = ""
+		case folded > 0 || strings.HasPrefix(trimmed, "<"):
+		case fence == "":
+			size.Words += len(strings.Fields(line))
+		case strings.HasPrefix(fence, "go kcm"):
+			size.Go++
+		case strings.HasPrefix(fence, "console ") || strings.HasPrefix(fence, "sh "):
+			size.Sessions++
+		}
+	}
+	return size
+}
+
+// Exceeds says what of a page is too long, or "".
+func (s Size) Exceeds(bounds Size) string {
+	var said []string
+	for _, part := range []struct {
+		is, most int
+		of       string
+	}{
+		{s.Words, bounds.Words, "words of prose"},
+		{s.Go, bounds.Go, "visible lines of Go"},
+		{s.Sessions, bounds.Sessions, "visible lines of sessions"},
+	} {
+		if part.is > part.most {
+			said = append(said, fmt.Sprintf("%d %s, and may have %d", part.is, part.of, part.most))
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+// Minutes says how long a reader takes for the lesson, and how long with its exercises and its lab: 200 words or 20 lines
+// a minute, and what the exercises state.
+func (c *Chapter) Minutes() (reading, all int) { return c.minutes(c.Pages) }
+
+func (c *Chapter) minutes(pages []*Page) (reading, all int) {
+	seconds := 0
+	for _, p := range pages {
+		if p.Code() {
+			continue
+		}
+		size := p.Size()
+		seconds += size.Words*60/200 + (size.Go+size.Sessions)*60/20
+	}
+	reading = (seconds/60 + 4) / 5 * 5
+	all = reading + 5
+	for _, e := range c.Exercises {
+		all += e.Minutes
+	}
+	return reading, all
+}
+
+var duration = regexp.MustCompile(`(?m)^<sub>To read: .*</sub>$`)
+
+// timed returns the texts of the pages with the line, where there is one, that says how long the chapter takes.
+func (c *Chapter) timed(texts [][]byte) [][]byte {
+	var pages []*Page
+	for i, text := range texts {
+		pages = append(pages, &Page{Path: c.Pages[i].Path, Source: text})
+	}
+	reading, all := c.minutes(pages)
+	texts[0] = duration.ReplaceAll(texts[0], fmt.Appendf(nil, "<sub>To read: about %d minutes. With its exercises and the lab: about %d.</sub>", reading, all))
+	return texts
+}
+
+// Outdated tells whether the chapter says otherwise how long it takes.
+func (c *Chapter) Outdated() bool {
+	var texts [][]byte
+	for _, p := range c.Pages {
+		texts = append(texts, p.Source)
+	}
+	return !bytes.Equal(c.timed(texts)[0], c.Pages[0].Source)
+}

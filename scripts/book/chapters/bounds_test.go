@@ -1,0 +1,32 @@
+package chapters
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestASizeCountsWhatAReaderSeesWithoutUnfolding(t *testing.T) {
+	t.Parallel()
+	p := &Page{Source: []byte("# A title\n\nThree more words.\n\n<sub>a caption</sub>\n```go kcm/app a\nfunc a() {\n}\n```\n\n" +
+		"```console\n$ ls\n```\n\n<details><summary>The code</summary>\n\nNot these.\n\n```go kcm/app b\nb\n```\n\n</details>\n\nLast.\n")}
+	assert.Equal(t, Size{Words: 7, Go: 2, Sessions: 1}, p.Size())
+	assert.Empty(t, p.Size().Exceeds(Size{7, 2, 1}))
+	assert.Equal(t, "2 visible lines of Go, and may have 1", p.Size().Exceeds(Size{7, 1, 1}))
+}
+
+func TestAChapterSaysHowLongItTakesOnceItIsFilled(t *testing.T) {
+	t.Parallel()
+	c, err := Parse(3, "03-a",
+		&Page{Path: "README.md", Source: []byte("# A\n\n<sub>To read: .</sub>\n\n" + strings.Repeat("word ", 1900) + "\n")},
+		&Page{Path: "code.md", Source: []byte("# B\n\n" + strings.Repeat("word ", 9000) + "\n")})
+	require.NoError(t, err)
+	assert.True(t, c.Outdated())
+	texts, err := c.Fill(nil)
+	require.NoError(t, err)
+	assert.Contains(t, string(texts[0]), "<sub>To read: about 10 minutes. With its exercises and the lab: about 15.</sub>")
+	assert.True(t, c.Lesson(c.Pages[0]))
+	assert.False(t, c.Lesson(c.Pages[1]))
+}

@@ -1,0 +1,224 @@
+package weave
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+)
+
+// stubs returns what the reader of each exercise finds: what is to be written, and what
+// it uses that nothing above has shown open.
+func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
+	if w.stubTexts != nil {
+		return w.stubTexts, nil
+	}
+	w.stubTexts = map[*chapters.Block]chapters.Text{}
+	open := map[*Declaration]bool{} // by other stubs
+	for _, chapter := range w.chapters {
+		for _, e := range chapter.Exercises {
+			s := w.stub(e)
+			if e.Stub != nil && len(s.written) > 0 {
+				var err error
+				if w.stubTexts[e.Stub], err = s.text(w, open); err != nil {
+					return nil, err
+				}
+			}
+			for _, d := range s.written {
+				open[d] = true
+			}
+		}
+	}
+	return w.stubTexts, nil
+}
+
+// stub is what an exercise asks for.
+type stub struct {
+	exercise *chapters.Exercise
+	// written are the declarations that the reader writes, imports what they import.
+	written []*Declaration
+	imports map[string]Import
+	// used are other declarations that they name, with the names.
+	used map[*Declaration]map[string]bool
+}
+
+func (w *Book) stub(e *chapters.Exercise) *stub {
+	s := &stub{exercise: e, imports: map[string]Import{}, used: map[*Declaration]map[string]bool{}}
+	for _, block := range e.Blocks {
+		for _, showing := range w.shown[block] {
+			if d := showing.declaration; d != nil && d.node != nil {
+				s.written = append(s.written, d)
+			}
+		}
+	}
+	for _, d := range s.written {
+		node := ast.Node(d.node)
+		if function, ok := node.(*ast.FuncDecl); ok && e.Whole() {
+			node = function.Type // how it is written is the reader's
+		} else if e.Whole() {
+			continue
+		}
+		ast.Inspect(node, func(node ast.Node) bool {
+			if ident, ok := node.(*ast.Ident); ok {
+				s.use(w, d, ident)
+			}
+			return true
+		})
+	}
+	return s
+}
+
+// use notes what a name in a declaration stands for.
+func (s *stub) use(w *Book, in *Declaration, ident *ast.Ident) {
+	object := in.pkg.object(ident)
+	if _, imported := object.(*types.PkgName); imported {
+		s.imports[ident.Name] = in.file.imports[ident.Name]
+	}
+	used := w.source.declaring(object)
+	if used == nil || slices.Contains(s.written, used) {
+		return
+	}
+	if s.used[used] == nil {
+		s.used[used] = map[string]bool{}
+	}
+	s.used[used][ident.Name] = true
+}
+
+// declaring returns the declaration of kcm in which an object is declared, or nil.
+func (s *Source) declaring(object types.Object) *Declaration {
+	if object == nil || object.Pkg() == nil || !object.Pos().IsValid() {
+		return nil
+	}
+	p := s.packages[strings.TrimPrefix(object.Pkg().Path(), s.module)]
+	if p == nil {
+		return nil
+	}
+	at := s.fset.Position(object.Pos())
+	i := slices.IndexFunc(p.declarations, func(d *Declaration) bool {
+		return d.node != nil && d.file.name == filepath.Base(at.Filename) && d.offset <= at.Offset && at.Offset < d.offset+len(d.text)
+	})
+	if i < 0 {
+		return nil
+	}
+	return p.declarations[i]
+}
+
+// isOpen tells whether a block before an exercise shows a declaration, and nobody has to
+// unfold it.
+func (w *Book) isOpen(d *Declaration, e *chapters.Exercise) bool {
+	return slices.ContainsFunc(w.showings[key{d.pkg.dir, d.names[0]}], func(s *Showing) bool {
+		return !s.block.Folded && s.block.Precedes(e)
+	})
+}
+
+// text returns what the block of a stub is to hold, and notes what it shows.
+func (s *stub) text(w *Book, open map[*Declaration]bool) (chapters.Text, error) {
+	var files, parts []string
+	if imports := formatImports(s.imports, w.source.module); imports != "" {
+		parts = append(parts, strings.TrimPrefix(imports, "\n"))
+	}
+	for _, d := range s.written {
+		if link := linkTo(d.pkg.dir + "/" + d.file.name); !slices.Contains(files, link) {
+			files = append(files, link)
+		}
+		switch {
+		case s.exercise.Whole() && !exported(d.names[0]):
+		case d.isFunction():
+			parts = append(parts, w.source.signature(d)+" {\n\t// yours\n}\n")
+		default:
+			parts = append(parts, w.source.seen(d))
+		}
+	}
+	within := ""
+	for _, d := range slices.SortedFunc(maps.Keys(s.used), func(a, b *Declaration) int { return s.compare(w, a, b) }) {
+		if open[d] || w.isOpen(d, s.exercise) {
+			continue
+		}
+		open[d] = true
+		if within != d.pkg.dir {
+			within = d.pkg.dir
+			where := "It is there already:"
+			if within != s.dir() {
+				where = fmt.Sprintf("Package %s has:", path.Base(within))
+			}
+			parts = append(parts, "// "+where+"\n")
+		}
+		parts = append(parts, w.source.outline(d, s.used[d], within == s.dir()))
+	}
+	text := &StageFile{text: packageClause + strings.Join(parts, "\n")}
+	body, err := text.formatted()
+	if err != nil {
+		return chapters.Text{}, s.exercise.Errorf("what the reader finds: %w", err)
+	}
+	return chapters.Text{Caption: caption(strings.Join(files, ", ") + " · yours"), Body: strings.TrimPrefix(string(body), packageClause+"\n")}, nil
+}
+
+func (s *stub) dir() string { return s.written[0].pkg.dir }
+
+// compare puts what is used of the exercise's own package first, and all in the order
+// of the files.
+func (s *stub) compare(w *Book, a, b *Declaration) int {
+	if own := a.pkg.dir == s.dir(); own != (b.pkg.dir == s.dir()) {
+		if own {
+			return -1
+		}
+		return 1
+	}
+	return w.compare(&Showing{key: key{a.pkg.dir, a.names[0]}, declaration: a}, &Showing{key: key{b.pkg.dir, b.names[0]}, declaration: b})
+}
+
+func (d *Declaration) isFunction() bool {
+	_, ok := d.node.(*ast.FuncDecl)
+	return ok
+}
+
+// signature returns a function without its body.
+func (s *Source) signature(d *Declaration) string {
+	return strings.TrimRight(d.text[:s.within(d, d.node.(*ast.FuncDecl).Body.Lbrace)], " ")
+}
+
+// longValue is how many lines a value may have in an outline.
+const longValue = 20
+
+// outline returns what somebody has to know of a declaration who uses names of it: the
+// signature of a function, those constants, a type, or what other packages see of it.
+func (s *Source) outline(d *Declaration, names map[string]bool, own bool) string {
+	if d.isFunction() {
+		return s.signature(d) + "\n"
+	}
+	group := d.node.(*ast.GenDecl)
+	switch {
+	case group.Tok == token.TYPE && !own:
+		return s.seen(d)
+	case group.Tok == token.TYPE:
+		return d.text + "\n"
+	}
+	var lines []string
+	for _, spec := range group.Specs {
+		value := spec.(*ast.ValueSpec)
+		if value.Values == nil && value.Type == nil {
+			lines = nil // it goes on counting
+			break
+		}
+		if !slices.ContainsFunc(value.Names, func(name *ast.Ident) bool { return names[name.Name] }) {
+			continue
+		}
+		begin, end := s.linesOf(d, value)
+		lines = append(lines, strings.TrimSuffix(d.text[begin:end], "\n"))
+	}
+	if len(group.Specs) > 1 && len(lines) > 0 {
+		return fmt.Sprintf("%s (\n%s\n)\n", group.Tok, strings.Join(lines, "\n"))
+	}
+	if strings.Count(d.text, "\n") > longValue {
+		head := d.text[:s.within(d, group.Specs[0].(*ast.ValueSpec).Values[0].Pos())]
+		return head + restOfLine(d.text[len(head):]) + "\n\t// …\n}\n"
+	}
+	return d.text + "\n"
+}
