@@ -23,7 +23,7 @@ import (
 func electionConfig(t *testing.T, lease string) config.CompletedConfig {
 	t.Helper()
 	c := &config.Config{
-		Kubeconfig: clustertest.Cluster().RESTConfig(cluster.KCM),
+		Kubeconfig: clustertest.Cluster(t).RESTConfig(cluster.KCM),
 		Client:     clustertest.ClientFor(t, cluster.KCM),
 	}
 	e := &c.ComponentConfig.Generic.LeaderElection

@@ -53,7 +53,7 @@ type replica struct {
 // under a Lease of the test's own, unless flags, which come last, say more.
 func start(t *testing.T, lease string, flags ...string) *replica {
 	t.Helper()
-	c := clustertest.Cluster()
+	c := clustertest.Cluster(t)
 	kubeconfig := c.Kubeconfig(cluster.KCM)
 	port := freePort(t)
 	return run(t, port, append([]string{
@@ -72,6 +72,7 @@ func start(t *testing.T, lease string, flags ...string) *replica {
 
 func run(t *testing.T, port string, flags ...string) *replica {
 	t.Helper()
+	clustertest.SkipIfShort(t)
 	path, err := kcm()
 	require.NoError(t, err)
 	p, err := process.Start(exec.Command(path, flags...))
@@ -123,7 +124,7 @@ func (r *replica) get(t *testing.T, path string) (int, string) {
 // ask sends any request, to a manager that may not serve yet.
 func (r *replica) ask(t *testing.T, method, path string, body io.Reader) (int, string, error) {
 	t.Helper()
-	config := clustertest.Cluster().RESTConfig(cluster.Admin)
+	config := clustertest.Cluster(t).RESTConfig(cluster.Admin)
 	config.TLSClientConfig.Insecure = true // kcm made its certificate itself
 	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
 	client, err := rest.HTTPClientFor(config)
@@ -159,6 +160,7 @@ func (r *replica) waitUntilLeading(t *testing.T) {
 
 func TestAReplicaServesWhileTheAPIServerIsAwayAndGoesOnWhenItComes(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	c, err := cluster.StartEmbedded(t.Context())
 	require.NoError(t, err)
 	defer c.Close()
@@ -203,6 +205,7 @@ func TestAReplicaThatWaitsForTheAPIServerStopsAtOnce(t *testing.T) {
 
 func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	// A cluster of its own: an API server that does not answer would disturb
 	// the other tests.
 	c, err := cluster.StartEmbedded(t.Context())

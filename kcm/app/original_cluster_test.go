@@ -28,6 +28,7 @@ import (
 // the same of kcm.
 func original(t *testing.T, flags ...string) string {
 	t.Helper()
+	clustertest.SkipIfShort(t)
 	path, err := cluster.Binary(t.Context(), t.Output())
 	require.NoError(t, err)
 	return output(path, append([]string{"kube-controller-manager"}, flags...)...)
@@ -35,6 +36,7 @@ func original(t *testing.T, flags ...string) string {
 
 func ours(t *testing.T, flags ...string) string {
 	t.Helper()
+	clustertest.SkipIfShort(t)
 	path, err := kcm()
 	require.NoError(t, err)
 	return output(path, flags...)
@@ -147,7 +149,7 @@ func TestConfigzShowsAllThatTheOriginalShows(t *testing.T) {
 	require.Contains(t, want, kcmconfig.GroupName)
 
 	port := freePort(t)
-	flags = slices.Concat(cluster.ManagerFlags(clustertest.Cluster(), cluster.Reference), flags,
+	flags = slices.Concat(cluster.ManagerFlags(clustertest.Cluster(t), cluster.Reference), flags,
 		[]string{"--use-service-account-credentials", "--bind-address=127.0.0.1", "--secure-port=" + port})
 	assert.Equal(t, want, run(t, port, flags...).configurations(t))
 }
@@ -168,7 +170,7 @@ func (r *replica) configurations(t *testing.T) (shown map[string]*kcmconfig.Kube
 func startOriginal(t *testing.T, flags ...string) *replica {
 	t.Helper()
 	port := freePort(t)
-	p, err := process.Start(clustertest.Cluster().Reference(t.Context(), append(flags, "--secure-port="+port)...))
+	p, err := process.Start(clustertest.Cluster(t).Reference(t.Context(), append(flags, "--secure-port="+port)...))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.Kill()
@@ -215,7 +217,7 @@ func TestTheSameGatesDependOnEachOtherAsInTheOriginal(t *testing.T) {
 // the static pod.
 func TestTheManifestOfKubeadmAndEveryFlagOfTheOriginalStartKCM(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Cluster()
+	c := clustertest.Cluster(t)
 	kubeconfig, ca := c.Kubeconfig(cluster.KCM), c.RootCAFile()
 	kubeadm := []string{
 		"--allocate-node-cidrs=true",

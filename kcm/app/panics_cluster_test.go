@@ -78,11 +78,11 @@ func startPanicking(t *testing.T) *panicking {
 	opts, err := options.NewKubeControllerManagerOptions()
 	require.NoError(t, err)
 	flags := opts.Flags(known)
-	kubeconfig := clustertest.Cluster().Kubeconfig(cluster.KCM)
+	kubeconfig := clustertest.Cluster(t).Kubeconfig(cluster.KCM)
 	for flag, value := range map[string]string{
 		"kubeconfig": kubeconfig, "leader-elect": "false", "secure-port": "0", "controllers": "*,token-cleaner-controller",
 		"use-service-account-credentials": "true", "kube-api-qps": "200", "kube-api-burst": "400", "controller-start-interval": "0",
-		"service-account-private-key-file": clustertest.Cluster().ServiceAccountKeyFile(),
+		"service-account-private-key-file": clustertest.Cluster(t).ServiceAccountKeyFile(),
 	} {
 		require.NoError(t, setFlag(flags, flag, value))
 	}
@@ -147,7 +147,7 @@ var whole = map[string]struct {
 
 func TestEachLoopIsRightInTheEndThoughItHasPanickedAtEachOfItsWrites(t *testing.T) {
 	all := startPanicking(t)
-	admin := clustertest.Cluster().RESTConfig(cluster.Admin)
+	admin := clustertest.Cluster(t).RESTConfig(cluster.Admin)
 	admin.WarningHandler = rest.NoWarnings{}
 	client := dynamic.NewForConfigOrDie(admin)
 	t.Run("loops", func(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 // Secret with a token, the tokens of the loops, and that of who looks at /configz.
 func TestNoKeyAndNoTokenIsInTheLogAtAnyVerbosity(t *testing.T) {
 	t.Parallel()
-	c, client := clustertest.Cluster(), clustertest.Client(t)
+	c, client := clustertest.Cluster(t), clustertest.Client(t)
 	r := start(t, "secrets", "-v=10", "--vmodule=request=10,round_trippers=10", "--use-service-account-credentials",
 		"--controllers=serviceaccount-controller,serviceaccount-token-controller", "--service-account-private-key-file="+c.ServiceAccountKeyFile())
 	r.waitUntilLeading(t)

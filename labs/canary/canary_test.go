@@ -21,14 +21,15 @@ import (
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
 func TestEachLoopOfKCMAndOfTheOriginalDoesItsWork(t *testing.T) {
+	on := clustertest.Cluster(t)
 	kcm := filepath.Join(t.TempDir(), "kcm")
 	out, err := exec.Command("go", "build", "-o", kcm, "../../kcm/cmd/kcm").CombinedOutput()
 	require.NoError(t, err, string(out))
-	config := clustertest.Cluster().RESTConfig(cluster.Admin)
+	config := on.RESTConfig(cluster.Admin)
 	config.WarningHandler = rest.NoWarnings{}
 	client := dynamic.NewForConfigOrDie(config)
 	for _, reference := range []bool{false, true} {
-		m, err := play.NewManager(t.Context(), clustertest.Cluster(), reference, kcm)
+		m, err := play.NewManager(t.Context(), on, reference, kcm)
 		require.NoError(t, err)
 		for _, loop := range m.Loops {
 			if !canary.Has(loop) {

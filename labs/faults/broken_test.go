@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
 	"github.com/kcm-book/kcm-book/labs/faults"
 	"github.com/kcm-book/kcm-book/labs/play"
 )
@@ -62,6 +63,7 @@ func (b broken) build(t *testing.T) (program string) {
 
 func TestABrokenManagerIsFound(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	c, err := cluster.StartEmbedded(t.Context(), cluster.WithNodes(2))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })

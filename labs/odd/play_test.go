@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
 func TestTheAPIServerTakesMoreThanAThirdOfWhatIsDrawn(t *testing.T) {
-	r := &round{Player: newPlayer(clustertest.Cluster()), uids: map[string]types.UID{}}
+	r := &round{Player: newPlayer(clustertest.Cluster(t)), uids: map[string]types.UID{}}
 	client := clustertest.Client(t)
 	taken, created, all := 0, map[string]int{}, 0
 	for seed := range uint64(6) {
@@ -51,6 +51,7 @@ func TestTheAPIServerTakesMoreThanAThirdOfWhatIsDrawn(t *testing.T) {
 }
 
 func TestAManagerThatPanicsIsFoundOut(t *testing.T) {
+	clustertest.SkipIfShort(t)
 	program := filepath.Join(t.TempDir(), "manager")
 	script := `#!/bin/sh
 case $1 in

@@ -18,6 +18,7 @@ var setting = &play.Setting{Manifests: []string{"manifests"}}
 func TestMain(m *testing.M) { playtest.Main(m, setting) }
 
 func TestScenarios(t *testing.T) {
+	playtest.Ready(t)
 	all, err := All(".")
 	require.NoError(t, err)
 	// The go command sees only here that a result depends on these, and must not show one manager's for the other's.

@@ -161,7 +161,7 @@ func trustRSAKey(t *testing.T, on *cluster.Cluster) string {
 }
 
 func TestANewSigningKeyIsForNewTokensAndTheOldOnesStay(t *testing.T) {
-	on := clustertest.Cluster()
+	on := clustertest.Cluster(t)
 	rsaKeyFile := trustRSAKey(t, on)
 	client := clustertest.Client(t)
 	const namespace = "default"

@@ -9,9 +9,9 @@
 //		clustertest.Eventually(t, "the pod is Ready", func(ctx context.Context) error { ... })
 //	}
 //
-// The cluster is started before the first test and ends after the last; it is never shared with another package or with
-// the cluster of `make cluster`. Tests of one package share it. It is always an embedded one, whatever CLUSTER in the
-// environment says.
+// The cluster starts when the first test asks for it and ends after the last; it is never shared with another package or
+// with the cluster of `make cluster`. Tests of one package share it. It is always an embedded one, whatever CLUSTER in the
+// environment says. With -short the tests that need an API server are skipped.
 package clustertest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,32 +39,29 @@ const (
 	pollInterval      = 20 * time.Millisecond
 )
 
-// shared is the cluster of this test process.
+// shared is the cluster of this test process, once a test has asked for it.
 var shared *cluster.Cluster
 
-// Main runs the tests of a package with one cluster for them all and exits. It fails the run if goroutines are left when
-// the tests have passed and the cluster is closed. Call it from TestMain.
-func Main(m *testing.M) {
-	if onlyLists() {
-		os.Exit(m.Run())
-	}
-	os.Exit(run(m))
-}
+var start = sync.OnceValue(func() (err error) {
+	shared, err = cluster.StartEmbedded(context.Background())
+	return err
+})
+
+// Main runs the tests of a package, with one cluster for all that need one, and exits. It fails the run if goroutines are
+// left when the tests have passed and the cluster is closed. Call it from TestMain.
+func Main(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	var err error
-	if shared, err = cluster.StartEmbedded(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "clustertest:", err)
-		return 1
-	}
 	// Tests wait for the cluster most of the time, not for a processor. A -parallel on the command line comes later and wins.
 	if err := flag.Set("test.parallel", parallelTests); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	if err := shared.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, "clustertest:", err)
-		code = 1
+	if shared != nil {
+		if err := shared.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "clustertest:", err)
+			code = 1
+		}
 	}
 	if code != 0 {
 		return code
@@ -77,24 +74,24 @@ func run(m *testing.M) int {
 	return 0
 }
 
+// SkipIfShort skips a test that needs an API server, or a program that has to be linked first, if tests are to be -short.
+func SkipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server or a program: run it without -short")
+	}
+}
+
 // Reference tells whether REFERENCE=1 is in the environment: a test that runs a controller manager then runs the
 // original, so that it shows whether it tells the truth about Kubernetes.
 func Reference() bool { return os.Getenv("REFERENCE") == "1" }
 
-// onlyLists says whether the process was started by go test -list, which runs no test and needs no cluster.
-func onlyLists() bool {
-	for _, arg := range os.Args[1:] {
-		if strings.HasPrefix(arg, "-test.list=") && arg != "-test.list=" {
-			return true
-		}
-	}
-	return false
-}
-
-// Cluster returns the cluster that Main started.
-func Cluster() *cluster.Cluster {
-	if shared == nil {
-		panic("clustertest: no cluster: call clustertest.Main from TestMain")
+// Cluster returns the cluster of the package, which starts when it is first asked for. With -short it skips the test.
+func Cluster(t testing.TB) *cluster.Cluster {
+	t.Helper()
+	SkipIfShort(t)
+	if err := start(); err != nil {
+		t.Fatal(err)
 	}
 	return shared
 }
@@ -108,7 +105,7 @@ func Client(t testing.TB) kubernetes.Interface {
 // ClientFor returns a client of the user without rate limits.
 func ClientFor(t testing.TB, user cluster.User) kubernetes.Interface {
 	t.Helper()
-	config := Cluster().RESTConfig(user)
+	config := Cluster(t).RESTConfig(user)
 	config.UserAgent = t.Name()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

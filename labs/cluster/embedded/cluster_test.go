@@ -59,7 +59,7 @@ func TestANodeThatIsAddedLaterIsReadyToo(t *testing.T) {
 
 func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Cluster()
+	c := clustertest.Cluster(t)
 	directory, err := os.Stat(c.Dir())
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), directory.Mode().Perm())
@@ -104,7 +104,7 @@ func TestTheAuditLogSaysWhoDidWhat(t *testing.T) {
 	_, err := clustertest.ClientFor(t, cluster.KCM).CoreV1().Secrets(namespace).Get(t.Context(), "absent", metav1.GetOptions{})
 	require.Error(t, err)
 	// The event is there before the client has its answer, so there is nothing to wait for.
-	events, err := clustertest.Cluster().AuditEvents(func(e cluster.AuditEvent) bool { return e.Namespace == namespace })
+	events, err := clustertest.Cluster(t).AuditEvents(func(e cluster.AuditEvent) bool { return e.Namespace == namespace })
 	require.NoError(t, err)
 	require.NotEmpty(t, events)
 	last := events[len(events)-1]
@@ -122,7 +122,7 @@ func TestDelegatedAuthenticationFindsTheClientCA(t *testing.T) {
 	t.Parallel()
 	config, err := clustertest.Client(t).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 	require.NoError(t, err)
-	ca, err := os.ReadFile(clustertest.Cluster().RootCAFile())
+	ca, err := os.ReadFile(clustertest.Cluster(t).RootCAFile())
 	require.NoError(t, err)
 	require.Equal(t, string(ca), config.Data["client-ca-file"])
 	require.NotEmpty(t, config.Data["requestheader-client-ca-file"])

@@ -31,6 +31,7 @@ import (
 // TestFaults breaks one component after the other of a cluster of its own.
 func TestFaults(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	c, err := cluster.StartEmbedded(t.Context(), cluster.WithNodes(1))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -45,7 +46,7 @@ func TestFaults(t *testing.T) {
 	status := func() (string, int) { return labcluster(t, "status", "--dir", c.Dir()) }
 
 	t.Run("it is not the cluster beside it, and the original works on it", func(t *testing.T) {
-		require.NotEqual(t, clustertest.Cluster().Server(), c.Server())
+		require.NotEqual(t, clustertest.Cluster(t).Server(), c.Server())
 		ctx, cancel := context.WithCancel(t.Context())
 		reference := c.Reference(ctx, "--controllers=serviceaccount-controller", "--leader-elect=false")
 		require.NoError(t, reference.Start())
@@ -160,6 +161,7 @@ func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 func TestAClusterEndsWithTheProcessThatStartedIt(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childVariable+"=1")
 	output, err := child.StdoutPipe()

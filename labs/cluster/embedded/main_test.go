@@ -50,6 +50,7 @@ func startAndWait() {
 // binary returns the path of bin/labcluster.
 func binary(t *testing.T) string {
 	t.Helper()
+	clustertest.SkipIfShort(t)
 	path, err := cluster.Binary(context.Background(), io.Discard) // cleanups call this too
 	require.NoError(t, err)
 	return path

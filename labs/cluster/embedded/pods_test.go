@@ -91,7 +91,7 @@ func TestReadinessWaitsAsLongAsTheAnnotationOrTheFlagSays(t *testing.T) {
 // that kwok has made.
 func readyAfterStart(t *testing.T, namespace, pod string) time.Duration {
 	t.Helper()
-	changes, err := clustertest.Cluster().AuditEvents(func(e cluster.AuditEvent) bool {
+	changes, err := clustertest.Cluster(t).AuditEvents(func(e cluster.AuditEvent) bool {
 		return e.User == "kwok" && e.Verb == "patch" && e.Subresource == "status" && e.Namespace == namespace && e.Name == pod
 	})
 	require.NoError(t, err)

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -20,6 +22,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/app"
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
 	"github.com/kcm-book/kcm-book/labs/play"
 	"github.com/kcm-book/kcm-book/labs/process"
 )
@@ -32,10 +35,11 @@ const parallelScripts = "8"
 // build of its own and runs with the race detector when the tests do.
 const asKCM = "KCM_BOOK_AS_KCM"
 
-// Main runs the tests of a package while one manager runs all loops on a cluster,
-// and exits: the setting is made ready for that. With REFERENCE=1 in the
-// environment the manager is the original. The run fails if the manager ends
-// before the tests, or if goroutines are left after them. Call it from TestMain.
+// Main runs the tests of a package, and exits. The first that calls [Ready] starts
+// a cluster, and a manager that runs all loops on it until the last has ended: kcm,
+// or with REFERENCE=1 in the environment the original. The run fails if the manager
+// ends before the tests, or if goroutines are left after them. Call it from
+// TestMain.
 func Main(m *testing.M, setting *play.Setting) {
 	if os.Getenv(asKCM) != "" {
 		os.Exit(cli.Run(app.NewControllerManagerCommand()))
@@ -52,33 +56,53 @@ func Main(m *testing.M, setting *play.Setting) {
 	os.Exit(code)
 }
 
+// Ready returns when the setting of [Main] has its cluster and its manager. With
+// -short it skips the test.
+func Ready(t testing.TB) {
+	t.Helper()
+	clustertest.SkipIfShort(t)
+	if err := ready(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ready is [Main]'s.
+var ready func() error
+
 func run(m *testing.M, setting *play.Setting) (code int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c, err := cluster.Start(ctx, cluster.WithProgress(os.Stderr))
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	// A kind cluster does not end by itself when Ctrl-C ends the tests.
-	defer context.AfterFunc(ctx, func() {
-		c.Close()
-		os.Exit(1)
-	})()
-	setting.Cluster = c
-	if setting.Manager, err = play.NewManager(ctx, c, os.Getenv("REFERENCE") == "1", os.Args[0], asKCM+"=1"); err != nil {
-		return 1, err
-	}
-	log, end, err := setting.RunLoops()
-	if err != nil {
-		return 1, err
-	}
+	var log *process.Log
+	var ends []func() error
+	ready = sync.OnceValue(func() error {
+		c, err := cluster.Start(ctx, cluster.WithProgress(os.Stderr))
+		if err != nil {
+			return err
+		}
+		// A kind cluster does not end by itself when Ctrl-C ends the tests.
+		goOn := context.AfterFunc(ctx, func() {
+			c.Close()
+			os.Exit(1)
+		})
+		ends = append(ends, func() error { goOn(); return c.Close() })
+		setting.Cluster = c
+		if setting.Manager, err = play.NewManager(ctx, c, os.Getenv("REFERENCE") == "1", os.Args[0], asKCM+"=1"); err != nil {
+			return err
+		}
+		said, end, err := setting.RunLoops()
+		if err == nil {
+			log, ends = said, append(ends, end)
+		}
+		return err
+	})
 	if err := flag.Set("test.parallel", parallelScripts); err != nil { // one on the command line comes later and wins
 		panic(err)
 	}
 	code = m.Run()
-	err = end()
-	if code != 0 && err == nil {
+	for _, end := range slices.Backward(ends) {
+		err = errors.Join(err, end())
+	}
+	if code != 0 && err == nil && log != nil {
 		fmt.Fprintf(os.Stderr, "the last lines of the controller manager's log:\n%s\n", process.LastLines(log.String(), 40))
 	}
 	return code, err

@@ -59,6 +59,7 @@ func perform(ctx context.Context, t *testing.T, lines ...string) (path, told str
 
 func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 	t.Parallel()
+	playtest.Ready(t)
 	create, change := "create one.yaml", `patch configmap/one '{data: {x: "2"}}'`
 	cases := []struct {
 		name  string
@@ -141,6 +142,7 @@ func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 
 func TestWhatFailsMeanwhileFailsTheScriptAtTheEndOfTheStep(t *testing.T) {
 	t.Parallel()
+	playtest.Ready(t)
 	_, told, err := perform(t.Context(), t, "meanwhile delete configmap/none", "say it goes on")
 	require.ErrorIs(t, err, play.ErrFailed)
 	require.Contains(t, told, "it goes on")
@@ -156,6 +158,7 @@ func TestWhatFailsMeanwhileFailsTheScriptAtTheEndOfTheStep(t *testing.T) {
 
 func TestWhatIsDoneMeanwhileStaysWhereTheScriptLookedWhenItBegan(t *testing.T) {
 	t.Parallel()
+	playtest.Ready(t)
 	_, told, err := perform(t.Context(), t, "step one", "create one.yaml", "let n '{\"x\": \"y\"}'", "start m", "get m account /healthz",
 		`meanwhile repeat --every=20ms 10 patch 'configmap[vars.n.x == "y" && self.metadata.name == "one"]' '{data: {x: "{n}"}}'`,
 		"meanwhile repeat 3 get m account /healthz", "let n 1", "listen door", "get m account /healthz", "look default", "check 'configmaps.size() < 2'", "look $NS",
@@ -165,6 +168,7 @@ func TestWhatIsDoneMeanwhileStaysWhereTheScriptLookedWhenItBegan(t *testing.T) {
 
 func TestAnInterruptedScriptEndsAtOnceWithAllThatItHasStarted(t *testing.T) {
 	t.Parallel()
+	playtest.Ready(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	context.AfterFunc(t.Context(), cancel)
 	time.AfterFunc(2*time.Second, cancel)
@@ -187,6 +191,7 @@ func (c closing) Title(text string) {
 
 func TestAScriptThatHasPassedAndIsKeptUpHasPassedWhenItIsInterrupted(t *testing.T) {
 	t.Parallel()
+	playtest.Ready(t)
 	for line, wanted := range map[string]string{"check true": "", "check false": "interrupted"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		own := *setting
@@ -202,6 +207,7 @@ func TestAScriptThatHasPassedAndIsKeptUpHasPassedWhenItIsInterrupted(t *testing.
 
 func TestAScriptThatIsNotForTheSettingSaysWhy(t *testing.T) {
 	t.Parallel()
+	playtest.Ready(t)
 	for _, line := range []string{"skip 'not today'", "[!kind] skip 'not today'", "only kind not today"} {
 		why, err := setting.Perform(t.Context(), script(t, line, "check false"))
 		require.NoError(t, err)
@@ -211,6 +217,7 @@ func TestAScriptThatIsNotForTheSettingSaysWhy(t *testing.T) {
 
 func TestAScriptLeavesNothingInItsNamespaceWhereverItLooksInTheEnd(t *testing.T) {
 	t.Parallel()
+	playtest.Ready(t)
 	_, told, err := perform(t.Context(), t, "create nothing.yaml", "await replicaset/nothing true", "say $NS", "look default")
 	require.NoError(t, err, told)
 	namespace := strings.TrimSpace(strings.Split(told, "\n")[2])
