@@ -262,6 +262,23 @@ func (s *Script) NeedsCluster() bool {
 	return slices.ContainsFunc(s.lines, func(l line) bool { return !slices.Contains(alone, l.verb.text) })
 }
 
+// clocked are the verbs that act on processes and connections, or compare moments, and
+// inClock matches what makes an object's behaviour, or a question about it, one of time.
+// What lasts for minutes does not end while a script is played.
+var (
+	clocked = []string{"meanwhile", "proxy", "signal", "start", "before"}
+	inClock = regexp.MustCompile(`--(every|timeout)=|\b(ready-after|run-for|stop-after)[=:]? ?"?(\d{1,2}s|\d+ms)|\bfails-as\b|` +
+		`\b(minReady|progressDeadline|activeDeadline|startingDeadline|terminationGracePeriod)Seconds\b|\bschedule:|\bnow\b|\b(duration|timestamp)\(`)
+)
+
+// HasClock tells whether it depends on how long something takes what becomes of the
+// script. Then a machine that is busy with something else may fail it.
+func (s *Script) HasClock() bool {
+	return slices.ContainsFunc(s.lines, func(l line) bool {
+		return slices.Contains(clocked, l.verb.text) || inClock.MatchString(texts(l.args))
+	}) || slices.ContainsFunc(s.archive.Files, func(f txtar.File) bool { return inClock.Match(f.Data) })
+}
+
 // without returns the script's text without the lines of steps that are left out
 // in a setting. All other lines keep their numbers. The line that says why stays.
 func (s *Script) without(setting *Setting) []byte {

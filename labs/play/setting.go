@@ -49,8 +49,7 @@ type Setting struct {
 	Spectator Spectator
 	// Narrator is told what happens. It may be nil.
 	Narrator Narrator
-	// Patience is how long await and its like wait. 0 means a minute, two in a lab,
-	// which may ask more of a machine that it shares, and four on kind.
+	// Patience is how long await and its like wait. 0 means two minutes, and four on kind.
 	Patience time.Duration
 }
 
@@ -105,13 +104,9 @@ func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env
 		own.Narrator = silent{}
 	}
 	if own.Patience == 0 {
-		switch {
-		case cluster.OnKind():
+		own.Patience = 2 * time.Minute
+		if cluster.OnKind() {
 			own.Patience = 4 * time.Minute // real containers start and stop more slowly
-		case len(script.Steps) > 0:
-			own.Patience = 2 * time.Minute
-		default:
-			own.Patience = time.Minute
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -17,17 +17,25 @@ var setting = &play.Setting{Manifests: []string{"manifests"}}
 
 func TestMain(m *testing.M) { playtest.Main(m, setting) }
 
-func TestScenarios(t *testing.T) {
+func TestScenarios(t *testing.T) { playAll(t, false) }
+
+// The verdict of these depends on how long something takes.
+func TestScenariosWithAClock(t *testing.T) { playAll(t, true) }
+
+func playAll(t *testing.T, clock bool) {
 	playtest.Ready(t)
 	all, err := All(".")
 	require.NoError(t, err)
 	// The go command sees only here that a result depends on these, and must not show one manager's for the other's.
 	t.Logf("with the original: %v; on kind: %v", os.Getenv("REFERENCE") == "1", cluster.OnKind())
 	for _, scenario := range all {
+		script, err := play.ReadScript(scenario.Path, "manifests")
+		require.NoError(t, err)
+		if script.HasClock() != clock {
+			continue
+		}
 		t.Run(scenario.Name, func(t *testing.T) {
 			t.Parallel()
-			script, err := play.ReadScript(scenario.Path, "manifests")
-			require.NoError(t, err)
 			testscript.Run(t, setting.Params(t.Context(), script, scenario.Variables...))
 		})
 	}
