@@ -3,7 +3,6 @@
 //
 // Those of an exercise are in labs/NN-slug/wrong/EXERCISE.txtar:
 //
-//	survives: if surge > 0 { => if surge >= 0 {: adding 0 changes nothing
 //	-- rounds-both-up.diff --
 //	# Both bounds are percentages, so both are rounded the same way.
 //	# caught by: maxUnavailable is rounded down
@@ -25,7 +24,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -38,8 +36,6 @@ type Solutions struct {
 	Path  string
 	Wrong []*Wrong
 	Right []Right
-	// Survivors are changes of the book's solution that nothing can tell from it.
-	Survivors []Survivor
 }
 
 // Wrong is a wrong solution.
@@ -57,10 +53,6 @@ type Wrong struct {
 // Right is a right solution: declarations that take the place of the book's.
 type Right struct{ Name, Text string }
 
-// Survivor is a line of the book's solution, another in its place, and why that
-// makes no difference.
-type Survivor struct{ Before, After, Why string }
-
 type hunk struct{ lines []string }
 
 // Read returns the solutions of an exercise of a chapter. There may be none yet.
@@ -74,9 +66,6 @@ func Read(root, slug, exercise string) (*Solutions, error) {
 		return nil, err
 	}
 	archive := txtar.Parse(text)
-	if err := s.addSurvivors(string(archive.Comment)); err != nil {
-		return nil, err
-	}
 	for _, file := range archive.Files {
 		switch name, kind, _ := strings.Cut(file.Name, "."); kind {
 		case "diff":
@@ -104,23 +93,6 @@ func (s *Solutions) Find(name string) (*Wrong, error) {
 		known = append(known, wrong.Name)
 	}
 	return nil, fmt.Errorf("%s has no %s.diff: there is %s", s.Path, name, cmp.Or(strings.Join(known, ", "), "none"))
-}
-
-var survivor = regexp.MustCompile(`^survives: (.+) => (.*): (\S.*)$`)
-
-func (s *Solutions) addSurvivors(comment string) error {
-	for line := range strings.Lines(comment) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "survives:") {
-			continue
-		}
-		match := survivor.FindStringSubmatch(line)
-		if match == nil {
-			return fmt.Errorf("%s: %q: write survives: BEFORE => AFTER: why that makes no difference", s.Path, line)
-		}
-		s.Survivors = append(s.Survivors, Survivor{match[1], match[2], match[3]})
-	}
-	return nil
 }
 
 func parseWrong(path, name, text string) (*Wrong, error) {

@@ -22,11 +22,10 @@ func readText(t *testing.T, text string) (*Solutions, error) {
 
 const begin = "-- wrong.diff --\n# It is one of a kind.\n# caught by: one is left\n"
 
-func TestAFileHasWrongSolutionsRightOnesAndSurvivors(t *testing.T) {
+func TestAFileHasWrongSolutionsAndRightOnes(t *testing.T) {
 	t.Parallel()
-	s, err := readText(t, "For who edits this.\nsurvives: if a > 0 { => if a >= 0 {: adding 0: no change\n"+begin+"-\ta\n+\tb\n@@\n \tc\n+\td\n-- another-way.go --\nfunc bounds() {}\n")
+	s, err := readText(t, "For who edits this.\n"+begin+"-\ta\n+\tb\n@@\n \tc\n+\td\n-- another-way.go --\nfunc bounds() {}\n")
 	require.NoError(t, err)
-	assert.Equal(t, []Survivor{{"if a > 0 {", "if a >= 0 {: adding 0", "no change"}}, s.Survivors)
 	assert.Equal(t, []Right{{"another-way", "func bounds() {}\n"}}, s.Right)
 	wrong, err := s.Find("wrong")
 	require.NoError(t, err)
@@ -47,11 +46,10 @@ func TestAnExerciseWithoutAFileHasNoSolutions(t *testing.T) {
 func TestWhatIsNoSolutionIsSaidWithItsPlace(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
-		"survives: a => b\n":                           path + `: "survives: a => b": write survives: BEFORE => AFTER: why that makes no difference`,
 		"-- wrong.txt --\n":                            path + ": wrong.txt is neither a wrong solution, NAME.diff, nor a right one, NAME.go",
 		"-- wrong.diff --\n# A thought.\n-a\n+b\n":     path + ", wrong.diff: begin with two lines: # what somebody thinks who writes this, and # caught by: the behaviour that it does not show",
 		"-- wrong.diff --\n# caught by: one\n-a\n+b\n": path + ", wrong.diff: begin with two lines: # what somebody thinks who writes this, and # caught by: the behaviour that it does not show",
-		begin + "a\n":                                  path + `, wrong.diff: "a" begins neither with a space nor with - or +`,
+		begin + "a\n": path + `, wrong.diff: "a" begins neither with a space nor with - or +`,
 	} {
 		_, err := readText(t, text)
 		require.EqualError(t, err, says)

@@ -24,11 +24,9 @@ type proof struct {
 	*weave.Exercise
 	program *program
 
-	cut     *variant
-	rights  []*variant // those of the exercise's Solutions, in their order
-	wrongs  []*variant
-	mutants []mutant
-	changed []*variant // by the mutants
+	cut    *variant
+	rights []*variant // those of the exercise's Solutions, in their order
+	wrongs []*variant
 
 	// behaviours are the full names of the subtests that have none themselves, as go
 	// prints them.
@@ -36,10 +34,8 @@ type proof struct {
 	rejected   int
 	// patience is how long a wrong body may run. Many hang.
 	patience time.Duration
-	// mutated is the number of mutants that compile.
-	killed, mutated int
-	took            time.Duration
-	failures        []error
+	took     time.Duration
+	failures []error
 }
 
 // programsOf returns the programs that prove exercises, and the proofs to be.
@@ -58,15 +54,10 @@ func programsOf(root, temporary string, exercises []*weave.Exercise) []*program 
 }
 
 // addVariants adds all bodies that the exercise needs to its program.
-func (p *proof) addVariants() error {
+func (p *proof) addVariants() {
 	texts, cut := map[string]string{}, map[string]string{}
 	for _, f := range p.Functions {
 		texts[f.Name], cut[f.Name] = f.Text, f.Cut
-		mutants, err := mutantsOf(f)
-		if err != nil {
-			return err
-		}
-		p.mutants = append(p.mutants, mutants...)
 	}
 	p.cut = p.program.add(cut)
 	for _, right := range p.Solutions.Right {
@@ -93,14 +84,10 @@ func (p *proof) addVariants() error {
 		}
 		p.wrongs = append(p.wrongs, v)
 	}
-	for _, m := range p.mutants {
-		p.changed = append(p.changed, p.program.add(map[string]string{m.function.Name: m.text}))
-	}
-	return nil
 }
 
 func (p *proof) variants() []*variant {
-	return slices.Concat([]*variant{p.cut}, p.rights, p.wrongs, p.changed)
+	return slices.Concat([]*variant{p.cut}, p.rights, p.wrongs)
 }
 
 // fail notes, in a line, what is not as it has to be.
@@ -116,13 +103,11 @@ func (p *proof) mark() string {
 	return "✓"
 }
 
-func (p *proof) percentage() int { return 100 * p.killed / max(p.mutated, 1) }
-
 // prove proves what Run promises. Its error says why it could not.
-func (p *proof) prove(ctx context.Context) error {
+func (p *proof) prove(ctx context.Context, seeds int) error {
 	begin := time.Now()
 	defer func() { p.took = time.Since(begin) }()
-	for _, step := range []func(context.Context) error{p.proveBook, p.proveRights, p.proveCut, p.proveWrongs, p.proveMutants} {
+	for _, step := range []func(context.Context) error{p.proveBook, p.proveRights, p.proveCut} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -130,7 +115,7 @@ func (p *proof) prove(ctx context.Context) error {
 			return nil // without tests that pass, the rest means nothing
 		}
 	}
-	return nil
+	return p.proveWrongs(ctx, seeds)
 }
 
 // proveBook finds the behaviours and proves that the book's body has them.
@@ -229,12 +214,12 @@ func (p *proof) proveCut(ctx context.Context) error {
 // fewest is how many wrong solutions an exercise has at least.
 const fewest = 5
 
-func (p *proof) proveWrongs(ctx context.Context) error {
+func (p *proof) proveWrongs(ctx context.Context, seeds int) error {
 	if len(p.wrongs) < fewest {
 		p.fail("%s has %d wrong solutions: %d likely misconceptions are the least", p.Solutions.Path, len(p.wrongs), fewest)
 	}
 	return p.each(ctx, p.wrongs, func(i int, v *variant) (func(), error) {
-		failure, err := p.reject(ctx, p.Solutions.Wrong[i], v)
+		failure, err := p.reject(ctx, p.Solutions.Wrong[i], v, seeds)
 		return func() {
 			if failure != nil {
 				p.fail("%s.diff %s", p.Solutions.Wrong[i].Name, failure)
@@ -245,13 +230,9 @@ func (p *proof) proveWrongs(ctx context.Context) error {
 	})
 }
 
-// seeds are those of rapid with which a wrong solution is tried. It has to fail with
-// each, as its reader has only one.
-const seeds = 3
-
 // reject returns why a wrong solution is not rejected by the behaviour that it names,
 // or nil.
-func (p *proof) reject(ctx context.Context, wrong *solutions.Wrong, v *variant) (failure, err error) {
+func (p *proof) reject(ctx context.Context, wrong *solutions.Wrong, v *variant, seeds int) (failure, err error) {
 	if v.failure != nil {
 		return v.failure, nil
 	}
@@ -281,86 +262,10 @@ func (p *proof) reject(ctx context.Context, wrong *solutions.Wrong, v *variant) 
 	return nil, nil
 }
 
-// survivors is how many mutants, explained or not, may survive: one in ten, rounded up.
-// A short function has few, and one of them may be none that shows.
-func survivors(mutated int) int { return (mutated + 9) / 10 }
-
-func (p *proof) proveMutants(ctx context.Context) error {
-	survived := make([]bool, len(p.mutants))
-	err := p.each(ctx, p.changed, func(i int, v *variant) (func(), error) {
-		if v.failure != nil {
-			return func() {}, nil
-		}
-		within := p.patience
-		if slices.ContainsFunc(p.Solutions.Survivors, p.mutants[i].explained) {
-			within = limit
-		}
-		lives, err := p.survives(ctx, v, within)
-		return func() {
-			p.mutated++
-			if survived[i] = lives; !lives {
-				p.killed++
-			}
-		}, err
-	})
-	if err != nil {
-		return err
-	}
-	p.explain(survived)
-	if least := p.mutated - survivors(p.mutated); p.killed < least {
-		p.fail("the tests kill %d of %d mutants: they have to tell at least %d from the book's solution", p.killed, p.mutated, least)
-	}
-	return nil
-}
-
-// survives tells whether all tests pass, the quickest first.
-func (p *proof) survives(ctx context.Context, v *variant, within time.Duration) (bool, error) {
-	for _, test := range p.Tests {
-		o, err := p.program.run(ctx, v.number, behaviours.Any(test), 1, within, "-test.failfast")
-		if err != nil || !o.Passed {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// explain compares the mutants that have survived with those that the file of
-// solutions explains.
-func (p *proof) explain(survived []bool) {
-	told := map[string]bool{}
-	for i, m := range p.mutants {
-		explained := slices.ContainsFunc(p.Solutions.Survivors, m.explained)
-		if survived[i] && !explained && !told[m.survives()] {
-			told[m.survives()] = true
-			p.fail("no test tells a mutant of %s from it: write one, or, where none can, in %s: survives: %sWHY", m.function.Name, p.Solutions.Path, m.survives())
-		}
-	}
-	for _, s := range p.Solutions.Survivors {
-		lives, exists := false, false
-		for i, m := range p.mutants {
-			if m.explained(s) && p.changed[i].failure == nil {
-				lives, exists = lives || survived[i], true
-			}
-		}
-		switch {
-		case !exists:
-			p.fail("%s explains a mutant that there is not: survives: %s => %s", p.Solutions.Path, s.Before, s.After)
-		case !lives:
-			p.fail("%s explains a mutant that the tests kill: survives: %s => %s", p.Solutions.Path, s.Before, s.After)
-		}
-	}
-}
-
-// explained tells whether a line of a file of solutions is about the mutant. A colon in
-// the reason makes no difference.
-func (m mutant) explained(s solutions.Survivor) bool {
-	return strings.HasPrefix(s.Before+" => "+s.After+": "+s.Why, m.survives())
-}
-
 // each tries variants side by side, and then notes what was found, in their order.
 func (p *proof) each(ctx context.Context, all []*variant, try func(int, *variant) (note func(), err error)) error {
 	group, _ := errgroup.WithContext(ctx)
-	group.SetLimit(2 * runtime.NumCPU()) // many mutants only hang
+	group.SetLimit(runtime.NumCPU())
 	notes := make([]func(), len(all))
 	for i, v := range all {
 		group.Go(func() (err error) {

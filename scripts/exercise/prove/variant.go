@@ -14,6 +14,8 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
 
+const clause = "package p\n"
+
 // variant is another body of some functions of an exercise.
 type variant struct {
 	// texts are the declarations that differ, by the names of functions; declarations
