@@ -42,10 +42,7 @@ func newCommand(root string) *cobra.Command {
 		verb(root, "bounds", "print how long each page is, and how long a chapter takes", arguments(0, 0),
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Bounds(cmd.OutOrStdout()) }),
 		stage(root),
-		verb(root, "stages", "write, compile, vet and test the code of every chapter", arguments(0, 0),
-			func(w *weave.Book, cmd *cobra.Command, _ []string) error {
-				return w.TestStages(cmd.Context(), cmd.OutOrStdout())
-			}),
+		stages(root),
 		&cobra.Command{
 			Use: "rename [DIR] OLD NEW", Args: arguments(2, 3),
 			Short: "rename a declaration in info strings, retirements and prose; not in the code",
@@ -69,6 +66,17 @@ func stage(root string) *cobra.Command {
 			return w.BuildStage(cmd.Context(), args[0], at, cmd.OutOrStdout())
 		})
 	command.Flags().StringVar(&at, "at", "", "up to this step of the chapter only, to build/stage-NN-STEP")
+	return command
+}
+
+// stages returns the verb that tests the code of every chapter.
+func stages(root string) *cobra.Command {
+	all := false
+	command := verb(root, "stages", "write, compile and vet the code of every chapter, and test what a chapter changes", arguments(0, 0),
+		func(w *weave.Book, cmd *cobra.Command, _ []string) error {
+			return w.TestStages(cmd.Context(), all, cmd.OutOrStdout())
+		})
+	command.Flags().BoolVar(&all, "all", false, "test all packages of each chapter")
 	return command
 }
 

@@ -28,6 +28,8 @@ type Stage struct {
 	packages map[string]*StagePackage // by directory
 	// failed is what does not compile.
 	failed map[*Showing]bool
+	// toTest are the directories of the packages that [Book.TestStages] tests.
+	toTest []string
 }
 
 // name is what the stage is called in messages.

@@ -86,7 +86,7 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	if err := s.build(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), files, s.directory(), s.directory())
+	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), len(files), s.directory(), s.directory())
 	var left []string
 	for showing := range w.left[at] {
 		left = append(left, showing.name)
@@ -98,10 +98,12 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	return nil
 }
 
-// TestStages writes, compiles, vets and tests the code of every chapter, two side by
-// side. It links no kcm: BuildStage does, when somebody wants to run one.
-func (w *Book) TestStages(ctx context.Context, out io.Writer) error {
+// TestStages writes and compiles the code of every chapter, two side by side, and vets
+// and tests the packages that are not as in the stage before, or all packages. It links
+// no kcm: BuildStage does, when somebody wants to run one.
+func (w *Book) TestStages(ctx context.Context, all bool, out io.Writer) error {
 	stages := map[*chapters.Chapter][]*Stage{}
+	before := map[string][]byte{} // the files of the stage before
 	var withCode []*chapters.Chapter
 	for _, chapter := range w.chapters {
 		for _, at := range momentsOf(chapter) {
@@ -112,9 +114,15 @@ func (w *Book) TestStages(ctx context.Context, out io.Writer) error {
 			if len(s.packages) == 0 {
 				continue // no code yet
 			}
-			if _, err := s.write(); err != nil {
+			files, err := s.write()
+			if err != nil {
 				return err
 			}
+			s.toTest = s.changedSince(before, files)
+			if all {
+				s.toTest = s.changedSince(nil, files)
+			}
+			before = files
 			stages[chapter] = append(stages[chapter], s)
 		}
 		if stages[chapter] != nil {
@@ -127,7 +135,7 @@ func (w *Book) TestStages(ctx context.Context, out io.Writer) error {
 			if step := w.step(s.at); step != nil {
 				said += step.Name + ", "
 			} else {
-				said += fmt.Sprintf("%d packages, unit tests of %d", len(s.packages), s.tested())
+				said += fmt.Sprintf("%d packages, %d of them tested", len(s.packages), len(s.toTest))
 			}
 			if err := s.test(ctx); err != nil {
 				return said, err

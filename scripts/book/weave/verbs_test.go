@@ -52,7 +52,7 @@ func buildStage(t *testing.T, number string) func(w *Book, out io.Writer) error 
 }
 
 func testStages(t *testing.T) func(w *Book, out io.Writer) error {
-	return func(w *Book, out io.Writer) error { return w.TestStages(t.Context(), out) }
+	return func(w *Book, out io.Writer) error { return w.TestStages(t.Context(), false, out) }
 }
 
 func TestOneCharacterIsADifference(t *testing.T) {

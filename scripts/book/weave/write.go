@@ -30,28 +30,27 @@ func (s *Stage) directory() string {
 	return "build/" + strings.NewReplacer(" at ", "-", " ", "-").Replace(s.name())
 }
 
-// write writes the stage as a module and returns how many files it has. It
-// touches nothing that the reader has changed: then it fails and says what.
-func (s *Stage) write() (int, error) {
-	files, err := s.contents()
-	if err != nil {
-		return 0, err
+// write writes the stage as a module and returns its files. It touches nothing
+// that the reader has changed: then it fails and says what.
+func (s *Stage) write() (files map[string][]byte, err error) {
+	if files, err = s.contents(); err != nil {
+		return nil, err
 	}
 	dir := filepath.Join(s.weave.source.root, s.directory())
 	record, err := s.readRecord()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for name := range files {
 		record[name] += "" // what is not recorded may be there all the same
 	}
 	if err := s.checkUnchanged(record, files); err != nil {
-		return 0, err
+		return nil, err
 	}
 	for name := range record {
 		if files[name] == nil {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return 0, err
+				return nil, err
 			}
 		}
 	}
@@ -59,14 +58,14 @@ func (s *Stage) write() (int, error) {
 	for name, text := range files {
 		written[name] = checksum(text)
 		if err := writeFile(filepath.Join(dir, name), text); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	text, err := json.MarshalIndent(written, "", "\t")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return len(files), writeFile(filepath.Join(dir, recordName), text)
+	return files, writeFile(filepath.Join(dir, recordName), text)
 }
 
 // readRecord returns the checksums of the files that have been written before.
@@ -306,16 +305,16 @@ func addTree(root, dir string, files map[string][]byte) error {
 	})
 }
 
-// tested is the number of packages whose tests have joined.
-func (s *Stage) tested() int {
-	count := 0
-	for dir := range s.packages {
-		tests, _ := filepath.Glob(filepath.Join(s.weave.source.root, s.directory(), dir, "*_test.go")) // the pattern is well-formed
-		if len(tests) > 0 {
-			count++
+// changedSince returns the directories of the stage's packages with a file that was not
+// there before, or was another one.
+func (s *Stage) changedSince(before, now map[string][]byte) []string {
+	changed := map[string]bool{}
+	for name, text := range now {
+		if s.has(name) && (before[name] == nil || !bytes.Equal(before[name], text)) {
+			changed[path.Dir(name)] = true
 		}
 	}
-	return count
+	return slices.Sorted(maps.Keys(changed))
 }
 
 // build builds the stage's kcm.
@@ -323,23 +322,23 @@ func (s *Stage) build(ctx context.Context) error {
 	return s.run(ctx, s.directory(), "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", "bin/", "./kcm/cmd/kcm")
 }
 
-// test compiles, vets and tests the stage where the finished code lies, with the
-// stage's files in place of those that are there. So go knows a package that is the
-// same in several stages, and does not compile and test it anew for each.
+// test compiles the stage where the finished code lies, with the stage's files in place
+// of those that are there, and vets and tests the packages that are to be tested. So go
+// knows a package that is the same in several stages, and does not compile it anew for
+// each.
 func (s *Stage) test(ctx context.Context) error {
 	overlay, err := s.overlay()
 	if err != nil {
 		return err
 	}
 	defer os.Remove(overlay)
-	var patterns []string
-	for _, dir := range s.roots() {
-		patterns = append(patterns, "./"+dir+"/...")
+	args := []string{"test", "-short", "-vet=all", "-overlay", overlay}
+	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
+		if s.packages[dir].source.name == "main" || slices.Contains(s.toTest, dir) {
+			args = append(args, "./"+dir) // programs import all that is not tested
+		}
 	}
-	if err := s.run(ctx, ".", append([]string{"vet", "-overlay", overlay}, patterns...)...); err != nil {
-		return err
-	}
-	return s.run(ctx, ".", append([]string{"test", "-vet=off", "-overlay", overlay}, patterns...)...)
+	return s.run(ctx, ".", args...)
 }
 
 // roots returns the directories in which the stage's packages lie: kcm, and those of
@@ -361,20 +360,20 @@ func (s *Stage) overlay() (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	finished := map[string][]byte{}
+	there := map[string][]byte{}
 	for _, dir := range s.roots() {
-		if err := addTree(s.weave.source.root, dir, finished); err != nil {
+		if err := addTree(s.weave.source.root, dir, there); err != nil {
 			return "", err
 		}
 	}
 	replace := map[string]string{}
-	for name := range finished {
+	for name := range there {
 		if strings.HasSuffix(name, ".go") && files[name] == nil {
 			replace[filepath.Join(s.weave.source.root, name)] = ""
 		}
 	}
 	for name, text := range files {
-		if s.has(name) && !bytes.Equal(text, finished[name]) {
+		if s.has(name) && !bytes.Equal(text, there[name]) {
 			replace[filepath.Join(s.weave.source.root, name)] = filepath.Join(s.weave.source.root, s.directory(), name)
 		}
 	}
