@@ -22,17 +22,18 @@ import (
 
 // chaosOptions are what somebody asks of chaos.
 type chaosOptions struct {
-	duration, shorten time.Duration
-	seed              uint64
-	keep              []int // the numbers of the steps that are to be played again; nil plays all of many seeds
-	times             int
-	atATime           int
+	runs    uint64
+	seed    uint64
+	shorten time.Duration
+	keep    []int // the numbers of the steps that are to be played again; nil plays all of many seeds
+	times   int
+	atATime int
 }
 
 func parseChaosOptions(args []string) (chaosOptions, error) {
 	var o chaosOptions
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	flags.DurationVar(&o.duration, "for", 2*time.Minute, "how long to begin new seeds")
+	flags.Uint64Var(&o.runs, "runs", 20, "how many seeds to play")
 	flags.DurationVar(&o.shorten, "shorten", 5*time.Minute, "how long to look for fewer steps of a seed that fails")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(100_000), "the first seed; by default any")
 	keep := flags.String("keep", "", "play these steps of the seed again, such as 3,9,12, or all")
@@ -123,13 +124,12 @@ type round struct {
 	*faults.Result
 }
 
-// run plays seed after seed until the time is over, then shortens those that
-// fail, and sums up. It does so, too, when it is interrupted.
+// run plays seed after seed, then shortens those that fail, and sums up. It does so, too, when it is interrupted.
 func (c *chaos) run(ctx context.Context) error {
 	c.begin = time.Now()
 	var group errgroup.Group
 	group.SetLimit(c.atATime)
-	for seed := c.seed; time.Since(c.begin) < c.duration && ctx.Err() == nil; seed++ {
+	for seed := c.seed; seed-c.seed < c.runs && ctx.Err() == nil; seed++ {
 		group.Go(func() error {
 			steps := faults.Draw(seed)
 			result, err := c.play(ctx, steps)

@@ -21,18 +21,18 @@ import (
 
 // faultOptions are what somebody asks of faults.
 type faultOptions struct {
-	duration time.Duration
-	only     *regexp.Regexp
-	most     int
-	replay   *faults.Spec // nil plays all
-	both     bool
-	atATime  int
+	runs    int
+	only    *regexp.Regexp
+	most    int
+	replay  *faults.Spec // nil plays all
+	both    bool
+	atATime int
 }
 
 func parseFaultOptions(args []string) (faultOptions, error) {
 	var o faultOptions
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
-	flags.DurationVar(&o.duration, "for", 5*time.Minute, "how long to begin new runs")
+	flags.IntVar(&o.runs, "runs", 200, "how many runs to play at most, those that show most first; 0 plays all")
 	only := flags.String("only", "", "a regular expression for the names of runs, such as 'rollout/|/late-pods'")
 	flags.IntVar(&o.most, "most", 40, "the largest number of a write or event at which a fault happens")
 	replay := flags.String("replay", "", "play one run and tell its whole history, such as rollout/stop/3")
@@ -155,7 +155,7 @@ type search struct {
 // endings are the runs without a fault of a manager, by the name of the workload.
 type endings map[string]*faults.Result
 
-// run plays the runs that are planned until the time is over.
+// run plays the runs that are planned.
 func (s *search) run(ctx context.Context) (err error) {
 	without := map[bool]endings{}
 	for _, reference := range s.managers {
@@ -167,6 +167,10 @@ func (s *search) run(ctx context.Context) (err error) {
 	if len(plan) == 0 {
 		return fmt.Errorf("-only %q matches no run; they are named as rollout/stop/3", s.only)
 	}
+	all := len(plan)
+	if s.runs > 0 {
+		plan = plan[:min(s.runs, all)]
+	}
 	s.begin = time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.playAll(ctx, s.alone, 1, plan) })
@@ -174,7 +178,7 @@ func (s *search) run(ctx context.Context) (err error) {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	fmt.Printf("\n%d of %d runs that there are with -most %d were played in %v\n", len(s.results), len(plan), s.most, time.Since(s.begin).Round(time.Second))
+	fmt.Printf("\n%d of %d runs that there are with -most %d were played in %v\n", len(s.results), all, s.most, time.Since(s.begin).Round(time.Second))
 	return s.report()
 }
 
@@ -204,8 +208,7 @@ func (s *search) plan(without map[bool]endings) (all []planned) {
 	return all
 }
 
-// playAll plays those runs of a plan that belong to a field, until the time is
-// over.
+// playAll plays those runs of a plan that belong to a field.
 func (s *search) playAll(ctx context.Context, f *field, atATime int, plan []planned) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atATime)
@@ -213,7 +216,7 @@ func (s *search) playAll(ctx context.Context, f *field, atATime int, plan []plan
 		if run.Fault.Alone != (f == s.alone) {
 			continue
 		}
-		if time.Since(s.begin) > s.duration || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			break
 		}
 		group.Go(func() error {

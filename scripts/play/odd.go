@@ -19,14 +19,15 @@ import (
 
 // oddOptions are what somebody asks of odd.
 type oddOptions struct {
-	duration, shorten time.Duration
-	seed              uint64
-	keep              []int // the numbers of the operations that are to be played again; nil plays all of many seeds
+	runs    int
+	seed    uint64
+	shorten time.Duration
+	keep    []int // the numbers of the operations that are to be played again; nil plays all of many seeds
 }
 
 func parseOddOptions(args []string) (o oddOptions, err error) {
 	flags := flag.NewFlagSet("odd", flag.ContinueOnError)
-	flags.DurationVar(&o.duration, "for", 5*time.Minute, "how long to begin new seeds")
+	flags.IntVar(&o.runs, "runs", 20, "how many seeds to play")
 	flags.DurationVar(&o.shorten, "shorten", 10*time.Minute, "how long to look for fewer operations of a seed that fails")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(100_000), "the first seed; by default any")
 	keep := flags.String("keep", "", "play these operations of the seed again, such as 3,9,12, or all")
@@ -57,7 +58,7 @@ func playOdd(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	p := &oddPlay{oddOptions: o, taken: map[string]int{}, refused: map[string]int{}}
+	p := &oddPlay{oddOptions: o, begin: time.Now(), taken: map[string]int{}, refused: map[string]int{}}
 	p.reference = os.Getenv("REFERENCE") == "1"
 	if p.program, err = finished(); err != nil {
 		return err
@@ -96,15 +97,12 @@ type oddFinding struct {
 	odd.Finding
 }
 
-// goesOn tells whether there is time for another seed.
+// goesOn tells whether there is another seed to play.
 func (p *oddPlay) goesOn() bool {
-	if p.rounds == 0 {
-		p.begin = time.Now()
-	}
-	return p.rounds == 0 || p.keep == nil && time.Since(p.begin) < p.duration
+	return p.rounds == 0 || p.keep == nil && p.rounds < p.runs
 }
 
-// untilItFails plays seeds with one manager until the time is over or one of them has found something, and returns the
+// untilItFails plays seeds with one manager until the last or one that has found something, and returns the
 // next seed, which what is left of that one might disturb.
 func (p *oddPlay) untilItFails(ctx context.Context, seed uint64) (next uint64, err error) {
 	player, err := odd.Start(ctx, p.program, p.reference)
