@@ -22,10 +22,11 @@ labcluster_ldflags := -s -w $(foreach package,k8s.io/component-base/version k8s.
 	-X $(package).gitTreeState=clean -X $(package).buildDate=1970-01-01T00:00:00Z)
 
 # These let the linker leave out what nobody calls: a quarter of bin/labcluster without kustomize's Go plugins, a third of
-# bin/kcm without grpc's traces. Kubernetes' releases are built with grpcnotrace, too. It is for all that make builds, so
-# that nothing compiles twice.
+# bin/kcm without grpc's traces. Kubernetes' releases are built with grpcnotrace, too. With -trimpath another clone of this
+# repository finds compiled what it has in common with this one. Both are for all that make builds, so that nothing
+# compiles twice.
 labcluster_tags := kustomize_disable_go_plugin_support,grpcnotrace
-export GOFLAGS := $(GOFLAGS) -tags=grpcnotrace
+export GOFLAGS := $(GOFLAGS) -tags=grpcnotrace -trimpath
 
 bin/labcluster: $(labcluster_sources) labs/cluster.mk
 	@echo "building bin/labcluster: etcd, Kubernetes $(kubernetes_version), kwok and kubectl in one binary;"
