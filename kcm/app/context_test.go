@@ -38,7 +38,7 @@ func TestALeaderIsReadyWhenItsCachesAreFilled(t *testing.T) {
 
 	c.InformerFactory.Start(t.Context().Done())
 	close(c.InformersStarted)
-	require.Eventually(t, pods.HasSynced, 10*time.Second, time.Millisecond)
+	require.Eventually(t, pods.HasSynced, time.Minute, time.Millisecond)
 	assert.NoError(t, check.Check(&http.Request{}))
 
 	migrating := testContext("*")

@@ -51,7 +51,7 @@ func TestALoopIsWokenWhenTheFileOfTheRootCAChanges(t *testing.T) {
 	require.NoError(t, os.Rename(next, path))
 	select {
 	case <-loop.woken:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the loop was not woken")
 	}
 	assert.Equal(t, second, ca.current())

@@ -128,8 +128,8 @@ func stopped(t *testing.T, stop func()) {
 	go func() { stop(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(5 * time.Second):
-		require.Fail(t, "stop has not returned after 5 s, and no request is under way")
+	case <-time.After(time.Minute):
+		require.Fail(t, "stop has not returned, and no request is under way")
 	}
 }
 
@@ -190,8 +190,8 @@ func TestServe(t *testing.T) {
 		go func() { answer <- askFor(c, "", "/healthz") }()
 		<-under
 		go func() { stop(); close(done) }()
-		require.Eventually(t, func() bool { return !listens(c) }, 5*time.Second, time.Millisecond,
-			"stop was called, and new requests are still taken after 5 s")
+		require.Eventually(t, func() bool { return !listens(c) }, time.Minute, time.Millisecond,
+			"stop was called, and new requests are still taken")
 		select { // a stop that does not wait returns moments after the port was closed
 		case <-done:
 			assert.Fail(t, "stop has returned, and an answer is still under way: the process would end and cut it off")

@@ -197,14 +197,14 @@ func TestTheFirstListIsSyncedOnlyWhenTheHandlersHaveSeenIt(t *testing.T) {
 	for range 2 {
 		select {
 		case <-called:
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			require.Fail(t, "no handler was called for 30 s")
 		}
-		require.Eventually(t, pods.HasSynced, 30*time.Second, time.Millisecond)
+		require.Eventually(t, pods.HasSynced, time.Minute, time.Millisecond)
 		assert.False(t, synced(), "the cache is filled, and an object of it is being handled")
 		goOn <- struct{}{}
 	}
-	assert.Eventually(t, synced, 30*time.Second, time.Millisecond)
+	assert.Eventually(t, synced, time.Minute, time.Millisecond)
 }
 
 func TestAnInformerBeginsWithTheNewestStateAndGoesOnWhereItWas(t *testing.T) {

@@ -61,11 +61,11 @@ func TestAnInformerAnswersWhileItsHandlerWaitsForWhoAsks(t *testing.T) {
 			select {
 			case synced := <-answer:
 				assert.False(t, synced, "its handler has not seen the only object yet")
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				assert.Fail(t, "HasSynced waits for the handler, which waits for who asks")
 			}
 			mu.Unlock()
-			require.Eventually(t, synced, 10*time.Second, time.Millisecond)
+			require.Eventually(t, synced, time.Minute, time.Millisecond)
 		})
 	}
 }
@@ -99,7 +99,7 @@ func TestWhatHasAnothersNameByNowIsToldAsDeletedAndNew(t *testing.T) {
 		select {
 		case is := <-told:
 			require.Equal(t, want, is)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			require.Fail(t, "no handler was called for 10 s", "it was to be %s", want)
 		}
 	}

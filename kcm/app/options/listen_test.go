@@ -88,7 +88,7 @@ func TestListen(t *testing.T) {
 			require.NoError(t, err)
 			require.NotNil(t, c.SecureServing, "there is no port")
 			assert.Equal(t, free.Addr().String(), c.SecureServing.Listener.Addr().String(), "where it listens")
-			connection, err := net.DialTimeout("tcp", free.Addr().String(), 10*time.Second)
+			connection, err := net.DialTimeout("tcp", free.Addr().String(), time.Minute)
 			require.NoError(t, err, "nobody answers before Serve is called, but connections are taken")
 			connection.Close()
 		}},

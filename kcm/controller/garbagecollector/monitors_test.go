@@ -67,7 +67,7 @@ func watching(t *testing.T, kinds *kindsOf, objects ...runtime.Object) (*Garbage
 	})
 	return gc, func() error {
 		err := gc.syncMonitors(ctx)
-		require.Eventually(t, gc.synced, 10*time.Second, time.Millisecond, "the informers do not sync")
+		require.Eventually(t, gc.synced, time.Minute, time.Millisecond, "the informers do not sync")
 		return err
 	}
 }
@@ -193,7 +193,7 @@ func TestKinds(t *testing.T) {
 
 		late := thing("secret", func(o *object) { o.Kind, o.ResourceVersion = "Secret", "2" })
 		before.Modify(late)
-		require.Eventually(t, func() bool { return before.IsStopped() || gc.version(secret) == "2" }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return before.IsStopped() || gc.version(secret) == "2" }, time.Minute, time.Millisecond)
 		require.NoError(t, sync())
 		gc.settle()
 		assert.Equal(t, "note\nsecret <- note", gc.shown(), "an informer of the version before has told last")
@@ -259,7 +259,7 @@ func TestKinds(t *testing.T) {
 		require.NoError(t, sync())
 		assert.Equal(t, "note\nsecret <- note", gc.shown())
 		require.NoError(t, client.CoreV1().Secrets(secret.Namespace).Delete(t.Context(), secret.Name, metav1.DeleteOptions{}))
-		require.Eventually(t, func() bool { return gc.shown() == "note\nsecret (virtual) <- note" }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return gc.shown() == "note\nsecret (virtual) <- note" }, time.Minute, time.Millisecond)
 	})
 }
 

@@ -25,5 +25,5 @@ func TestTheInformerAsksForTheNewestConfigMapsOfOneName(t *testing.T) {
 	options := <-asked
 	assert.Equal(t, "metadata.name="+ConfigMapName, options.FieldSelector)
 	assert.Empty(t, options.ResourceVersion, "0 would be whatever the API server has in its cache")
-	require.Eventually(t, informer.HasSynced, 10*time.Second, time.Millisecond)
+	require.Eventually(t, informer.HasSynced, time.Minute, time.Millisecond)
 }

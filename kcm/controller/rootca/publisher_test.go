@@ -222,8 +222,8 @@ func TestAnotherRootCAGoesToEveryNamespaceThatIsNotBeingDeleted(t *testing.T) {
 			return strings.Join(all, ", ") == want
 		}
 	}
-	require.Eventually(t, published("shop: first, web: first"), 30*time.Second, time.Millisecond)
+	require.Eventually(t, published("shop: first, web: first"), time.Minute, time.Millisecond)
 	current.Store([]byte("second"))
 	p.Enqueue()
-	require.Eventually(t, published("shop: second, web: second"), 30*time.Second, time.Millisecond)
+	require.Eventually(t, published("shop: second, web: second"), time.Minute, time.Millisecond)
 }

@@ -98,9 +98,9 @@ func TestWhatASessionHasStartedEndsWithIt(t *testing.T) {
 		line, err := os.ReadFile(cmdline)
 		return err == nil && strings.HasPrefix(string(line), "sleep")
 	}
-	require.Eventually(t, running, 10*time.Second, 5*time.Millisecond, "sleep has started")
+	require.Eventually(t, running, time.Minute, 5*time.Millisecond, "sleep has started")
 	s.closeShell()
-	require.Eventually(t, func() bool { return !running() }, 10*time.Second, 5*time.Millisecond, "sleep is gone")
+	require.Eventually(t, func() bool { return !running() }, time.Minute, 5*time.Millisecond, "sleep is gone")
 }
 
 func TestACommandThatLooksIsRepeatedUntilItPrintsWhatIsShown(t *testing.T) {

@@ -31,7 +31,7 @@ func TestAPageThatIsServedHearsOfASave(t *testing.T) {
 	answer, err = http.Get(server.URL + "/saved")
 	require.NoError(t, err)
 	defer answer.Body.Close()
-	require.Eventually(t, func() bool { saves.mu.Lock(); defer saves.mu.Unlock(); return saves.done != nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { saves.mu.Lock(); defer saves.mu.Unlock(); return saves.done != nil }, time.Minute, time.Millisecond)
 	saves.send()
 	told, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
