@@ -135,7 +135,7 @@ func (w *Book) TestStages(ctx context.Context, all bool, out io.Writer) error {
 			if step := w.step(s.at); step != nil {
 				said += step.Name + ", "
 			} else {
-				said += fmt.Sprintf("%d packages, %d of them tested", len(s.packages), len(s.toTest))
+				said += fmt.Sprintf("%d packages, %d vetted and tested", len(s.packages), len(s.toTest))
 			}
 			if err := s.test(ctx); err != nil {
 				return said, err

@@ -109,7 +109,7 @@ func TestAStepIsAStageByItself(t *testing.T) {
 	require.NoError(t, err)
 	out, err := printed(t, root, testStages(t))
 	require.NoError(t, err)
-	assert.Contains(t, out, "chapter 01: naive, 1 packages, unit tests of 0 ✓")
+	assert.Contains(t, out, "chapter 01: naive, 1 packages, 1 vetted and tested ✓")
 	assert.FileExists(t, filepath.Join(root, "build", "stage-01-naive", "kcm", "app", "run.go"))
 	_, err = printed(t, root, func(w *Book, out io.Writer) error { return w.BuildStage(t.Context(), "1", "naif", out) })
 	require.EqualError(t, err, "chapter 01 has no step naif: there is naive")
@@ -128,9 +128,9 @@ func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "declarations shown: 13 of 13\n", out)
 
-	out, err = printed(t, root, testStages(t)) // which builds kcm, and vets and tests all
+	out, err = printed(t, root, testStages(t)) // which vets and tests all
 	require.NoError(t, err)
-	for _, line := range []string{`chapter 01: 2 packages, unit tests of 0 ✓`, `chapter 02: 3 packages, unit tests of 1 ✓`, `chapter 03: 4 packages, unit tests of 2 ✓`} {
+	for _, line := range []string{`chapter 01: 2 packages, 2 vetted and tested ✓`, `chapter 02: 3 packages, 3 vetted and tested ✓`, `chapter 03: 4 packages, 4 vetted and tested ✓`} {
 		assert.Contains(t, out, line)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "vet", "./...") // with all that the tests import
