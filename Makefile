@@ -140,7 +140,6 @@ lint: modules ## check formatting, go vet and staticcheck; `make lint-labs` does
 .PHONY: lint-labs
 lint-labs:
 	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in labs/controlplane labs/differential labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
-	@GOOS=darwin go vet ./...
 
 .PHONY: darwin
 darwin:

@@ -360,20 +360,20 @@ func (s *Stage) overlay() (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	there := map[string][]byte{}
+	finished := map[string][]byte{}
 	for _, dir := range s.roots() {
-		if err := addTree(s.weave.source.root, dir, there); err != nil {
+		if err := addTree(s.weave.source.root, dir, finished); err != nil {
 			return "", err
 		}
 	}
 	replace := map[string]string{}
-	for name := range there {
+	for name := range finished {
 		if strings.HasSuffix(name, ".go") && files[name] == nil {
 			replace[filepath.Join(s.weave.source.root, name)] = ""
 		}
 	}
 	for name, text := range files {
-		if s.has(name) && !bytes.Equal(text, there[name]) {
+		if s.has(name) && !bytes.Equal(text, finished[name]) {
 			replace[filepath.Join(s.weave.source.root, name)] = filepath.Join(s.weave.source.root, s.directory(), name)
 		}
 	}

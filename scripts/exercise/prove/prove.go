@@ -40,6 +40,11 @@ func Run(ctx context.Context, root string, numbers []string, seeds int, out io.W
 	programs := programsOf(root, temporary, exercises)
 	var proofs []*proof
 	var failures []error
+	for _, p := range programs {
+		if err := p.prepare(); err != nil {
+			return err
+		}
+	}
 	for some := range slices.Chunk(programs, 2) {
 		if err := build(ctx, some, out); err != nil {
 			return err
@@ -70,9 +75,6 @@ func build(ctx context.Context, programs []*program, out io.Writer) error {
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range programs {
-		if err := p.prepare(); err != nil {
-			return err
-		}
 		fmt.Fprintf(out, "%s: building %d bodies of %d exercises\n", p.dir, len(p.variants), len(p.proofs))
 		group.Go(func() error {
 			p.failure = p.build(ctx)
