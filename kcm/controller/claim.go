@@ -107,8 +107,7 @@ func (c *Claimer[T]) release(ctx context.Context, obj T) error {
 	}
 	klog.FromContext(ctx).V(2).Info("Releasing", "object", klog.KObj(obj), "owner", klog.KObj(c.Owner))
 	err = c.Patch(ctx, obj, patch)
-	// Gone, or another object of that name: either way it is not ours.
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+	if err == nil || IsGone(err) {
 		return nil
 	}
 	return fmt.Errorf("release %s: %w", klog.KObj(obj), err)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
 
@@ -80,7 +81,8 @@ func becomes(claimed []*corev1.Pod, patches []string, err error) string {
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
-	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "pod", nil)
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "pod", field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), "1", "field is immutable")})
+	denied := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "pod", nil)
 	tests := map[string]struct {
 		pod      *corev1.Pod
 		owner    *appsv1.ReplicaSet
@@ -142,6 +144,10 @@ func TestClaim(t *testing.T) {
 		},
 		"a pod that was replaced before it was released is no failure": {
 			pod: claimable(false, "owner"), answer: invalid, want: "released: not the set's",
+		},
+		"a release that a policy denies is tried again": {
+			pod: claimable(false, "owner"), answer: denied, want: "released: not the set's; to be tried again",
+			err: "release ns/pod: " + denied.Error(),
 		},
 		"a release that fails is tried again": {
 			pod: claimable(false, "owner"), answer: errors.New("timeout"), want: "released: not the set's; to be tried again",

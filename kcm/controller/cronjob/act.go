@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // act deletes what is too much, makes room, and creates a Job. What it has done it
@@ -39,7 +41,7 @@ func (c *Controller) deleteJob(ctx context.Context, cj *batchv1.CronJob, p *plan
 		PropagationPolicy: new(metav1.DeletePropagationBackground),
 	})
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another has its name
+	case controller.IsGone(err):
 	case err != nil:
 		c.events.Eventf(cj, corev1.EventTypeWarning, "FailedDelete", "Deleted job: %v", err)
 		return fmt.Errorf("delete job %s/%s: %w", cj.Namespace, name, err)

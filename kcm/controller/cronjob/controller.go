@@ -169,6 +169,10 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 		if there[string(ref.UID)] {
 			continue
 		}
+		if !controller.CanBeName(ref.Name) {
+			seen.gone = append(seen.gone, ref)
+			continue
+		}
 		job, err := c.client.BatchV1().Jobs(key.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && job.UID != ref.UID:

@@ -174,3 +174,21 @@ func TestUnderReplaceAllMakeRoom(t *testing.T) {
 	assert.Equal(t, []string{"2000-01-01T04:00:00Z"}, left, "Jobs that are left: three ran beside each other")
 	assert.Len(t, status.Active, 1, "active Jobs")
 }
+
+func TestAnActiveJobWhoseNameIsAPathIsGoneAndNotAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "..", "../../pods/web", "a%2fb"} {
+		cj := hourly(active(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "invented"}}))
+		var asked []string
+		_, status := run(t, cj, 0, func(client *fake.Clientset) {
+			time.Sleep(10 * time.Minute)
+			for _, action := range client.Actions() {
+				if get, ok := action.(clienttesting.GetAction); ok && action.GetResource().Resource == "jobs" {
+					asked = append(asked, get.GetName())
+				}
+			}
+		})
+		assert.Empty(t, status.Active, "somebody has written that the Job %q is active", name)
+		assert.Empty(t, asked, "somebody has written that the Job %q is active", name)
+	}
+}

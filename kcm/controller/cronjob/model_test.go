@@ -172,7 +172,7 @@ func (m *model) delete(name string, wanted *metav1.Preconditions) error {
 		return err
 	}
 	if wanted != nil && *wanted.UID != job.UID {
-		return apierrors.NewConflict(batchv1.Resource("jobs"), name, errors.New("it is another one"))
+		return apierrors.NewConflict(batchv1.Resource("jobs"), name, errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2"))
 	}
 	if end(job) == "" && m.cronJob().Spec.ConcurrencyPolicy != batchv1.ReplaceConcurrent {
 		m.wrong = "a Job was deleted that had not ended"

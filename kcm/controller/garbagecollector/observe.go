@@ -197,7 +197,8 @@ func (g *graph) misled(k key) (dependents []key) {
 var errNoSuchOwner = errors.New("cluster-scoped objects cannot refer to namespaced owners")
 
 // lookUp asks the API server for an owner. An owner whose kind the API server does
-// not know may have been there: it is asked for again later.
+// not know may have been there: it is asked for again later. One whose name no
+// object can have is not asked for at all.
 func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState, error) {
 	mapping, err := gc.mapping(r.apiVersion, r.kind)
 	switch {
@@ -208,17 +209,19 @@ func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState
 	case r.namespace == "":
 		return unseen, fmt.Errorf("%s: %w", r, errNoSuchOwner)
 	}
-	live, err := gc.metadata.Resource(mapping.Resource).Namespace(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), err == nil && live.UID != r.uid:
-		gc.mu.Lock()
-		defer gc.mu.Unlock()
-		gc.graph.refute(r)
-		return dangling, nil
-	case err != nil:
-		return unseen, fmt.Errorf("look for owner %s: %w", r, err)
+	if controller.CanBeName(r.name) {
+		live, err := gc.metadata.Resource(mapping.Resource).Namespace(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+		switch {
+		case err == nil && live.UID == r.uid:
+			return stateOf(live), nil
+		case err != nil && !apierrors.IsNotFound(err):
+			return unseen, fmt.Errorf("look for owner %s: %w", r, err)
+		}
 	}
-	return stateOf(live), nil
+	gc.mu.Lock()
+	defer gc.mu.Unlock()
+	gc.graph.refute(r)
+	return dangling, nil
 }
 
 // mapping returns the resource of a kind. One that is not known may be the

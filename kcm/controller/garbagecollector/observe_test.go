@@ -1,6 +1,7 @@
 package garbagecollector
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -148,4 +149,20 @@ func TestOrphans(t *testing.T) {
 	owner, err := store.Get("owner")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"example.com/mine"}, owner.Finalizers)
+}
+
+// The client of metadata would join such a name into the path that it asks for.
+func TestAnOwnerWhoseNameNoObjectCanHaveIsGoneAndNotAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", ".", "..", "a/b", "../../../namespaces/kube-system/configmaps/kube-root-ca.crt", "a%2fb"} {
+		gc := looking(t, []string{name}, thing("pod", ownedBy(live(name))))
+		check, err := gc.collect(t.Context(), here(live(name).UID))
+		require.NoError(t, err, "the owner is called %q", name)
+		assert.Equal(t, "check pod", work{check: check}.String(), "the owner is called %q", name)
+		assert.Empty(t, gc.metadata.(*api).requests, "the owner is called %q", name)
+	}
+	longest := strings.Repeat("a", 253)
+	gc := looking(t, []string{longest}, thing("pod", ownedBy(live(longest))))
+	_, err := gc.collect(t.Context(), here(live(longest).UID))
+	require.ErrorIs(t, err, controller.ErrStaleCache, "an owner with a name of 253 characters is there, and not shown yet")
 }

@@ -72,7 +72,7 @@ func (c *Controller) deletePods(ctx context.Context, seen observed, p plan) (don
 		if err != nil {
 			c.expectations.DeletionObserved(seen.job, pod.UID) // no notification will come of it
 		}
-		if err != nil && !isGone(err) {
+		if err != nil && !controller.IsGone(err) {
 			errs = append(errs, err)
 			continue
 		}
@@ -106,10 +106,6 @@ func staleIfConflict(err error) error {
 	}
 	return err
 }
-
-// isGone tells whether an error says that a pod is gone, or that its name is
-// another one's by now.
-func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
 
 // track counts, in three writes of which each may be the last that this process
 // makes. First the status says which pods have ended. Then their finalizers go.
@@ -177,7 +173,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1.Job, status b
 func (c *Controller) release(ctx context.Context, job *batchv1.Job, pods []*corev1.Pod) error {
 	err := errors.Join(each(ctx, pods, func(pod *corev1.Pod) error {
 		_, err := c.takeFinalizer(ctx, job, pod, "")
-		if isGone(err) {
+		if controller.IsGone(err) {
 			return nil
 		}
 		return err

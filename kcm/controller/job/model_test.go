@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -69,6 +70,17 @@ type answers struct {
 	how outcome
 	// after is how many requests are answered before that.
 	after int
+	// refusal is what is said of those that are refused.
+	refusal error
+}
+
+// refusals are those of an API server: of a quota, of a ValidatingAdmissionPolicy, of
+// another writer, and of a webhook that cannot be reached.
+var refusals = []error{
+	apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota")),
+	apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil),
+	apierrors.NewConflict(corev1.Resource("pods"), "", errors.New("it has changed")),
+	apierrors.NewInternalError(errors.New("failed calling webhook")),
 }
 
 type outcome string
@@ -76,6 +88,7 @@ type outcome string
 const (
 	well    outcome = "all is done"
 	refused outcome = "the rest is refused"
+	denied  outcome = "the rest is refused if it is about pods"
 	unsure  outcome = "the next is done, but its answer is lost"
 	killed  outcome = "the process is killed"
 )
@@ -144,6 +157,9 @@ func (m *model) sync(t *rapid.T, answers answers) error {
 	if answers.how != well {
 		text = fmt.Sprintf("%d requests, then %s", answers.after, answers.how)
 	}
+	if answers.refusal != nil {
+		text += ": " + string(apierrors.ReasonForError(answers.refusal))
+	}
 	m.note("the loop syncs, with %d requests: %s", m.requests, text)
 	if m.wrong != "" {
 		m.fail(t, m.wrong, "%s", m.how)
@@ -161,8 +177,8 @@ func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error
 	if m.requests > m.answers.after && m.answers.how == killed {
 		return true, nil, errors.New("the process is no more")
 	}
-	if m.requests > m.answers.after && m.answers.how == refused {
-		return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "", errors.New("exceeded quota"))
+	if m.requests > m.answers.after && (m.answers.how == refused || m.answers.how == denied && action.GetResource().Resource == "pods") {
+		return true, nil, m.answers.refusal
 	}
 	obj, err := m.do(action)
 	if m.requests == m.answers.after+1 && m.answers.how == unsure {
@@ -239,7 +255,7 @@ func (m *model) patchPod(name string, patch []byte) (*corev1.Pod, error) {
 	case err != nil:
 		return nil, err
 	case pod.UID != wanted.Metadata.UID:
-		return nil, apierrors.NewInvalid(schemaOf(pod), name, nil)
+		return nil, apierrors.NewInvalid(schemaOf(pod), name, field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), pod.UID, "field is immutable")})
 	case wanted.Metadata.Version != "" && wanted.Metadata.Version != pod.ResourceVersion:
 		return nil, apierrors.NewConflict(corev1.Resource("pods"), name, errors.New("it has changed"))
 	case len(wanted.Metadata.Take) != 1 || !hasFinalizer(pod):
@@ -509,11 +525,15 @@ func anything(m *model) map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"the loop syncs": func(t *rapid.T) { m.sync(t, answers{how: well}) },
 		"the loop syncs in trouble": func(t *rapid.T) {
-			how := rapid.SampledFrom([]outcome{refused, unsure}).Draw(t, "how")
-			m.sync(t, answers{how, rapid.IntRange(0, 5).Draw(t, "after")})
+			how := rapid.SampledFrom([]outcome{refused, denied, unsure}).Draw(t, "how")
+			answers := answers{how: how, after: rapid.IntRange(0, 5).Draw(t, "after")}
+			if how != unsure {
+				answers.refusal = rapid.SampledFrom(refusals).Draw(t, "refusal")
+			}
+			m.sync(t, answers)
 		},
 		"the process is killed in the middle of a sync": func(t *rapid.T) {
-			m.sync(t, answers{killed, rapid.IntRange(0, 5).Draw(t, "after")})
+			m.sync(t, answers{how: killed, after: rapid.IntRange(0, 5).Draw(t, "after")})
 			m.start(t)
 			m.note("the loop starts")
 		},

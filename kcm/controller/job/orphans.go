@@ -71,7 +71,7 @@ func (c *Controller) syncOrphan(ctx context.Context, key cache.ObjectName) error
 		return err
 	}
 	_, err = c.podControl.Patch(ctx, pod, patch)
-	if isGone(err) {
+	if controller.IsGone(err) {
 		return nil
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -52,7 +51,7 @@ func (c *Controller) delete(ctx context.Context, v victim) {
 			Preconditions:      metav1.NewUIDPreconditions(string(v.pod.UID)),
 		})
 	}
-	if err != nil && !isGone(err) {
+	if err != nil && !controller.IsGone(err) {
 		deletionErrors.WithLabelValues(v.pod.Namespace, v.reason).Inc()
 		utilruntime.HandleErrorWithContext(ctx, err, "Cannot delete pod", "pod", klog.KObj(v.pod), "reason", v.reason)
 	}
@@ -68,14 +67,6 @@ func (c *Controller) isStillDue(seen situation, v victim) bool {
 		return isOutOfService(node)
 	}
 	return true
-}
-
-// isGone tells whether a request was refused because there is no such pod any
-// more. Where another one has its name, a deletion is a conflict, and a patch of
-// its UID is invalid.
-func isGone(err error) bool {
-	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
-	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || cause.Field == "metadata.uid"
 }
 
 // fieldManager is who the managed fields of a pod say has marked it.

@@ -171,6 +171,12 @@ func (c *cluster) patch(action clienttesting.PatchAction) (bool, runtime.Object,
 	return false, nil, nil
 }
 
+// hasAnotherUID is what it says of a deletion that was meant for another pod.
+func hasAnotherUID(name string) error {
+	return apierrors.NewConflict(corev1.Resource("pods"), name,
+		errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2"))
+}
+
 // invalid is what the API server says of a pod with a field that cannot be so.
 func invalid(path ...string) error {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web",
@@ -184,7 +190,7 @@ func (c *cluster) delete(action clienttesting.DeleteActionImpl) (bool, runtime.O
 	}
 	options := action.DeleteOptions
 	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != pod.UID {
-		return true, nil, apierrors.NewConflict(corev1.Resource("pods"), pod.Name, errors.New("another UID"))
+		return true, nil, hasAnotherUID(pod.Name)
 	}
 	c.tell(last(pod, options))
 	return false, nil, nil

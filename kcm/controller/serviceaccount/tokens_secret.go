@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // syncSecret brings one token Secret, or what is left of it, in order.
@@ -70,6 +72,9 @@ func (c *TokensController) cachedAccount(key accountKey) (*corev1.ServiceAccount
 
 // liveAccount returns nil when the API server has no such ServiceAccount.
 func (c *TokensController) liveAccount(ctx context.Context, key accountKey) (*corev1.ServiceAccount, error) {
+	if !controller.CanBeName(key.Name) {
+		return nil, nil // an annotation may be any text
+	}
 	account, err := c.client.CoreV1().ServiceAccounts(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil

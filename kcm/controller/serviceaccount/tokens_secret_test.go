@@ -21,6 +21,8 @@ import (
 func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 	t.Parallel()
 	filled, unfilled := tokenSecret("uid", nil), tokenSecret("", nil)
+	climbing := tokenSecret("uid", nil)
+	climbing.Annotations[corev1.ServiceAccountNameKey] = "../builder"
 	for _, test := range []struct {
 		name         string
 		cached, live []runtime.Object
@@ -81,6 +83,12 @@ func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 			cached: []runtime.Object{filled, builder("uid")}, key: keyOf(tokenSecret("before", nil)),
 			situation: "when the key was queued, the Secret was of the account before, and now it is of uid",
 			observed:  "Secret there, account uid with the list []; asked 0 times",
+		},
+		{
+			name:   "a path is no name of an account",
+			cached: []runtime.Object{climbing}, key: keyOf(climbing),
+			situation: "an annotation of the Secret says that it is for ../builder",
+			observed:  "Secret there, account gone; asked 0 times",
 		},
 		{
 			name:   "another Secret of the name is not the one that is meant",

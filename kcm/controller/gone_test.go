@@ -1,0 +1,46 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestOnlyAnAnswerAboutTheUIDSaysThatAnObjectIsGone(t *testing.T) {
+	t.Parallel()
+	pods, kind := corev1.Resource("pods"), corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
+	invalid := func(fields ...string) error {
+		var all field.ErrorList
+		for _, name := range fields {
+			all = append(all, field.Invalid(field.NewPath("metadata").Child(name), "", "field is immutable"))
+		}
+		return apierrors.NewInvalid(kind, "web", all)
+	}
+	for answer, test := range map[string]struct {
+		err  error
+		gone bool
+	}{
+		"it has been done":                          {nil, false},
+		"there is nothing of that name":             {apierrors.NewNotFound(pods, "web"), true},
+		"the same, in other words":                  {fmt.Errorf("delete pod: %w", apierrors.NewNotFound(pods, "web")), true},
+		"a deletion was meant for another":          {apierrors.NewConflict(pods, "web", errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2")), true},
+		"a deletion was meant for another version":  {apierrors.NewConflict(pods, "web", errors.New("Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 2")), false},
+		"an update was made from an older version":  {apierrors.NewConflict(pods, "web", errors.New("the object has been modified")), false},
+		"a patch was meant for another":             {invalid("uid"), true},
+		"and it would also have changed what stays": {invalid("name", "uid"), true},
+		"a patch changes what stays":                {invalid("name"), false},
+		"a policy does not want it":                 {apierrors.NewInvalid(kind, "web", nil), false},
+		"the caller may not do it":                  {apierrors.NewForbidden(pods, "web", errors.New("not now")), false},
+		"a webhook is away":                         {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
+	} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, test.gone, IsGone(test.err), "%v", test.err)
+		})
+	}
+}
