@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -30,13 +29,15 @@ const (
 // cache has nothing to tell.
 const LookAgain = 5 * time.Second
 
-// StaleDelay is when a loop looks again whose cache does not show yet what it has
-// written, if no notification wakes it before.
+// StaleDelay is when a loop first looks again whose cache does not show yet what it
+// has written, if no notification wakes it before.
 const StaleDelay = 100 * time.Millisecond
 
 // ErrStaleCache, wrapped in what Sync returns, says that the caches do not show
 // yet what an earlier sync has written. That is no failure: the key is put
-// back, nobody is told, and the delay after its next failure does not grow.
+// back, nobody is told, and the delay after its next failure does not grow. What
+// is waited for may never come, so the key waits each time for as long as it has
+// waited already.
 var ErrStaleCache = errors.New("the cache is behind")
 
 // isStale tells whether an error says [ErrStaleCache] and nothing else. Of several
@@ -74,9 +75,9 @@ type LoopConfig[K comparable] struct {
 // Loop calls a sync function for each key that is added to its queue.
 type Loop[K comparable] struct {
 	LoopConfig[K]
-	queue   workqueue.TypedRateLimitingInterface[K]
-	limiter workqueue.TypedRateLimiter[K]
-	shares  *shares[K]
+	queue  workqueue.TypedRateLimitingInterface[K]
+	stale  sync.Map // from keys that wait for a cache to since when
+	shares *shares[K]
 }
 
 // NewLoop returns a loop with an empty queue. Keys may be added at once; they
@@ -87,11 +88,7 @@ func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 	if config.RateLimiter != nil {
 		limiter = config.RateLimiter
 	}
-	l := &Loop[K]{
-		LoopConfig: config,
-		queue:      newQueue(config.QueueName, limiter),
-		limiter:    limiter,
-	}
+	l := &Loop[K]{LoopConfig: config, queue: newQueue(config.QueueName, limiter)}
 	l.trace(limiter)
 	return l
 }
@@ -146,13 +143,12 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 	sync := func() error { return l.Sync(inNamespace(ctx, namespaceOf(key)), key) }
 	err := Recovered(ctx, sync, "key", key)()
 	observeSync(l.Name, time.Since(start), err != nil && !isStale(err))
-	switch {
-	case errors.Is(err, errPanicked):
+	if !isStale(err) {
+		l.stale.Delete(key)
+	}
+	if errors.Is(err, errPanicked) {
 		l.panicked(ctx, key, err)
 		return true
-	case apierrors.IsInvalid(err):
-		l.limiter.When(key)
-		l.limiter.When(key)
 	}
 	l.retry(ctx, key, err)
 	return true
@@ -176,7 +172,7 @@ func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
 		l.queue.Forget(key)
 	case isStale(err):
 		klog.FromContext(ctx).V(4).Info("Sync has to wait", "key", key, "reason", err)
-		l.queue.AddAfter(key, StaleDelay)
+		l.queue.AddAfter(key, l.staleDelay(key))
 	case ctx.Err() != nil:
 		// The loop is being stopped, which is most likely why the sync failed.
 	case l.MaxRetries == RetryForever:
@@ -190,4 +186,11 @@ func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
 			"Sync failed too often, giving up until the object changes", "key", key)
 		l.queue.Forget(key)
 	}
+}
+
+// staleDelay is how long a key is to wait for its cache: for as long as it has
+// waited already, but at least StaleDelay.
+func (l *Loop[K]) staleDelay(key K) time.Duration {
+	since, _ := l.stale.LoadOrStore(key, time.Now())
+	return min(max(time.Since(since.(time.Time)), StaleDelay), lastRetry)
 }

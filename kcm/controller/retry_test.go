@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 )
@@ -21,8 +19,7 @@ import (
 type story []error
 
 var (
-	errStale   = fmt.Errorf("pod web-1 is not in the cache yet: %w", ErrStaleCache)
-	errInvalid = fmt.Errorf("create pod: %w", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web-1", nil))
+	errStale = fmt.Errorf("pod web-1 is not in the cache yet: %w", ErrStaleCache)
 )
 
 // fails is a story of so many failures.
@@ -106,15 +103,17 @@ func TestWhatBecomesOfAKeyAfterItsSync(t *testing.T) {
 		"what fails is tried again as often as MaxRetries says": {3, fails(4), "it always fails, and MaxRetries is 3", "0s, 5ms, 15ms, 35ms"},
 		"what succeeds at the last retry was not given up":      {3, fails(3).then(nil), "it fails three times, and MaxRetries is 3", "0s, 5ms, 15ms, 35ms"},
 		"what waits for the cache is tried again after a while": {RetryForever, story{errStale, errStale, nil}, "the cache is behind twice", "0s, 100ms, 200ms"},
-		"what waits for the cache is not given up":              {1, story{errStale, errStale, errStale, errStale, nil}, "the cache is behind four times, and MaxRetries is 1", "0s, 100ms, 200ms, 300ms, 400ms"},
+		"what waits for the cache is not given up":              {1, story{errStale, errStale, errStale, errStale, nil}, "the cache is behind four times, and MaxRetries is 1", "0s, 100ms, 200ms, 400ms, 800ms"},
+		"what waits for the cache waits each time for as long as it has waited already": {RetryForever, story{errStale},
+			"the cache is always behind", "0s, 100ms, 200ms, 400ms, 800ms, 1.6s, 3.2s, 6.4s, 12.8s, 25.6s, 51.2s, 1m42.4s, and 5 more"},
+		"waiting for the cache begins anew after a failure": {RetryForever, story{errStale, errStale, errStale, errSync, errStale, errStale, nil},
+			"the cache is behind three times, it fails, and the cache is behind twice", "0s, 100ms, 200ms, 400ms, 405ms, 505ms, 605ms"},
 		"waiting for the cache makes no later failure wait longer": {RetryForever, story{errStale, errStale, errStale, errSync, nil},
-			"the cache is behind three times, and then it fails", "0s, 100ms, 200ms, 300ms, 305ms"},
+			"the cache is behind three times, and then it fails", "0s, 100ms, 200ms, 400ms, 405ms"},
 		"waiting for the cache costs no retry": {1, story{errStale, errStale, errSync, nil},
 			"the cache is behind twice, then it fails, and MaxRetries is 1", "0s, 100ms, 200ms, 205ms"},
 		"a failure beside a late cache is a failure": {RetryForever, story{errors.Join(errStale, errSync), nil},
 			"the cache is behind for one thing, and another has failed", "0s, 5ms"},
-		"what is refused as invalid is tried again after ever longer, eight times each": {RetryForever, story{errInvalid, errInvalid, errInvalid, nil},
-			"it is refused as invalid three times", "0s, 20ms, 180ms, 1.46s"},
 		"without retries a key that fails is given up at once": {0, fails(1), "it fails, and MaxRetries is 0", "0s"},
 	} {
 		t.Run(behaviour, func(t *testing.T) {

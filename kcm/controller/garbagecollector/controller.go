@@ -17,8 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -26,13 +24,6 @@ import (
 // initialSyncTimeout is how long the workers wait for all informers. After that
 // they begin: one kind whose objects cannot be listed must not stop everything.
 const initialSyncTimeout = 30 * time.Second
-
-// A key that has to wait comes back after the first delay, and each time that it
-// has to again after twice as long, up to the last.
-const (
-	firstDelay = 5 * time.Millisecond
-	lastDelay  = 1000 * time.Second
-)
 
 // GarbageCollector deletes objects whose owners are gone.
 type GarbageCollector struct {
@@ -46,8 +37,6 @@ type GarbageCollector struct {
 	// toDelete has objects, and owners that nobody has seen, to be looked at, and
 	// toOrphan owners whose dependents are to be freed.
 	toDelete, toOrphan *controller.Loop[key]
-	// delays says when a key of toDelete comes back that has to wait.
-	delays workqueue.TypedRateLimiter[key]
 
 	// mu guards graph and undefined.
 	mu    sync.Mutex
@@ -88,7 +77,6 @@ func NewGarbageCollector(
 		undefined:    sets.New[string](),
 		left:         map[schema.GroupResource][]any{},
 		kindsChanged: make(chan struct{}, 1),
-		delays:       newDelays(),
 	}
 	gc.monitors.Store(&map[schema.GroupResource]*monitor{})
 	loop := func(queue string, sync func(context.Context, key) error) *controller.Loop[key] {
@@ -102,10 +90,6 @@ func NewGarbageCollector(
 	gc.toDelete = loop("garbage_collector_attempt_to_delete", gc.attemptToDelete)
 	gc.toOrphan = loop("garbage_collector_attempt_to_orphan", gc.attemptToOrphan)
 	return gc
-}
-
-func newDelays() workqueue.TypedRateLimiter[key] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[key](firstDelay, lastDelay)
 }
 
 // Run watches, and collects with as many workers as it is told, and as many
@@ -155,18 +139,10 @@ func (gc *GarbageCollector) warn(m misplaced) {
 		claim(m.dependent, m.owner), m.dependent.Namespace)
 }
 
-// attemptToDelete looks at one object, or at an owner that nobody has seen. What it
-// waits for may never come: a kind that nobody defines, or an owner that no informer
-// will show. So the delay grows, which a [controller.Loop] does for failures only.
+// attemptToDelete looks at one object, or at an owner that nobody has seen.
 func (gc *GarbageCollector) attemptToDelete(ctx context.Context, k key) error {
 	check, err := gc.collect(ctx, k)
 	gc.enqueue(work{check: check})
-	if errors.Is(err, controller.ErrStaleCache) {
-		klog.FromContext(ctx).V(4).Info("Sync has to wait", "key", k, "reason", err)
-		gc.toDelete.AddAfter(k, gc.delays.When(k))
-		return nil
-	}
-	gc.delays.Forget(k)
 	if errors.Is(err, errNoSuchOwner) {
 		return nil // and trying again does not change it
 	}

@@ -20,7 +20,7 @@ import (
 // collectingWith runs the workers that delete, until the test ends.
 func collectingWith(t *testing.T, a *api, workers int) *GarbageCollector {
 	t.Helper()
-	gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap"), graph: newGraph(), delays: newDelays()}
+	gc := &GarbageCollector{metadata: a, mapper: mapperOf("ConfigMap"), graph: newGraph()}
 	gc.toDelete = controller.NewLoop(controller.LoopConfig[key]{Sync: gc.attemptToDelete, MaxRetries: controller.RetryForever})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

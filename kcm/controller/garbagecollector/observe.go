@@ -230,7 +230,7 @@ func (gc *GarbageCollector) mapping(apiVersion, kind string) (*meta.RESTMapping,
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	mapping, err := gc.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("%w: %w", controller.ErrStaleCache, err)
+		return nil, fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	}
 	return mapping, err
 }
