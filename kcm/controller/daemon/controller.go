@@ -118,6 +118,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return fmt.Errorf("history of DaemonSet %s: %w", key, err)
 	}
 	failure := c.act(ctx, seen, decide(seen, burstReplicas))
+	if !c.expectations.Satisfied(seen.set) {
+		c.loop.AddAfter(key, controller.ExpectationsTimeout) // nothing tells of that moment
+	}
 	if failure == nil && seen.mayAct {
 		failure = c.deleteRevisions(ctx, seen)
 	}

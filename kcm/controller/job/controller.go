@@ -147,6 +147,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		c.loop.AddAfter(key, max(p.wait, newsPeriod))
 	}
 	d, failure := c.act(ctx, seen, t, p)
+	if !c.expectations.Satisfied(seen.job) {
+		c.loop.AddAfter(key, controller.ExpectationsTimeout) // nothing tells of that moment
+	}
 	if d.deleted < len(p.delete) || !seen.mayAct {
 		p.verdict = nil // pods are left that it would not be about
 	}

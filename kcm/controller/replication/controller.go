@@ -161,6 +161,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	plan := c.holdBack(seen, decide(seen, c.burstReplicas))
 	trace.Decides(ctx, plan.facts)
 	failure := c.act(ctx, seen, plan)
+	if !c.expectations.Satisfied(seen.set) {
+		c.loop.AddAfter(key, controller.ExpectationsTimeout) // nothing tells of that moment
+	}
 	if err := c.updateStatus(ctx, seen.set, decideStatus(seen, failure)); err != nil {
 		return err
 	}

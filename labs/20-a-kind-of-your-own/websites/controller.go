@@ -93,6 +93,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	failure := c.act(ctx, seen.site, decide(seen))
+	if !c.expectations.Satisfied(seen.site) {
+		c.loop.AddAfter(key, controller.ExpectationsTimeout)
+	}
 	if !apierrors.IsConflict(failure) {
 		failure = errors.Join(failure, c.updateStatus(ctx, seen.site, decideStatus(seen, failure)))
 	}
