@@ -88,6 +88,7 @@ func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 	if config.RateLimiter != nil {
 		limiter = config.RateLimiter
 	}
+	limiter = &retries[K]{TypedRateLimiter: limiter}
 	l := &Loop[K]{LoopConfig: config, queue: newQueue(config.QueueName, limiter)}
 	l.trace(limiter)
 	return l

@@ -135,6 +135,20 @@ func TestWhatBecomesOfAKeyAfterItsSync(t *testing.T) {
 				"it fails twice and succeeds; added again an hour later it fails once")
 		})
 	})
+	t.Run("what wakes a key that fails makes its next try no later", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			seen, _ := play(t, RetryForever, fails(40), func(loop *Loop[string]) {
+				for range 20 {
+					loop.Add("web")
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(time.Hour)
+			})
+			assert.Contains(t, seen.times, 35*time.Millisecond, "it is woken every millisecond for 20 ms, and tried at 5, 15 and 35 ms, too: %v", seen.times)
+			assert.Contains(t, seen.times, 75*time.Millisecond, "%v", seen.times)
+		})
+	})
 	t.Run("what was given up has all its retries when it is added again", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
