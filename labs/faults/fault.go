@@ -21,6 +21,8 @@ type Kind struct {
 	Alone bool
 	// code is the one with which a write is refused, or 0.
 	code int
+	// lasts tells that each repetition of the write is refused, too, for some time.
+	lasts bool
 }
 
 // Kinds are all kinds of faults.
@@ -31,6 +33,10 @@ var Kinds = []Kind{
 	{Name: "refuse-429", Does: "write i is refused: too many requests, again after a second", code: 429},
 	{Name: "refuse-500", Does: "write i is refused with an internal error", code: 500},
 	{Name: "refuse-504", Does: "write i is refused with a timeout", code: 504},
+	{Name: "policy-403", Does: "write i, and all like it for 3 s, are forbidden, as by the policy of a webhook", code: 403, lasts: true},
+	{Name: "policy-409", Does: "write i, and all like it for 3 s, are refused with a conflict", code: 409, lasts: true},
+	{Name: "policy-422", Does: "write i, and all like it for 3 s, are refused as invalid, as by a ValidatingAdmissionPolicy", code: 422, lasts: true},
+	{Name: "policy-500", Does: "write i, and all like it for 3 s, are refused with an internal error, as without a webhook that has to be asked", code: 500, lasts: true},
 	{Name: "late", Does: "event i of a watch, and what follows it there, comes 1.5 s late", Watch: true, Resource: true},
 	{Name: "miss", Does: "event i of a watch is never seen: the watch ends, and half a second later what is there is listed anew", Watch: true, Resource: true},
 	{Name: "older", Does: "the manager is killed when write i is done; the next one's first list of a resource that may be older is from before it, and its watch is 1.5 s late", Resource: true},

@@ -25,6 +25,8 @@ const (
 	lateness = 1500 * time.Millisecond
 	// gap is how long nothing of a resource is seen after a missed event.
 	gap = 500 * time.Millisecond
+	// refusal is how long a policy refuses what it has once refused.
+	refusal = 3 * time.Second
 )
 
 // Write is one write of a manager to its namespace. Events and Leases do not
@@ -54,6 +56,7 @@ type traffic struct {
 	events   map[string]int  // by resource, since the fault was armed
 	watched  map[string]bool // resources of which a watch was begun
 	struck   []strike
+	policy   policy
 	older    map[string]older     // by resource, what its next list is to show
 	behind   map[string]bool      // resources whose next watch is late
 	missing  map[string]time.Time // by resource, until when nothing of it is seen
@@ -66,6 +69,13 @@ type strike struct {
 	fault Fault
 	// write is the number of the write at which it has happened, from 1, or 0.
 	write int
+}
+
+// policy refuses a write and all like it, until it ends.
+type policy struct {
+	fault Fault
+	what  string
+	until time.Time
 }
 
 // older is what a list is to show.
@@ -210,8 +220,15 @@ func (t *traffic) beginWrite(request *http.Request) (number int, fault Fault) {
 		t.onWrite = nil
 	}
 	number = len(t.writes)
+	what := t.writes[number-1].What
+	if what == t.policy.what && time.Now().Before(t.policy.until) {
+		return number, t.policy.fault
+	}
 	if t.fault.Name == "" || t.fault.Watch || number-t.since != t.fault.At {
 		return number, Fault{}
+	}
+	if t.fault.lasts {
+		t.policy = policy{t.fault, what, time.Now().Add(refusal)}
 	}
 	if t.fault.Name != "older" { // which happens if there is a list that may be older
 		t.strikes(t.fault, number)
@@ -253,7 +270,7 @@ func (t *traffic) showOlder(fault Fault, response *http.Response) error {
 // refuse answers as an API server does.
 func refuse(request *http.Request, code int) *http.Response {
 	reason, found := map[int]metav1.StatusReason{
-		409: metav1.StatusReasonConflict, 410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid,
+		403: metav1.StatusReasonForbidden, 409: metav1.StatusReasonConflict, 410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid,
 		429: metav1.StatusReasonTooManyRequests, 500: metav1.StatusReasonInternalError, 504: metav1.StatusReasonTimeout,
 	}[code]
 	if !found {

@@ -110,6 +110,25 @@ func TestAtItsNumberAWriteIsRefusedLostOrDoneAndFollowedByAStrike(t *testing.T) 
 	}
 }
 
+func TestAPolicyRefusesAWriteAndAllLikeItUntilItEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, do := trafficWith("policy-422/2", &server{answer: "{}"})
+		code := func(method, name string) int {
+			response, err := do(request(method, "/api/v1/namespaces/n/pods/"+name))
+			require.NoError(t, err)
+			return response.StatusCode
+		}
+		require.Equal(t, 200, code(http.MethodPatch, "a"), "the first write")
+		require.Equal(t, 422, code(http.MethodPatch, "b"), "the second")
+		require.Equal(t, 200, code(http.MethodDelete, "b"), "another write of the same pod")
+		require.Equal(t, 200, code(http.MethodPatch, "c"), "the same of another pod")
+		require.Equal(t, 422, code(http.MethodPatch, "b"), "the second again")
+		time.Sleep(refusal)
+		require.Equal(t, 200, code(http.MethodPatch, "b"), "the policy has gone")
+	})
+}
+
 const threeEvents = `{"type":"ADDED","object":{}}
 {"type":"BOOKMARK","object":{}}
 {"type":"MODIFIED","object":{}}

@@ -60,6 +60,8 @@ var Workloads = []Workload{
 		Watched: []string{"daemonsets", "controllerrevisions", "pods"}, Recorded: []string{"daemonsets", "controllerrevisions"}, play: daemons(1)},
 	{Name: "job", Says: "a Job of 6 pods, 2 at a time", Loops: []string{"job-controller"},
 		Watched: []string{"jobs", "pods"}, Recorded: []string{"jobs"}, play: runJob},
+	{Name: "suspend", Says: "a Job of 3 pods is suspended", Loops: []string{"job-controller"},
+		Watched: []string{"jobs", "pods"}, Recorded: []string{"jobs"}, play: suspend},
 	{Name: "service", Says: "a Service of 3 pods, then another image", Loops: append(forDeployments[:2:2], "endpoints-controller", "endpointslice-controller"),
 		Watched: append(theThree[:3:3], "services", "endpoints", "endpointslices"), Recorded: []string{"services", "endpoints", "endpointslices"}, play: serve},
 	{Name: "quota", Says: "quotas of 3 pods and of 2 ConfigMaps are used up, some end or go, others come; each time one more is tried", Loops: []string{"resourcequota-controller"},
@@ -332,16 +334,37 @@ func (s *stage) onAllNodes(ctx context.Context, image string) error {
 	})
 }
 
-func runJob(ctx context.Context, s *stage) error {
-	s.did("create job " + app + " of 6, 2 at a time")
+func (s *stage) createJob(ctx context.Context, completions, parallelism int32, runFor string) error {
+	s.did(fmt.Sprintf("create job %s of %d, %d at a time", app, completions, parallelism))
 	template := podTemplate("web:1", false)
-	template.Annotations["lab.kcm-book.io/run-for"] = "100ms"
+	template.Annotations["lab.kcm-book.io/run-for"] = runFor
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	_, err := s.client.BatchV1().Jobs(s.namespace).Create(ctx, &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: app},
-		Spec:       batchv1.JobSpec{Completions: new(int32(6)), Parallelism: new(int32(2)), Template: template},
+		Spec:       batchv1.JobSpec{Completions: &completions, Parallelism: &parallelism, Template: template},
 	}, metav1.CreateOptions{})
-	if err != nil {
+	return err
+}
+
+func suspend(ctx context.Context, s *stage) error {
+	if err := s.createJob(ctx, 3, 3, "1h"); err != nil {
+		return err
+	}
+	if err := s.await(ctx, "the Job runs", func(w *World) bool { return w.job(app) != nil && w.job(app).Status.Active == 3 }); err != nil {
+		return err
+	}
+	s.did("suspend job " + app)
+	patch := []byte(`{"spec":{"suspend":true}}`)
+	if _, err := s.client.BatchV1().Jobs(s.namespace).Patch(ctx, app, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return err
+	}
+	return s.await(ctx, "the Job counts no pod, and there is none", func(w *World) bool {
+		return w.job(app).Status.Active == 0 && len(w.Pods) == 0
+	})
+}
+
+func runJob(ctx context.Context, s *stage) error {
+	if err := s.createJob(ctx, 6, 2, "100ms"); err != nil {
 		return err
 	}
 	return s.await(ctx, "the Job is complete, and counts its pods", func(w *World) bool {

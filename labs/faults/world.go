@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/labs/history"
 )
@@ -292,12 +293,18 @@ func (w *World) Ending() string {
 			imageOf(set.Spec.Template.Spec), status.DesiredNumberScheduled, status.UpdatedNumberScheduled, status.NumberAvailable,
 			status.NumberMisscheduled, set.Generation == status.ObservedGeneration))
 	}
+	for _, job := range w.Jobs {
+		status := job.Status
+		lines = append(lines, fmt.Sprintf("job %s: %d active, %d ready, %d succeeded, %d failed, complete %t", job.Name,
+			status.Active, ptr.Deref(status.Ready, 0), status.Succeeded, status.Failed, status.CompletionTime != nil))
+	}
 	for _, pod := range w.Pods {
 		state := string(pod.Status.Phase)
 		if isAvailable(pod) {
 			state = "available"
 		}
-		lines = append(lines, fmt.Sprintf("pod of %s: %s, %s, deleted %t, labels %v", w.ownerOf(pod), imageOf(pod.Spec), state, pod.DeletionTimestamp != nil, pod.Labels["app"]))
+		lines = append(lines, fmt.Sprintf("pod of %s: %s, %s, deleted %t, held %t, labels %v", w.ownerOf(pod), imageOf(pod.Spec), state, pod.DeletionTimestamp != nil,
+			len(pod.Finalizers) > 0, pod.Labels["app"]))
 	}
 	for _, slice := range w.Slices {
 		lines = append(lines, fmt.Sprintf("slice of %s: %d endpoints, %d ready", w.ownerOf(slice), len(slice.Endpoints), readyIn(slice)))
