@@ -52,7 +52,7 @@ func sortOut(revisions []*appsv1.ControllerRevision, patch []byte) history {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Name, b.Name))
 	})
 	for _, revision := range sorted {
-		if !bytes.Equal(revision.Data.Raw, patch) {
+		if !holds(revision, patch) {
 			h.old = append(h.old, revision)
 			h.number = revision.Revision + 1
 			continue
@@ -63,6 +63,21 @@ func sortOut(revisions []*appsv1.ControllerRevision, patch []byte) history {
 		h.current = revision
 	}
 	return h
+}
+
+// holds tells whether a revision has the template that a patch has. If an older
+// version wrote it, some bytes may differ: until 1.33 it has a creationTimestamp,
+// which is null.
+func holds(revision *appsv1.ControllerRevision, patch []byte) bool {
+	if bytes.Equal(revision.Data.Raw, patch) {
+		return true
+	}
+	var set appsv1.DaemonSet
+	if err := json.Unmarshal(revision.Data.Raw, &set); err != nil {
+		return false
+	}
+	rewritten, err := templatePatch(&set.Spec.Template)
+	return err == nil && bytes.Equal(rewritten, patch)
 }
 
 // superfluous returns which old revisions are to go, the oldest rather than others,

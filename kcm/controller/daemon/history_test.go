@@ -94,3 +94,27 @@ func TestARevisionHoldsAPatchThatReplacesTheTemplate(t *testing.T) {
 	assert.Equal(t, `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"agent"}},`+
 		`"spec":{"containers":[{"image":"agent:1","name":"agent","resources":{}}]}}}}`, string(patch))
 }
+
+func TestARevisionOfAnOlderVersionIsRecognised(t *testing.T) {
+	t.Parallel()
+	patch, err := templatePatch(&testSet().Spec.Template)
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		data    string
+		current bool
+	}{
+		"as this version writes it":       {string(patch), true},
+		"as versions up to 1.33 wrote it": {strings.Replace(string(patch), `"metadata":{`, `"metadata":{"creationTimestamp":null,`, 1), true},
+		"it has another template":         {strings.Replace(string(patch), "agent:1", "agent:2", 1), false},
+		"somebody else has written it":    {`{"of":"somebody else"}`, false},
+		"it is no object":                 {`7`, false},
+		"there is nothing in it":          {``, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			revision := testRevision("x", 1)
+			revision.Data.Raw = []byte(tt.data)
+			assert.Equal(t, tt.current, sortOut([]*appsv1.ControllerRevision{revision}, patch).current != nil)
+		})
+	}
+}

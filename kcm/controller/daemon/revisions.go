@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,7 +90,7 @@ func (c *Controller) settleCollision(
 	if err != nil {
 		return nil, fmt.Errorf("read revision %s, which is found to exist: %w", wanted.Name, err)
 	}
-	if bytes.Equal(existing.Data.Raw, wanted.Data.Raw) {
+	if holds(existing, wanted.Data.Raw) {
 		return existing, nil
 	}
 	fresh, err := c.client.AppsV1().DaemonSets(set.Namespace).Get(ctx, set.Name, metav1.GetOptions{})
