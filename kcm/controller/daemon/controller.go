@@ -114,14 +114,14 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if at, ok := nextLook(seen); ok {
 		c.loop.AddAfter(key, at.Sub(seen.now))
 	}
-	if seen.current, err = c.currentRevision(ctx, seen); err != nil {
+	if seen.history, err = c.settleHistory(ctx, seen); err != nil {
 		return fmt.Errorf("history of DaemonSet %s: %w", key, err)
 	}
-	failure := c.act(ctx, seen, decide(seen, burstReplicas))
-	if failure == nil && seen.mayAct {
-		failure = c.deleteRevisions(ctx, seen)
+	err = c.act(ctx, seen, decide(seen, burstReplicas))
+	if seen.mayAct {
+		err = errors.Join(err, c.mergeDuplicates(ctx, seen), c.deleteRevisions(ctx, seen))
 	}
-	if err := errors.Join(failure, c.updateStatus(ctx, seen)); err != nil {
+	if err = errors.Join(err, c.updateStatus(ctx, seen)); err != nil {
 		return fmt.Errorf("DaemonSet %s: %w", key, err)
 	}
 	return nil

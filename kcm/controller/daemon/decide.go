@@ -85,15 +85,18 @@ func excess(seen observed, living []*corev1.Pod) []*corev1.Pod {
 	return slices.Concat(excess, current[min(1, len(current)):], old[min(1, len(old)):])
 }
 
-// isCurrent tells whether a pod has the set's template, as it is now. The number of
-// the template says so only of a pod without a hash. And it says nothing of one that
-// is older than the set: that was another DaemonSet's, which has counted for itself.
+// isCurrent tells whether a pod has the set's template, as it is now. Several
+// revisions may have it. The number of the template says so only of a pod without a
+// hash. And it says nothing of one that is older than the set: that was another
+// DaemonSet's, which has counted for itself.
 func (seen observed) isCurrent(pod *corev1.Pod) bool {
-	if hash, ok := pod.Labels[hashLabel]; ok {
-		return hash == revisionHash(seen.current)
+	hash, ok := pod.Labels[hashLabel]
+	if !ok {
+		generation, known := templateGeneration(seen.set)
+		return known && pod.Labels[generationLabel] == generation && !pod.CreationTimestamp.Before(&seen.set.CreationTimestamp)
 	}
-	generation, known := templateGeneration(seen.set)
-	return known && pod.Labels[generationLabel] == generation && !pod.CreationTimestamp.Before(&seen.set.CreationTimestamp)
+	isOf := func(revision *appsv1.ControllerRevision) bool { return revisionHash(revision) == hash }
+	return isOf(seen.current) || slices.ContainsFunc(seen.duplicates, isOf)
 }
 
 func (seen observed) isAvailable(pod *corev1.Pod) bool {

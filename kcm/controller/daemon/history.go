@@ -35,7 +35,7 @@ type history struct {
 	current *appsv1.ControllerRevision
 	// duplicates have the same template as current, and are superfluous.
 	duplicates []*appsv1.ControllerRevision
-	// old are all others, the oldest first.
+	// old are all others, the oldest first, but for those that are being deleted.
 	old []*appsv1.ControllerRevision
 	// number is what the current revision's has to be at least: one more than
 	// any old one's. So the current one is always the last, also after a
@@ -45,22 +45,27 @@ type history struct {
 
 // sortOut finds the place of each revision in the history of a set whose
 // template is held by patch. Of several with this template the one with the
-// highest number counts.
+// highest number counts, and one that is being deleted only if no other is there.
 func sortOut(revisions []*appsv1.ControllerRevision, patch []byte) history {
 	h := history{number: 1}
 	sorted := slices.SortedFunc(slices.Values(revisions), func(a, b *appsv1.ControllerRevision) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Name, b.Name))
 	})
 	for _, revision := range sorted {
-		if !holds(revision, patch) {
-			h.old = append(h.old, revision)
+		isCurrent, going := holds(revision, patch), revision.DeletionTimestamp != nil
+		if !isCurrent {
 			h.number = revision.Revision + 1
-			continue
 		}
-		if h.current != nil {
-			h.duplicates = append(h.duplicates, h.current)
+		switch {
+		case isCurrent && h.current == nil:
+			h.current = revision
+		case isCurrent && going:
+			h.duplicates = append(h.duplicates, revision)
+		case isCurrent:
+			h.duplicates, h.current = append(h.duplicates, h.current), revision
+		case !going:
+			h.old = append(h.old, revision)
 		}
-		h.current = revision
 	}
 	return h
 }

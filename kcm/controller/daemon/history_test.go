@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -24,6 +25,16 @@ func testRevisions(letters string) (revisions []*appsv1.ControllerRevision) {
 		revision := testRevision(string(letter), int64(i+1))
 		revision.Data.Raw = []byte(strings.ToLower(string(letter)))
 		revisions = append(revisions, revision)
+	}
+	return revisions
+}
+
+// going has one of them wait for a finalizer.
+func going(revisions []*appsv1.ControllerRevision, letter string) []*appsv1.ControllerRevision {
+	for _, revision := range revisions {
+		if revisionHash(revision) == letter {
+			revision.DeletionTimestamp = &metav1.Time{Time: testNow}
+		}
 	}
 	return revisions
 }
@@ -74,6 +85,10 @@ func TestSortOut(t *testing.T) {
 		"the current one is no old one":                        {testRevisions("abx"), result{"x", "", "a b", 3}},
 		"a template that returns comes after all others again": {testRevisions("xab"), result{"x", "", "a b", 4}},
 		"of two with the template the last counts":             {testRevisions("xaX"), result{"X", "x", "a", 3}},
+		"one that goes counts less, though it is the last":     {going(testRevisions("xaX"), "X"), result{"x", "X", "a", 3}},
+		"one that goes counts less, and is the first":          {going(testRevisions("xaX"), "x"), result{"X", "x", "a", 3}},
+		"the only one counts, though it goes":                  {going(testRevisions("ax"), "x"), result{"x", "", "a", 2}},
+		"an old one that goes has a number, and no place":      {going(testRevisions("xab"), "b"), result{"x", "", "a", 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

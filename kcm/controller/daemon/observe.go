@@ -33,9 +33,9 @@ type observed struct {
 	revisions []*appsv1.ControllerRevision
 	// inUse are the hashes that its pods have, wherever they are.
 	inUse sets.Set[string]
-	// current is the revision that has the set's template. It is known once
-	// the history has been settled.
-	current *appsv1.ControllerRevision
+	// history is what the revisions come to. Once it has been settled there is a
+	// current one.
+	history
 	// mayAct says that the cache shows all that earlier syncs have created and
 	// deleted, or that this was waited for long enough.
 	mayAct bool

@@ -65,7 +65,7 @@ func TestNodesThatRefuseTheirPodsKeepNoOtherWaiting(t *testing.T) {
 			}
 			tries := 0
 			for ; len(has) < good && tries < 1000; tries++ {
-				seen := observed{set: set, mayAct: true, current: testRevision("new", 1), now: testNow.Add(time.Duration(tries) * time.Second)}
+				seen := observed{set: set, mayAct: true, history: history{current: testRevision("new", 1)}, now: testNow.Add(time.Duration(tries) * time.Second)}
 				for node := range tt.nodes {
 					p := testPlace(fmt.Sprintf("node-%03d:", node))
 					p.refused = c.refusals.last(cache.MetaObjectToName(set), p.node)
