@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -32,13 +31,14 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 		pods = append(pods, newPod(seen.set, revisionHash(seen.current), node))
 	}
 	c.expectations.Expect(seen.set, len(pods), uids...)
-	control := noting{c.podControl, func(pod *corev1.Pod) { c.noteRefused(seen, pod) }}
-	_, err := controller.CreatePods(ctx, control, c.expectations, c.podWrites, seen.set, pods)
+	created, err := controller.CreatePods(ctx, c.podControl, c.expectations, c.podWrites, seen.set, pods)
+	if err != nil {
+		// One more has failed than have succeeded, at most.
+		for _, node := range plan.create[:min(2*created+1, len(pods))] {
+			c.failures.Next(refusalKey(seen.set, node), seen.now)
+		}
+	}
 	return errors.Join(err, c.deletePods(ctx, seen, plan.delete))
-}
-
-func (c *Controller) noteRefused(seen observed, pod *corev1.Pod) {
-	c.refusals.note(cache.MetaObjectToName(seen.set), nodeOf(pod), seen.now)
 }
 
 // deletePods deletes all pods, many at the same time, and returns the first
@@ -48,11 +48,7 @@ func (c *Controller) deletePods(ctx context.Context, seen observed, pods []*core
 	for _, pod := range pods {
 		deletions.Go(controller.Recovered(ctx, func() error {
 			c.noteEnded(seen, pod)
-			err := c.deletePod(ctx, seen.set, pod)
-			if err != nil {
-				c.noteRefused(seen, pod)
-			}
-			return err
+			return c.deletePod(ctx, seen.set, pod)
 		}, "pod", klog.KObj(pod)))
 	}
 	return deletions.Wait()

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,12 +22,11 @@ func (p plan) isEmpty() bool { return len(p.create) == 0 && len(p.delete) == 0 }
 // decide plans which nodes get a pod and which pods go. Nodes that have too
 // few, too many or the wrong ones come first; only where that leaves nothing
 // to do does a rolling update go on. It plans nothing before the set may act,
-// and at most burst creations and burst deletions, for the nodes whose turn it is.
+// and at most burst creations and burst deletions, for the first places.
 func decide(seen observed, burst int) plan {
 	if !seen.mayAct {
 		return plan{}
 	}
-	seen.places = inTurn(seen.places)
 	p := plan{delete: slices.Clone(seen.lost)}
 	for _, place := range seen.places {
 		create, remove := tidy(seen, place)
@@ -39,6 +39,17 @@ func decide(seen observed, burst int) plan {
 		p = rollOut(seen)
 	}
 	return plan{create: p.create[:min(len(p.create), burst)], delete: p.delete[:min(len(p.delete), burst)]}
+}
+
+// inTurn returns what was seen with the places where least was refused first, and
+// among these in another order each time. The API server may refuse what is asked for
+// some nodes, and the first refusals can end a try: these nodes must not be the first
+// in all of them.
+func (seen observed) inTurn(shuffle func(n int, swap func(i, j int))) observed {
+	seen.places = slices.Clone(seen.places)
+	shuffle(len(seen.places), func(i, j int) { seen.places[i], seen.places[j] = seen.places[j], seen.places[i] })
+	slices.SortStableFunc(seen.places, func(a, b place) int { return cmp.Compare(a.refused, b.refused) })
+	return seen
 }
 
 // tidy decides about one node, before any rolling update: whether the node gets a

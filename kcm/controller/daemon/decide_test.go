@@ -110,18 +110,6 @@ func TestDecide(t *testing.T) {
 		seen := seenOn(testSet(), "a:", "b:", "c: barred, old available", "d: barred, old available")
 		assert.Equal(t, "create a; delete c-old", decide(seen, 1).String())
 	})
-	t.Run("a node where something was refused has its turn after all others", func(t *testing.T) {
-		t.Parallel()
-		seen := seenOn(testSet(), "a:", "b:", "c: barred, old available", "d: barred, old available")
-		seen.places[0].refused, seen.places[2].refused = testNow.Add(-time.Second), testNow
-		assert.Equal(t, "create b; delete d-old", decide(seen, 1).String())
-	})
-	t.Run("a rolling update goes on beside a node where a deletion was refused", func(t *testing.T) {
-		t.Parallel()
-		seen := seenOn(testSet(), "a: old available", "b: old available")
-		seen.places[0].refused = testNow
-		assert.Equal(t, "delete b-old", decide(seen, 250).String())
-	})
 }
 
 func TestTheTemplateAndNotItsNumberSaysWhichPodIsCurrent(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -142,6 +143,7 @@ func (m *model) start(t *rapid.T) {
 	c.events = &controller.Events{EventRecorder: &record.FakeRecorder{}}
 	c.podControl = controller.NewPodControl(client, c.events)
 	c.clock, c.expectations = m.clock, controller.NewExpectations(m.clock)
+	c.shuffle = rand.New(rand.NewPCG(1, 2)).Shuffle
 	c.synced = nil
 	// The handlers were given the first expectations. They are told again of
 	// all that there is by nobody, so they get the new ones here.
