@@ -5,9 +5,7 @@ import (
 	"errors"
 
 	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -46,25 +44,23 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 func (c *Controller) deletePods(ctx context.Context, seen observed, pods []*corev1.Pod) error {
 	var deletions errgroup.Group
 	for _, pod := range pods {
-		deletions.Go(controller.Recovered(ctx, func() error {
-			c.noteEnded(seen, pod)
-			return c.deletePod(ctx, seen.set, pod)
-		}, "pod", klog.KObj(pod)))
+		deletions.Go(controller.Recovered(ctx, func() error { return c.deletePod(ctx, seen, pod) }, "pod", klog.KObj(pod)))
 	}
 	return deletions.Wait()
 }
 
 // deletePod deletes one pod, in the version in which it was judged: one that has
 // become available since is not to go for having been broken. That it is gone
-// already, or has changed, is no failure: the change wakes the set. No
-// notification is waited for of a deletion that was not done.
-func (c *Controller) deletePod(ctx context.Context, set *appsv1.DaemonSet, pod *corev1.Pod) error {
-	err := c.podControl.Delete(ctx, set, pod)
+// already is no failure. What was refused has not been done: no notification is
+// waited for, and no pause begins.
+func (c *Controller) deletePod(ctx context.Context, seen observed, pod *corev1.Pod) error {
+	err := c.podControl.Delete(ctx, seen.set, pod)
 	if err != nil {
-		c.expectations.DeletionObserved(set, pod.UID)
+		c.expectations.DeletionObserved(seen.set, pod.UID)
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+	if err != nil && !controller.IsGone(err) {
+		return err
 	}
-	return err
+	c.noteEnded(seen, pod)
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
@@ -117,6 +118,40 @@ func TestARollingUpdateDoesNotAlwaysBeginWithTheSameNode(t *testing.T) {
 			}
 			assert.Len(t, first, 3, "%v", first)
 			assert.Equal(t, "a", seen.places[0].node, "what was seen stays as it is")
+		})
+	}
+}
+
+func TestADeletionThatIsRefusedIsNotDone(t *testing.T) {
+	t.Parallel()
+	pods := corev1.Resource("pods")
+	conflict := func(text string) error { return apierrors.NewConflict(pods, "a-old", errors.New(text)) }
+	for name, tt := range map[string]struct {
+		answer error
+		fails  bool
+	}{
+		"it is done":                    {nil, false},
+		"the pod is gone":               {apierrors.NewNotFound(pods, "a-old"), false},
+		"another pod has its name":      {conflict("the UID in the precondition (1) does not match the UID in record (2)"), false},
+		"the pod has changed":           {conflict("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (2)"), true},
+		"a webhook calls it a conflict": {refusals[2], true},
+		"the caller may not do it":      {refusals[0], true},
+		"a policy does not want it":     {refusals[1], true},
+		"a webhook cannot be reached":   {refusals[3], true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, _ := refusing(nil)
+			client, events := &fake.Clientset{}, record.NewFakeRecorder(10)
+			client.AddReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.answer })
+			c.podControl, c.events = controller.NewPodControl(client, &record.FakeRecorder{}), &controller.Events{EventRecorder: events}
+			seen := seenOn(testSet(), "a: old failed")
+			err := c.act(t.Context(), seen, decide(seen, burstReplicas))
+			paused := c.pause(seen.set, "a", testNow) > 0
+			assert.Equal(t, tt.fails, err != nil, "%v", err)
+			assert.Equal(t, !tt.fails, paused, "the node is in pause")
+			assert.Len(t, events.Events, map[bool]int{true: 0, false: 1}[tt.fails], "events about the failed pod")
+			assert.Equal(t, tt.answer != nil, c.expectations.Satisfied(seen.set), "nothing is waited for")
 		})
 	}
 }

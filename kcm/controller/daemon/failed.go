@@ -24,7 +24,7 @@ func (c *Controller) pause(set *appsv1.DaemonSet, node string, now time.Time) ti
 	return c.failures.Get(key)
 }
 
-// noteEnded tells the set's user of a pod that is deleted because it has ended,
+// noteEnded tells the set's user of a pod that was deleted because it had ended,
 // and lengthens the pause of a node on which it has failed. One that goes because
 // none may stay where it is says nothing of the node.
 func (c *Controller) noteEnded(seen observed, pod *corev1.Pod) {

@@ -6,11 +6,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -67,6 +71,36 @@ func TestARevisionIsDeletedOnceAndOnlyWhenNoPodHasIt(t *testing.T) {
 				got = append(got, action.GetVerb()+" "+action.(clienttesting.DeleteAction).GetName())
 			}
 			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestARefusalAboutADuplicateIsToldAndKeepsNothingUp(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range refusals {
+		t.Run(string(apierrors.ReasonForError(refusal)), func(t *testing.T) {
+			t.Parallel()
+			client, refused := &fake.Clientset{}, true
+			client.AddReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if refused {
+					return true, nil, refusal
+				}
+				return true, &corev1.Pod{}, nil
+			})
+			c := &Controller{
+				client: client, podControl: controller.NewPodControl(client, &record.FakeRecorder{}),
+				podWrites: controller.NewOwnWrites(tellsNothing{}),
+			}
+			seen := seenOn(testSet(), "a: old available", "b: new available")
+			seen.history = history{current: testRevision("new", 2), duplicates: []*appsv1.ControllerRevision{testRevision("old", 1)}}
+			seen.inUse = sets.New("new")
+			assert.Equal(t, "nothing", decide(seen, burstReplicas).String(), "the pods are of one version")
+			require.ErrorIs(t, c.mergeDuplicates(t.Context(), seen), refusal)
+			require.ErrorIs(t, c.deleteRevisions(t.Context(), seen), refusal)
+			refused = false
+			require.NoError(t, c.mergeDuplicates(t.Context(), seen))
+			require.NoError(t, c.deleteRevisions(t.Context(), seen))
+			assert.Len(t, client.Actions(), 4, "each is asked for again")
 		})
 	}
 }
