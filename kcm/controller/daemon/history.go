@@ -54,7 +54,7 @@ func sortOut(revisions []*appsv1.ControllerRevision, patch []byte) history {
 	for _, revision := range sorted {
 		isCurrent, going := holds(revision, patch), revision.DeletionTimestamp != nil
 		if !isCurrent {
-			h.number = revision.Revision + 1
+			h.number = max(revision.Revision, revision.Revision+1) // the numbers end
 		}
 		switch {
 		case isCurrent && h.current == nil:

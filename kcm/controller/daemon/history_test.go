@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -100,6 +101,12 @@ func TestSortOut(t *testing.T) {
 			assert.Equal(t, tt.want, got)
 		})
 	}
+}
+
+func TestTheRevisionsEndWhereTheNumbersEnd(t *testing.T) {
+	t.Parallel()
+	h := sortOut([]*appsv1.ControllerRevision{testRevision("a", math.MaxInt64)}, []byte("x"))
+	assert.Equal(t, int64(math.MaxInt64), h.number, "the API server takes no number below zero")
 }
 
 func TestARevisionHoldsAPatchThatReplacesTheTemplate(t *testing.T) {
