@@ -19,7 +19,8 @@ func IsGone(err error) bool {
 		return true
 	}
 	if apierrors.IsConflict(err) {
-		return strings.Contains(err.Error(), "Precondition failed: UID in precondition")
+		text := err.Error() // the API server looks twice, and has two texts
+		return strings.Contains(text, "the UID in the precondition") || strings.Contains(text, "UID in precondition")
 	}
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

@@ -25,18 +25,20 @@ func TestOnlyAnAnswerAboutTheUIDSaysThatAnObjectIsGone(t *testing.T) {
 		err  error
 		gone bool
 	}{
-		"it has been done":                          {nil, false},
-		"there is nothing of that name":             {apierrors.NewNotFound(pods, "web"), true},
-		"the same, in other words":                  {fmt.Errorf("delete pod: %w", apierrors.NewNotFound(pods, "web")), true},
-		"a deletion was meant for another":          {apierrors.NewConflict(pods, "web", errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2")), true},
-		"a deletion was meant for another version":  {apierrors.NewConflict(pods, "web", errors.New("Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 2")), false},
-		"an update was made from an older version":  {apierrors.NewConflict(pods, "web", errors.New("the object has been modified")), false},
-		"a patch was meant for another":             {invalid("uid"), true},
-		"and it would also have changed what stays": {invalid("name", "uid"), true},
-		"a patch changes what stays":                {invalid("name"), false},
-		"a policy does not want it":                 {apierrors.NewInvalid(kind, "web", nil), false},
-		"the caller may not do it":                  {apierrors.NewForbidden(pods, "web", errors.New("not now")), false},
-		"a webhook is away":                         {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
+		"it has been done":                                {nil, false},
+		"there is nothing of that name":                   {apierrors.NewNotFound(pods, "web"), true},
+		"the same, in other words":                        {fmt.Errorf("delete pod: %w", apierrors.NewNotFound(pods, "web")), true},
+		"a deletion was meant for another":                {apierrors.NewConflict(pods, "web", errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2")), true},
+		"that was found out at once":                      {apierrors.NewConflict(pods, "web", errors.New("the UID in the precondition (1) does not match the UID in record (2). The object might have been deleted and then recreated")), true},
+		"the version is another, as is found out at once": {apierrors.NewConflict(pods, "web", errors.New("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (2). The object might have been modified")), false},
+		"a deletion was meant for another version":        {apierrors.NewConflict(pods, "web", errors.New("Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 2")), false},
+		"an update was made from an older version":        {apierrors.NewConflict(pods, "web", errors.New("the object has been modified")), false},
+		"a patch was meant for another":                   {invalid("uid"), true},
+		"and it would also have changed what stays":       {invalid("name", "uid"), true},
+		"a patch changes what stays":                      {invalid("name"), false},
+		"a policy does not want it":                       {apierrors.NewInvalid(kind, "web", nil), false},
+		"the caller may not do it":                        {apierrors.NewForbidden(pods, "web", errors.New("not now")), false},
+		"a webhook is away":                               {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
 	} {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,9 +30,9 @@ type PodControl interface {
 	// error is the API server's own.
 	Create(ctx context.Context, owner runtime.Object, pod *corev1.Pod) (*corev1.Pod, error)
 	// Delete asks for the pod's deletion, in the version that is given and no
-	// other. When there is no such pod any more, or the pod is in another
-	// version by now, it returns the API server's NotFound or Conflict and
-	// records no event: it is for the caller to say whether that matters.
+	// other. When there is no such pod any more, see [IsGone], or the pod is in
+	// another version by now, it returns the API server's NotFound or Conflict
+	// and records no event: it is for the caller to say whether that matters.
 	Delete(ctx context.Context, owner runtime.Object, pod *corev1.Pod) error
 	// Read returns the pod as the API server has it. The error is NotFound when
 	// it is gone, also if another one has its name.
@@ -107,12 +108,18 @@ func (c *podControl) Delete(ctx context.Context, owner runtime.Object, pod *core
 	case err == nil:
 		c.recorder.Eventf(owner, corev1.EventTypeNormal, SuccessfulDelete, "Deleted pod: %v", pod.Name)
 		return nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err), ctx.Err() != nil:
+	case IsGone(err), hasChanged(err), ctx.Err() != nil:
 		return err
 	default:
 		c.recorder.Eventf(owner, corev1.EventTypeWarning, FailedDelete, "Error deleting: %v", err)
 		return fmt.Errorf("unable to delete pods: %w", err)
 	}
+}
+
+// hasChanged tells whether a deletion failed because the object is in another version
+// than was asked for. A webhook may call its refusal a conflict as well.
+func hasChanged(err error) bool {
+	return apierrors.IsConflict(err) && strings.Contains(err.Error(), "ResourceVersion in")
 }
 
 // Read lists, because the accounts of the loops may list pods and not get them.

@@ -83,7 +83,8 @@ var (
 		Reason:  metav1.StatusReasonForbidden,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
 	}}
-	changed  = apierrors.NewConflict(corev1.Resource("pods"), "old", errors.New("it has changed"))
+	changed  = apierrors.NewConflict(corev1.Resource("pods"), "old", errors.New("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (2). The object might have been modified"))
+	denied   = apierrors.NewConflict(corev1.Resource("pods"), "old", errors.New("not now"))
 	notFound = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "old")
 )
 
@@ -125,10 +126,11 @@ func TestPodControlDeleteTellsTheOwner(t *testing.T) {
 		wantErr string
 		events  []string
 	}{
-		"deleted": {events: []string{"Normal SuccessfulDelete Deleted pod: old"}},
-		"refused": {answer: errRefused, wantErr: "unable to delete pods: refused", events: []string{"Warning FailedDelete Error deleting: refused"}},
-		"gone":    {answer: notFound, wantErr: notFound.Error()},
-		"changed": {answer: changed, wantErr: changed.Error()},
+		"deleted":                        {events: []string{"Normal SuccessfulDelete Deleted pod: old"}},
+		"refused":                        {answer: errRefused, wantErr: "unable to delete pods: refused", events: []string{"Warning FailedDelete Error deleting: refused"}},
+		"gone":                           {answer: notFound, wantErr: notFound.Error()},
+		"changed":                        {answer: changed, wantErr: changed.Error()},
+		"refused, and called a conflict": {answer: denied, wantErr: "unable to delete pods: " + denied.Error(), events: []string{"Warning FailedDelete Error deleting: " + denied.Error()}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,11 +5,8 @@ import (
 	"errors"
 
 	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -32,13 +29,14 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 		pods = append(pods, newPod(seen.set, revisionHash(seen.current), node))
 	}
 	c.expectations.Expect(seen.set, len(pods), uids...)
-	control := noting{c.podControl, func(pod *corev1.Pod) { c.noteRefused(seen, pod) }}
-	_, err := controller.CreatePods(ctx, control, c.expectations, c.podWrites, seen.set, pods)
+	created, err := controller.CreatePods(ctx, c.podControl, c.expectations, c.podWrites, seen.set, pods)
+	if err != nil {
+		// One more has failed than have succeeded, at most.
+		for _, node := range plan.create[:min(2*created+1, len(pods))] {
+			c.failures.Next(refusalKey(seen.set, node), seen.now)
+		}
+	}
 	return errors.Join(err, c.deletePods(ctx, seen, plan.delete))
-}
-
-func (c *Controller) noteRefused(seen observed, pod *corev1.Pod) {
-	c.refusals.note(cache.MetaObjectToName(seen.set), nodeOf(pod), seen.now)
 }
 
 // deletePods deletes all pods, many at the same time, and returns the first
@@ -46,29 +44,23 @@ func (c *Controller) noteRefused(seen observed, pod *corev1.Pod) {
 func (c *Controller) deletePods(ctx context.Context, seen observed, pods []*corev1.Pod) error {
 	var deletions errgroup.Group
 	for _, pod := range pods {
-		deletions.Go(controller.Recovered(ctx, func() error {
-			c.noteEnded(seen, pod)
-			err := c.deletePod(ctx, seen.set, pod)
-			if err != nil {
-				c.noteRefused(seen, pod)
-			}
-			return err
-		}, "pod", klog.KObj(pod)))
+		deletions.Go(controller.Recovered(ctx, func() error { return c.deletePod(ctx, seen, pod) }, "pod", klog.KObj(pod)))
 	}
 	return deletions.Wait()
 }
 
 // deletePod deletes one pod, in the version in which it was judged: one that has
 // become available since is not to go for having been broken. That it is gone
-// already, or has changed, is no failure: the change wakes the set. No
-// notification is waited for of a deletion that was not done.
-func (c *Controller) deletePod(ctx context.Context, set *appsv1.DaemonSet, pod *corev1.Pod) error {
-	err := c.podControl.Delete(ctx, set, pod)
+// already is no failure. What was refused has not been done: no notification is
+// waited for, and no pause begins.
+func (c *Controller) deletePod(ctx context.Context, seen observed, pod *corev1.Pod) error {
+	err := c.podControl.Delete(ctx, seen.set, pod)
 	if err != nil {
-		c.expectations.DeletionObserved(set, pod.UID)
+		c.expectations.DeletionObserved(seen.set, pod.UID)
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+	if err != nil && !controller.IsGone(err) {
+		return err
 	}
-	return err
+	c.noteEnded(seen, pod)
+	return nil
 }

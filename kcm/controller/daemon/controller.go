@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -45,8 +46,9 @@ type Controller struct {
 
 	expectations *controller.Expectations
 	failures     *flowcontrol.Backoff
-	refusals     *refusals
-	synced       []cache.InformerSynced
+	// shuffle brings things into any order, as [rand.Shuffle] does.
+	shuffle func(n int, swap func(i, j int))
+	synced  []cache.InformerSynced
 }
 
 // New returns the loop for DaemonSets. How long it waits before it replaces a
@@ -78,7 +80,7 @@ func New(
 		revisionWrites: controller.NewOwnWrites(revisionInformer.Informer().GetStore()),
 		expectations:   controller.NewExpectations(clock.RealClock{}),
 		failures:       failures,
-		refusals:       &refusals{},
+		shuffle:        rand.Shuffle,
 	}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name:       "daemonset-controller",
@@ -114,17 +116,17 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if at, ok := nextLook(seen); ok {
 		c.loop.AddAfter(key, at.Sub(seen.now))
 	}
-	if seen.current, err = c.currentRevision(ctx, seen); err != nil {
+	if seen.history, err = c.settleHistory(ctx, seen); err != nil {
 		return fmt.Errorf("history of DaemonSet %s: %w", key, err)
 	}
-	failure := c.act(ctx, seen, decide(seen, burstReplicas))
+	err = c.act(ctx, seen, decide(seen.inTurn(c.shuffle), burstReplicas))
 	if !c.expectations.Satisfied(seen.set) {
 		c.loop.AddAfter(key, controller.ExpectationsTimeout) // nothing tells of that moment
 	}
-	if failure == nil && seen.mayAct {
-		failure = c.deleteRevisions(ctx, seen)
+	if seen.mayAct {
+		err = errors.Join(err, c.mergeDuplicates(ctx, seen), c.deleteRevisions(ctx, seen))
 	}
-	if err := errors.Join(failure, c.updateStatus(ctx, seen)); err != nil {
+	if err = errors.Join(err, c.updateStatus(ctx, seen)); err != nil {
 		return fmt.Errorf("DaemonSet %s: %w", key, err)
 	}
 	return nil

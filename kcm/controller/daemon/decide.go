@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,12 +22,11 @@ func (p plan) isEmpty() bool { return len(p.create) == 0 && len(p.delete) == 0 }
 // decide plans which nodes get a pod and which pods go. Nodes that have too
 // few, too many or the wrong ones come first; only where that leaves nothing
 // to do does a rolling update go on. It plans nothing before the set may act,
-// and at most burst creations and burst deletions, for the nodes whose turn it is.
+// and at most burst creations and burst deletions, for the first places.
 func decide(seen observed, burst int) plan {
 	if !seen.mayAct {
 		return plan{}
 	}
-	seen.places = inTurn(seen.places)
 	p := plan{delete: slices.Clone(seen.lost)}
 	for _, place := range seen.places {
 		create, remove := tidy(seen, place)
@@ -39,6 +39,17 @@ func decide(seen observed, burst int) plan {
 		p = rollOut(seen)
 	}
 	return plan{create: p.create[:min(len(p.create), burst)], delete: p.delete[:min(len(p.delete), burst)]}
+}
+
+// inTurn returns what was seen with the places where least was refused first, and
+// among these in another order each time. The API server may refuse what is asked for
+// some nodes, and the first refusals can end a try: these nodes must not be the first
+// in all of them.
+func (seen observed) inTurn(shuffle func(n int, swap func(i, j int))) observed {
+	seen.places = slices.Clone(seen.places)
+	shuffle(len(seen.places), func(i, j int) { seen.places[i], seen.places[j] = seen.places[j], seen.places[i] })
+	slices.SortStableFunc(seen.places, func(a, b place) int { return cmp.Compare(a.refused, b.refused) })
+	return seen
 }
 
 // tidy decides about one node, before any rolling update: whether the node gets a
@@ -85,10 +96,18 @@ func excess(seen observed, living []*corev1.Pod) []*corev1.Pod {
 	return slices.Concat(excess, current[min(1, len(current)):], old[min(1, len(old)):])
 }
 
-// isCurrent tells whether a pod has the set's template, as it is now.
+// isCurrent tells whether a pod has the set's template, as it is now. Several
+// revisions may have it. The number of the template says so only of a pod without a
+// hash. And it says nothing of one that is older than the set: that was another
+// DaemonSet's, which has counted for itself.
 func (seen observed) isCurrent(pod *corev1.Pod) bool {
-	generation, known := templateGeneration(seen.set)
-	return pod.Labels[hashLabel] == revisionHash(seen.current) || (known && pod.Labels[generationLabel] == generation)
+	hash, ok := pod.Labels[hashLabel]
+	if !ok {
+		generation, known := templateGeneration(seen.set)
+		return known && pod.Labels[generationLabel] == generation && !pod.CreationTimestamp.Before(&seen.set.CreationTimestamp)
+	}
+	isOf := func(revision *appsv1.ControllerRevision) bool { return revisionHash(revision) == hash }
+	return isOf(seen.current) || slices.ContainsFunc(seen.duplicates, isOf)
 }
 
 func (seen observed) isAvailable(pod *corev1.Pod) bool {

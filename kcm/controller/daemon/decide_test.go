@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
 
@@ -109,26 +110,40 @@ func TestDecide(t *testing.T) {
 		seen := seenOn(testSet(), "a:", "b:", "c: barred, old available", "d: barred, old available")
 		assert.Equal(t, "create a; delete c-old", decide(seen, 1).String())
 	})
-	t.Run("a node where something was refused has its turn after all others", func(t *testing.T) {
-		t.Parallel()
-		seen := seenOn(testSet(), "a:", "b:", "c: barred, old available", "d: barred, old available")
-		seen.places[0].refused, seen.places[2].refused = testNow.Add(-time.Second), testNow
-		assert.Equal(t, "create b; delete d-old", decide(seen, 1).String())
-	})
-	t.Run("a rolling update goes on beside a node where a deletion was refused", func(t *testing.T) {
-		t.Parallel()
-		seen := seenOn(testSet(), "a: old available", "b: old available")
-		seen.places[0].refused = testNow
-		assert.Equal(t, "delete b-old", decide(seen, 250).String())
-	})
-	t.Run("a pod with the number of the template is current, whatever its hash", func(t *testing.T) {
-		t.Parallel()
-		seen := seenOn(testSet(func(set *appsv1.DaemonSet) {
-			set.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}
-		}), "a: old available")
-		seen.places[0].pods[0].Labels[generationLabel] = "3"
-		assert.Equal(t, "nothing", decide(seen, 250).String())
-	})
+}
+
+func TestTheTemplateAndNotItsNumberSaysWhichPodIsCurrent(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		hash, number string
+		age          time.Duration // how much older than the set the pod is
+		current      bool
+	}{
+		"a pod with the current hash":                              {"new", "3", 0, true},
+		"it was made for another DaemonSet, of the same template":  {"new", "1", time.Hour, true},
+		"it was made when the number was another, before an undo":  {"new", "1", 0, true},
+		"a pod with another hash":                                  {"old", "2", 0, false},
+		"it was made for another DaemonSet of the same generation": {"old", "3", time.Hour, false},
+		"that was in the same second":                              {"old", "3", 0, false},
+		"a pod that has only the number, from before revisions":    {"", "3", 0, true},
+		"it has another number":                                    {"", "2", 0, false},
+		"it was made for another DaemonSet":                        {"", "3", time.Hour, false},
+		"a pod that somebody made by hand":                         {"", "", time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := testPod("a", tt.hash, "available", 0)
+			if tt.hash == "" {
+				delete(pod.Labels, hashLabel)
+			}
+			pod.Labels[generationLabel] = tt.number
+			seen := seenOn(testSet(func(set *appsv1.DaemonSet) {
+				set.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}
+				set.CreationTimestamp = metav1.NewTime(pod.CreationTimestamp.Add(tt.age))
+			}))
+			assert.Equal(t, tt.current, seen.isCurrent(pod))
+		})
+	}
 }
 
 func TestWhateverThereIsADecisionComesOfIt(t *testing.T) {

@@ -24,7 +24,7 @@ func (c *Controller) pause(set *appsv1.DaemonSet, node string, now time.Time) ti
 	return c.failures.Get(key)
 }
 
-// noteEnded tells the set's user of a pod that is deleted because it has ended,
+// noteEnded tells the set's user of a pod that was deleted because it had ended,
 // and lengthens the pause of a node on which it has failed. One that goes because
 // none may stay where it is says nothing of the node.
 func (c *Controller) noteEnded(seen observed, pod *corev1.Pod) {
@@ -53,11 +53,10 @@ func failureKey(set *appsv1.DaemonSet, node string) string {
 	return fmt.Sprintf("%s/%d/%s", set.UID, set.Status.ObservedGeneration, node)
 }
 
-// forgetFailures drops what nobody has asked about for long, and refusals after an
-// hour, until ctx ends.
+// refusalKey is what keeps apart pods that were not created from those that failed.
+func refusalKey(set *appsv1.DaemonSet, node string) string { return failureKey(set, node) + "/refused" }
+
+// forgetFailures drops what nobody has asked about for long, until ctx ends.
 func (c *Controller) forgetFailures(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(context.Context) {
-		c.failures.GC()
-		c.refusals.forget(c.clock.Now().Add(-time.Hour))
-	}, time.Minute)
+	wait.UntilWithContext(ctx, func(context.Context) { c.failures.GC() }, time.Minute)
 }

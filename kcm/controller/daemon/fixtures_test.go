@@ -116,7 +116,7 @@ func testPod(node, version, state string, i int) *corev1.Pod {
 
 // seenOn returns what a sync of the set sees when its nodes are as the lines say.
 func seenOn(set *appsv1.DaemonSet, lines ...string) observed {
-	seen := observed{set: set, mayAct: true, now: testNow, current: testRevision("new", 1)}
+	seen := observed{set: set, mayAct: true, now: testNow, history: history{current: testRevision("new", 1)}}
 	for _, line := range lines {
 		seen.places = append(seen.places, testPlace(line))
 	}

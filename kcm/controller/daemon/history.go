@@ -35,7 +35,7 @@ type history struct {
 	current *appsv1.ControllerRevision
 	// duplicates have the same template as current, and are superfluous.
 	duplicates []*appsv1.ControllerRevision
-	// old are all others, the oldest first.
+	// old are all others, the oldest first, but for those that are being deleted.
 	old []*appsv1.ControllerRevision
 	// number is what the current revision's has to be at least: one more than
 	// any old one's. So the current one is always the last, also after a
@@ -45,24 +45,44 @@ type history struct {
 
 // sortOut finds the place of each revision in the history of a set whose
 // template is held by patch. Of several with this template the one with the
-// highest number counts.
+// highest number counts, and one that is being deleted only if no other is there.
 func sortOut(revisions []*appsv1.ControllerRevision, patch []byte) history {
 	h := history{number: 1}
 	sorted := slices.SortedFunc(slices.Values(revisions), func(a, b *appsv1.ControllerRevision) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Name, b.Name))
 	})
 	for _, revision := range sorted {
-		if !bytes.Equal(revision.Data.Raw, patch) {
+		isCurrent, going := holds(revision, patch), revision.DeletionTimestamp != nil
+		if !isCurrent {
+			h.number = max(revision.Revision, revision.Revision+1) // the numbers end
+		}
+		switch {
+		case isCurrent && h.current == nil:
+			h.current = revision
+		case isCurrent && going:
+			h.duplicates = append(h.duplicates, revision)
+		case isCurrent:
+			h.duplicates, h.current = append(h.duplicates, h.current), revision
+		case !going:
 			h.old = append(h.old, revision)
-			h.number = revision.Revision + 1
-			continue
 		}
-		if h.current != nil {
-			h.duplicates = append(h.duplicates, h.current)
-		}
-		h.current = revision
 	}
 	return h
+}
+
+// holds tells whether a revision has the template that a patch has. If an older
+// version wrote it, some bytes may differ: until 1.33 it has a creationTimestamp,
+// which is null.
+func holds(revision *appsv1.ControllerRevision, patch []byte) bool {
+	if bytes.Equal(revision.Data.Raw, patch) {
+		return true
+	}
+	var set appsv1.DaemonSet
+	if err := json.Unmarshal(revision.Data.Raw, &set); err != nil {
+		return false
+	}
+	rewritten, err := templatePatch(&set.Spec.Template)
+	return err == nil && bytes.Equal(rewritten, patch)
 }
 
 // superfluous returns which old revisions are to go, the oldest rather than others,

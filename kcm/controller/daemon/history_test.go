@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -24,6 +26,16 @@ func testRevisions(letters string) (revisions []*appsv1.ControllerRevision) {
 		revision := testRevision(string(letter), int64(i+1))
 		revision.Data.Raw = []byte(strings.ToLower(string(letter)))
 		revisions = append(revisions, revision)
+	}
+	return revisions
+}
+
+// going has one of them wait for a finalizer.
+func going(revisions []*appsv1.ControllerRevision, letter string) []*appsv1.ControllerRevision {
+	for _, revision := range revisions {
+		if revisionHash(revision) == letter {
+			revision.DeletionTimestamp = &metav1.Time{Time: testNow}
+		}
 	}
 	return revisions
 }
@@ -74,6 +86,10 @@ func TestSortOut(t *testing.T) {
 		"the current one is no old one":                        {testRevisions("abx"), result{"x", "", "a b", 3}},
 		"a template that returns comes after all others again": {testRevisions("xab"), result{"x", "", "a b", 4}},
 		"of two with the template the last counts":             {testRevisions("xaX"), result{"X", "x", "a", 3}},
+		"one that goes counts less, though it is the last":     {going(testRevisions("xaX"), "X"), result{"x", "X", "a", 3}},
+		"one that goes counts less, and is the first":          {going(testRevisions("xaX"), "x"), result{"X", "x", "a", 3}},
+		"the only one counts, though it goes":                  {going(testRevisions("ax"), "x"), result{"x", "", "a", 2}},
+		"an old one that goes has a number, and no place":      {going(testRevisions("xab"), "b"), result{"x", "", "a", 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,10 +103,40 @@ func TestSortOut(t *testing.T) {
 	}
 }
 
+func TestTheRevisionsEndWhereTheNumbersEnd(t *testing.T) {
+	t.Parallel()
+	h := sortOut([]*appsv1.ControllerRevision{testRevision("a", math.MaxInt64)}, []byte("x"))
+	assert.Equal(t, int64(math.MaxInt64), h.number, "the API server takes no number below zero")
+}
+
 func TestARevisionHoldsAPatchThatReplacesTheTemplate(t *testing.T) {
 	t.Parallel()
 	patch, err := templatePatch(&testSet().Spec.Template)
 	require.NoError(t, err)
 	assert.Equal(t, `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"agent"}},`+
 		`"spec":{"containers":[{"image":"agent:1","name":"agent","resources":{}}]}}}}`, string(patch))
+}
+
+func TestARevisionOfAnOlderVersionIsRecognised(t *testing.T) {
+	t.Parallel()
+	patch, err := templatePatch(&testSet().Spec.Template)
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		data    string
+		current bool
+	}{
+		"as this version writes it":       {string(patch), true},
+		"as versions up to 1.33 wrote it": {strings.Replace(string(patch), `"metadata":{`, `"metadata":{"creationTimestamp":null,`, 1), true},
+		"it has another template":         {strings.Replace(string(patch), "agent:1", "agent:2", 1), false},
+		"somebody else has written it":    {`{"of":"somebody else"}`, false},
+		"it is no object":                 {`7`, false},
+		"there is nothing in it":          {``, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			revision := testRevision("x", 1)
+			revision.Data.Raw = []byte(tt.data)
+			assert.Equal(t, tt.current, sortOut([]*appsv1.ControllerRevision{revision}, patch).current != nil)
+		})
+	}
 }

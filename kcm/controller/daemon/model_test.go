@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,7 @@ type model struct {
 
 	how             outcome // how requests of the present sync are answered
 	after           int     // how many are well before that
+	refusal         error   // what is refused is refused so
 	requests, named int
 	// unanswered are the nodes for which a pod was created without an answer.
 	unanswered sets.Set[string]
@@ -77,6 +79,15 @@ const (
 	refused outcome = "refused"
 	lost    outcome = "done, but the answer is lost"
 )
+
+// refusals are those of an API server: of a quota, of a policy, of a webhook that
+// calls it a conflict, and of one that cannot be reached.
+var refusals = []error{
+	apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota")),
+	apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil),
+	apierrors.NewConflict(corev1.Resource("pods"), "", errors.New("not now")),
+	apierrors.NewInternalError(errors.New("failed calling webhook")),
+}
 
 func drawModel(t *rapid.T) *model {
 	m := &model{
@@ -142,6 +153,7 @@ func (m *model) start(t *rapid.T) {
 	c.events = &controller.Events{EventRecorder: &record.FakeRecorder{}}
 	c.podControl = controller.NewPodControl(client, c.events)
 	c.clock, c.expectations = m.clock, controller.NewExpectations(m.clock)
+	c.shuffle = rand.New(rand.NewPCG(1, 2)).Shuffle
 	c.synced = nil
 	// The handlers were given the first expectations. They are told again of
 	// all that there is by nobody, so they get the new ones here.
@@ -172,6 +184,9 @@ func (m *model) sync(t *rapid.T, how outcome, after int) error {
 	m.clock.Step(time.Second)
 	err := m.loop.sync(t.Context(), cache.NewObjectName("ns", "agent"))
 	m.note("the loop syncs: %d requests, %d done, then %s", m.requests, after, how)
+	if how == refused && m.requests > after && err == nil {
+		m.broke("what was refused counts as done: %v", m.refusal)
+	}
 	if m.wrong != "" {
 		m.fail(t, m.wrong)
 	}
@@ -196,7 +211,7 @@ func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error
 	m.requests++
 	trouble := m.how != well && m.requests > m.after
 	if trouble && m.how == refused {
-		return true, nil, errors.New("refused")
+		return true, nil, m.refusal
 	}
 	handled, obj, err := m.write(action, trouble)
 	if trouble && err == nil {
@@ -419,6 +434,7 @@ func anything(m *model) map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"the loop syncs": func(t *rapid.T) { _ = m.sync(t, well, 0) },
 		"the loop syncs in trouble": func(t *rapid.T) {
+			m.refusal = rapid.SampledFrom(refusals).Draw(t, "refusal")
 			_ = m.sync(t, rapid.SampledFrom([]outcome{refused, lost}).Draw(t, "how"), rapid.IntRange(0, 3).Draw(t, "after"))
 		},
 		"pods are shown": func(t *rapid.T) {

@@ -33,9 +33,9 @@ type observed struct {
 	revisions []*appsv1.ControllerRevision
 	// inUse are the hashes that its pods have, wherever they are.
 	inUse sets.Set[string]
-	// current is the revision that has the set's template. It is known once
-	// the history has been settled.
-	current *appsv1.ControllerRevision
+	// history is what the revisions come to. Once it has been settled there is a
+	// current one.
+	history
 	// mayAct says that the cache shows all that earlier syncs have created and
 	// deleted, or that this was waited for long enough.
 	mayAct bool
@@ -52,9 +52,8 @@ type place struct {
 	pods []*corev1.Pod
 	// pause is how long a pod that has failed here is still left alone.
 	pause time.Duration
-	// refused is when the API server last refused to create or to delete a pod of
-	// the set here.
-	refused time.Time
+	// refused is the longer, the more tries to create a pod here have failed of late.
+	refused time.Duration
 }
 
 // observe reads the set, its pods and its history, and claims what is its own.
@@ -157,12 +156,12 @@ func (c *Controller) observeNodes(seen *observed, pods []*corev1.Pod) error {
 	}
 	demands := demandsOf(seen.set)
 	for _, node := range nodes {
-		place := place{
-			node: node.Name, verdict: demands.verdictOn(node), pods: byNode[node.Name],
-			refused: c.refusals.last(cache.MetaObjectToName(seen.set), node.Name),
-		}
+		place := place{node: node.Name, verdict: demands.verdictOn(node), pods: byNode[node.Name]}
 		if slices.ContainsFunc(place.pods, hasFailed) {
 			place.pause = c.pause(seen.set, node.Name, seen.now)
+		}
+		if len(place.pods) == 0 {
+			place.refused = c.failures.Get(refusalKey(seen.set, node.Name))
 		}
 		seen.places = append(seen.places, place)
 		delete(byNode, node.Name)

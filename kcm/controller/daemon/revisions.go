@@ -1,10 +1,10 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,37 +13,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// currentRevision returns the revision that has the set's template, with its
-// right number. It is created if there is none.
-func (c *Controller) currentRevision(ctx context.Context, seen observed) (*appsv1.ControllerRevision, error) {
+// settleHistory sorts the set's revisions out. There is one with the set's template
+// then, with its right number: it is created if there is none.
+func (c *Controller) settleHistory(ctx context.Context, seen observed) (history, error) {
 	patch, err := templatePatch(&seen.set.Spec.Template)
 	if err != nil {
-		return nil, err
+		return history{}, err
 	}
 	h := sortOut(seen.revisions, patch)
 	switch {
 	case h.current == nil:
-		return c.createRevision(ctx, seen.set, patch, h.number)
-	case len(h.duplicates) > 0:
-		return nil, c.mergeDuplicates(ctx, seen, h)
+		h.current, err = c.createRevision(ctx, seen.set, patch, h.number)
 	case h.current.Revision < h.number:
 		revision := h.current.DeepCopy()
 		revision.Revision = h.number
-		revision, err = c.client.AppsV1().ControllerRevisions(revision.Namespace).Update(ctx, revision, metav1.UpdateOptions{})
+		h.current, err = c.client.AppsV1().ControllerRevisions(revision.Namespace).Update(ctx, revision, metav1.UpdateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("make revision %s number %d: %w", h.current.Name, h.number, err)
+			return history{}, fmt.Errorf("make revision %s number %d: %w", revision.Name, h.number, err)
 		}
-		c.wroteRevision(seen.set, revision)
-		return revision, nil
-	default:
-		return h.current, nil
+		c.wroteRevision(seen.set, h.current)
 	}
+	return h, err
 }
 
 // createRevision writes the set's template down. The name is made from the
@@ -91,7 +88,7 @@ func (c *Controller) settleCollision(
 	if err != nil {
 		return nil, fmt.Errorf("read revision %s, which is found to exist: %w", wanted.Name, err)
 	}
-	if bytes.Equal(existing.Data.Raw, wanted.Data.Raw) {
+	if holds(existing, wanted.Data.Raw) {
 		return existing, nil
 	}
 	fresh, err := c.client.AppsV1().DaemonSets(set.Namespace).Get(ctx, set.Name, metav1.GetOptions{})
@@ -111,43 +108,37 @@ func (c *Controller) settleCollision(
 	return nil, fmt.Errorf("%w: revision %s has another template, the next has another name", controller.ErrStaleCache, wanted.Name)
 }
 
-// mergeDuplicates gives all pods of superfluous revisions the current one's
-// label, and deletes these revisions. The set has to wait until its cache shows
-// that: by what the cache shows now, these pods are old and would be replaced.
-func (c *Controller) mergeDuplicates(ctx context.Context, seen observed, h history) error {
-	hash := revisionHash(h.current)
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{hashLabel: hash}}})
-	if err != nil {
-		return err
-	}
-	for _, duplicate := range h.duplicates {
-		for _, place := range seen.places {
-			for _, pod := range place.pods {
-				if pod.Labels[hashLabel] != revisionHash(duplicate) {
-					continue
-				}
-				if err := c.patchPod(seen.set)(ctx, pod, patch); err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("label pod %s: %w", klog.KObj(pod), err)
-				}
+// mergeDuplicates gives all pods of superfluous revisions the current one's label.
+// Until the cache shows that none has theirs, these revisions are in use.
+func (c *Controller) mergeDuplicates(ctx context.Context, seen observed) error {
+	hash := revisionHash(seen.current)
+	for _, place := range seen.places {
+		for _, pod := range place.pods {
+			if !seen.isCurrent(pod) || pod.Labels[hashLabel] == hash {
+				continue
+			}
+			labels := map[string]string{hashLabel: hash}
+			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "labels": labels}})
+			if err == nil {
+				err = c.patchPod(seen.set)(ctx, pod, patch)
+			}
+			if err != nil && !controller.IsGone(err) {
+				return fmt.Errorf("label pod %s: %w", klog.KObj(pod), err)
 			}
 		}
-		if err := c.deleteRevision(ctx, duplicate); err != nil {
-			return err
-		}
 	}
-	return fmt.Errorf("%w: it shows revisions that have been merged into %s", controller.ErrStaleCache, h.current.Name)
+	return nil
 }
 
-// deleteRevisions deletes what the history has too much of.
+// deleteRevisions deletes what the history has too much of. A finalizer may hold
+// what is being deleted: it is not deleted again.
 func (c *Controller) deleteRevisions(ctx context.Context, seen observed) error {
-	old := make([]*appsv1.ControllerRevision, 0, len(seen.revisions))
-	for _, revision := range seen.revisions {
-		if revision.Name != seen.current.Name {
-			old = append(old, revision)
+	limit, others := int(*seen.set.Spec.RevisionHistoryLimit), seen.inUse.Difference(sets.New(revisionHash(seen.current)))
+	surplus := slices.Concat(superfluous(seen.duplicates, 0, others), superfluous(seen.old, limit, seen.inUse))
+	for _, revision := range surplus {
+		if revision.DeletionTimestamp != nil {
+			continue
 		}
-	}
-	limit := int(*seen.set.Spec.RevisionHistoryLimit)
-	for _, revision := range superfluous(sortOut(old, nil).old, limit, seen.inUse) {
 		if err := c.deleteRevision(ctx, revision); err != nil {
 			return err
 		}
@@ -158,7 +149,7 @@ func (c *Controller) deleteRevisions(ctx context.Context, seen observed) error {
 func (c *Controller) deleteRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
 	err := c.client.AppsV1().ControllerRevisions(revision.Namespace).Delete(ctx, revision.Name,
 		*metav1.NewPreconditionDeleteOptions(string(revision.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !controller.IsGone(err) {
 		return fmt.Errorf("delete revision %s: %w", revision.Name, err)
 	}
 	return nil

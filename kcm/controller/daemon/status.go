@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -65,14 +64,11 @@ func (c *Controller) updateStatus(ctx context.Context, seen observed) error {
 	return c.writeStatus(ctx, set)
 }
 
-// writeStatus writes the status that set has. Another version there means that
-// the cache is old; the change that it does not show yet brings the next sync.
+// writeStatus writes the status that set has. If the set has changed since, the next
+// sync counts anew.
 func (c *Controller) writeStatus(ctx context.Context, set *appsv1.DaemonSet) error {
 	klog.FromContext(ctx).V(4).Info("Updating status", "daemonSet", klog.KObj(set), "status", set.Status)
 	updated, err := c.client.AppsV1().DaemonSets(set.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
-	if apierrors.IsConflict(err) {
-		return fmt.Errorf("%w: DaemonSet %s has changed", controller.ErrStaleCache, klog.KObj(set))
-	}
 	if err != nil {
 		return fmt.Errorf("update status: %w", err)
 	}

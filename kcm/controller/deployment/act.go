@@ -245,7 +245,7 @@ func (c *Controller) removeReplicaSets(ctx context.Context, replicaSets []*appsv
 			Preconditions: &metav1.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion},
 		}
 		err := c.client.AppsV1().ReplicaSets(rs.Namespace).Delete(ctx, rs.Name, asSeen)
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err != nil && !controller.IsGone(err) {
 			return fmt.Errorf("delete ReplicaSet %s: %w", klog.KObj(rs), err)
 		}
 	}

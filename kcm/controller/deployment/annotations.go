@@ -53,7 +53,8 @@ func revision(rs *appsv1.ReplicaSet) (revision int64, ok bool) {
 	return revision, err == nil
 }
 
-// nextRevision is one above all that were there before.
+// nextRevision is one above all that were there before, and above them no more
+// where the numbers end.
 func nextRevision(oldRSs []*appsv1.ReplicaSet) int64 {
 	var highest int64
 	for _, rs := range oldRSs {
@@ -61,7 +62,7 @@ func nextRevision(oldRSs []*appsv1.ReplicaSet) int64 {
 			highest = max(highest, r)
 		}
 	}
-	return highest + 1
+	return max(highest, highest+1)
 }
 
 // annotationsOfNew returns the annotations that the new ReplicaSet is to have,

@@ -3,6 +3,7 @@ package deployment
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -70,13 +71,13 @@ func size(rs *appsv1.ReplicaSet) int32 { return *rs.Spec.Replicas }
 // pods that are about to go must not be counted on.
 func available(rs *appsv1.ReplicaSet) int32 { return min(size(rs), rs.Status.AvailableReplicas) }
 
-// sum adds up one number of each ReplicaSet.
+// sum adds up one number of each ReplicaSet, as far as it can be counted.
 func sum(replicaSets []*appsv1.ReplicaSet, number func(*appsv1.ReplicaSet) int32) int32 {
-	var total int32
+	var total int64
 	for _, rs := range replicaSets {
-		total += number(rs)
+		total += int64(number(rs))
 	}
-	return total
+	return int32(min(total, math.MaxInt32))
 }
 
 // newReplicaSet returns the ReplicaSet to create for the present template. Its

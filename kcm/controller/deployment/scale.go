@@ -179,5 +179,5 @@ func growth(d *appsv1.Deployment, rs *appsv1.ReplicaSet) int32 {
 		return 0
 	}
 	grown := float64(size(rs)) * float64(maxTotal(d)) / float64(before)
-	return int32(math.Round(grown)) - size(rs)
+	return int32(min(math.Round(grown), math.MaxInt32)) - size(rs)
 }

@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // statusOf adds up the status of the ReplicaSets. It says nothing new about
@@ -41,16 +42,12 @@ func statusOf(seen observed) appsv1.DeploymentStatus {
 // for unknown, when a ReplicaSet does not say; one that its own loop has not
 // looked at yet has none.
 func terminating(replicaSets []*appsv1.ReplicaSet) *int32 {
-	var total int32
 	for _, rs := range replicaSets {
-		switch {
-		case rs.Status.TerminatingReplicas != nil:
-			total += *rs.Status.TerminatingReplicas
-		case rs.Status.ObservedGeneration != 0:
+		if rs.Status.TerminatingReplicas == nil && rs.Status.ObservedGeneration != 0 {
 			return nil
 		}
 	}
-	return &total
+	return new(sum(replicaSets, func(rs *appsv1.ReplicaSet) int32 { return ptr.Deref(rs.Status.TerminatingReplicas, 0) }))
 }
 
 // complete tells whether a status is that of a finished rollout: all pods that

@@ -1,6 +1,8 @@
 package deployment
 
 import (
+	"math"
+
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -26,12 +28,19 @@ func bounds(d *appsv1.Deployment) (maxSurge, maxUnavailable int32) {
 }
 
 // portion returns a number as it is, and a percentage as that part of the
-// wanted number, rounded up or down to whole pods.
+// wanted number, rounded up or down to whole pods. It is no more than can be counted.
 func portion(of *intstr.IntOrString, wanted int32, roundUp bool) int32 {
 	zero := intstr.FromInt32(0)
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(of, zero), int(wanted), roundUp)
 	if err != nil {
 		return 0 // the API lets only numbers and percentages pass
+	}
+	most := math.MaxInt32
+	if roundUp { // a surge, which is counted together with the wanted pods
+		most -= int(wanted)
+	}
+	if n < 0 || n > most { // less than nothing is what does not fit into n
+		n = most
 	}
 	return int32(n)
 }

@@ -181,6 +181,56 @@ func TestNothingIsDeletedWhenAStepBeforeFails(t *testing.T) {
 	assert.Equal(t, []string{"update replicasets "}, writes(client))
 }
 
+// refusals are those of an API server: of a quota, of a policy, of a webhook that
+// calls it a conflict, and of one that cannot be reached.
+var refusals = []error{
+	apierrors.NewForbidden(appsv1.Resource("replicasets"), "web", errors.New("exceeded quota")),
+	apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind(), "web", nil),
+	apierrors.NewConflict(appsv1.Resource("replicasets"), "web", errors.New("not now")),
+	apierrors.NewInternalError(errors.New("failed calling webhook")),
+}
+
+func TestWhatIsRefusedIsAskedForUntilItIsDone(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		write     string
+		old, news int32
+		edit      func(d *appsv1.Deployment)
+	}{
+		"a creation":   {"create replicasets ", 4, 0, func(d *appsv1.Deployment) { d.Spec.Template = template("v3") }},
+		"a new size":   {"update replicasets ", 4, 0, func(*appsv1.Deployment) {}},
+		"a deletion":   {"delete replicasets ", 0, 4, func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32) }},
+		"a rollback":   {"update deployments ", 0, 4, func(d *appsv1.Deployment) { d.Annotations[appsv1.DeprecatedRollbackTo] = "1" }},
+		"a new status": {"update deployments status", 0, 4, func(d *appsv1.Deployment) { d.Status.Replicas = 7 }},
+	} {
+		for _, refusal := range refusals {
+			t.Run(name+": "+string(apierrors.ReasonForError(refusal)), func(t *testing.T) {
+				t.Parallel()
+				d := rolling(4, "1", "0")
+				old, newRS := replicaSet(d, 1, tt.old), replicaSet(d, 2, tt.news)
+				d.Annotations = map[string]string{revisionAnnotation: "2"}
+				d.Status = statusOf(see(d, old, newRS))
+				tt.edit(d)
+				c, client := fixture(t, d, old, newRS)
+				left, tried := 2, 0
+				client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					if action.GetVerb()+" "+action.GetResource().Resource+" "+action.GetSubresource() != tt.write {
+						return false, nil, nil
+					}
+					tried++
+					return tried <= left, nil, refusal
+				})
+				key := cache.NewObjectName("ns", "web")
+				for range left {
+					require.ErrorIs(t, c.sync(t.Context(), key), refusal)
+				}
+				require.NoError(t, c.sync(t.Context(), key))
+				assert.Equal(t, left+1, tried, "the third time it is done")
+			})
+		}
+	}
+}
+
 func TestAReplicaSetIsDeletedOnlyAsItWasSeen(t *testing.T) {
 	t.Parallel()
 	d := rolling(4, "1", "0")
