@@ -21,7 +21,8 @@ type observed struct {
 	jobs []*batchv1.Job
 	// gone are Jobs that the status lists and that are not there any more.
 	gone []corev1.ObjectReference
-	now  time.Time
+	// changed is when the schedule was changed, or zero: the since of a sighting.
+	changed, now time.Time
 }
 
 // plan is what one sync does.
@@ -148,7 +149,7 @@ func (p *plan) schedule(seen observed) {
 		p.tell(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
 		return
 	}
-	m, err := momentsOf(cj, schedule, seen.now)
+	m, err := momentsOf(cj, schedule, seen.changed, seen.now)
 	if err != nil {
 		p.tell(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : %s", cj.Spec.Schedule, err)
 		return

@@ -45,11 +45,14 @@ type moments struct {
 }
 
 // momentsOf returns the moments of a CronJob's schedule around now, or errNever if
-// it has none.
-func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, now time.Time) (moments, error) {
+// it has none. If it has changed, those before that do not count.
+func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, changed, now time.Time) (moments, error) {
 	since := cj.CreationTimestamp.Time
 	if last := cj.Status.LastScheduleTime; last != nil {
 		since = last.Time
+	}
+	if changed.After(since) {
+		since = changed
 	}
 	if schedule.Next(since).IsZero() {
 		return moments{}, errNever
