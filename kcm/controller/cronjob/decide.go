@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,6 +149,10 @@ func (p *plan) schedule(seen observed) {
 	if err != nil {
 		p.tell(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
 		return
+	}
+	if every, ok := schedule.(cron.ConstantDelaySchedule); ok && every.Delay < time.Minute { // a Job's name has its minute
+		p.tell(corev1.EventTypeWarning, "UnsupportedSchedule", "schedule %q asks for more than a Job a minute, and gets one a minute", cj.Spec.Schedule)
+		schedule = cron.Every(time.Minute)
 	}
 	m, err := momentsOf(cj, schedule, seen.changed, seen.now)
 	if err != nil {

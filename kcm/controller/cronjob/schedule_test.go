@@ -102,7 +102,11 @@ func TestMoments(t *testing.T) {
 		{"a change does not bring back what has run", "15:00 has run, and it was changed at 13:30", testCronJob(lastRun("2026-03-02 15:00:00"), changed("2026-03-02 13:30:00")), "2026-03-02 15:40:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
 		{"an interval counts from the change", "noon has run, and at 12:20 it was changed to every 90 minutes", testCronJob(schedule("@every 90m"), lastRun("2026-03-02 12:00:00"), changed("2026-03-02 12:20:00")), "2026-03-02 14:00:00", "due 2026-03-02 13:50:00, missed 1, next 2026-03-02 15:20:00"},
 		{"an interval counts from the last moment", "every 90 minutes, since noon", testCronJob(schedule("@every 90m")), "2026-03-02 13:45:00", "due 2026-03-02 13:30:00, missed 1, next 2026-03-02 15:00:00"},
-		{"an interval counts from the starting deadline, if there is one", "every hour, since noon, and there are 45 minutes", testCronJob(schedule("@every 1h"), startingDeadline(2700)), "2026-03-02 14:10:00", "due nothing, missed 0, next 2026-03-02 15:00:00"},
+		{"an interval that is longer than the deadline comes due", "every hour, since noon, and there are 45 minutes", testCronJob(schedule("@every 1h"), startingDeadline(2700)), "2026-03-02 14:10:00", "due 2026-03-02 14:00:00, missed 1, next 2026-03-02 15:00:00"},
+		{"a moment of an interval may be too old", "every hour, since noon, and there are 45 minutes", testCronJob(schedule("@every 1h"), startingDeadline(2700)), "2026-03-02 14:45:00", "due nothing, missed 0, next 2026-03-02 15:00:00"},
+		{"of an interval that is shorter than the deadline those within it are missed", "every 20 minutes, since noon, and there are 45 minutes", testCronJob(schedule("@every 20m"), startingDeadline(2700)), "2026-03-02 14:10:00", "due 2026-03-02 14:00:00, missed 2, next 2026-03-02 14:20:00"},
+		{"what is looked at in time is due even if nothing may be late", "it is a tenth of a second after 13:00, and there are 0 seconds", testCronJob(startingDeadline(0)), "2026-03-02 13:00:00.1", "due 2026-03-02 13:00:00, missed 1, next 2026-03-02 14:00:00"},
+		{"and after a second it is too late", "it is a second after 13:00, and there are 0 seconds", testCronJob(startingDeadline(0)), "2026-03-02 13:00:01", "due nothing, missed 0, next 2026-03-02 14:00:00"},
 		{"an interval is kept over years", "every 7 minutes, and it is a day later", testCronJob(schedule("@every 7m")), "2026-03-03 12:00:00", "due 2026-03-03 11:55:00, missed 101, next 2026-03-03 12:02:00"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
