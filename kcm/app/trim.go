@@ -23,9 +23,11 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimManagedFields drops what is often the larger part of an object.
+// trimManagedFields drops what is often the larger part of an object. A CronJob
+// keeps it: it tells when the schedule was changed.
 func trimManagedFields(obj any) {
-	if accessor, err := meta.Accessor(obj); err == nil {
+	_, kept := obj.(*batchv1.CronJob)
+	if accessor, err := meta.Accessor(obj); err == nil && !kept {
 		accessor.SetManagedFields(nil)
 	}
 }

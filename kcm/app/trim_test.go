@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,6 +29,7 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 	password := map[string][]byte{"password": []byte("secret")}
 
 	for what, test := range map[string]struct{ seen, want runtime.Object }{
+		"of a CronJob, who has set what stays": {&batchv1.CronJob{ObjectMeta: managed}, &batchv1.CronJob{ObjectMeta: managed}},
 		"of a pod, what is to run there goes": {
 			&corev1.Pod{ObjectMeta: managed,
 				Spec: corev1.PodSpec{

@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// act does what was decided about a node as it was seen. That it is gone, or
-// has changed since, is no failure: the next round looks at it again.
+// act does what was decided about a node as it was seen. That it is gone is no failure.
 func (c *Controller) act(ctx context.Context, node *corev1.Node, what action) error {
 	var err error
 	switch what {
@@ -25,7 +25,7 @@ func (c *Controller) act(ctx context.Context, node *corev1.Node, what action) er
 	case untaint:
 		err = c.setTaints(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), isShutdownTaint))
 	}
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if err == nil || controller.IsGone(err) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)
@@ -38,7 +38,7 @@ func (c *Controller) delete(ctx context.Context, node *corev1.Node) error {
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 	c.events.Eventf(about, corev1.EventTypeNormal, "DeletingNode", "Deleting node %s because it does not exist in the cloud provider", node.Name)
 	err := c.client.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(node.UID))})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !controller.IsGone(err) {
 		c.events.Eventf(about, corev1.EventTypeWarning, "DeletingNodeFailed", "Failed deleting node %s: %v", node.Name, err)
 	}
 	return err

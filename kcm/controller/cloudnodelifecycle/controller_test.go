@@ -323,6 +323,43 @@ func TestACloudThatCannotTellWhatIsShutDownSaysThatNothingIs(t *testing.T) {
 	}
 }
 
+// What was refused is told, and done when it may be. The library says nothing of a conflict.
+func TestWhatIsRefusedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	nodes := corev1.Resource("nodes")
+	for _, refusal := range []error{
+		apierrors.NewForbidden(nodes, "a", errors.New("not now")),
+		apierrors.NewConflict(nodes, "a", errors.New("not now")),
+		apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "a", nil),
+		apierrors.NewInternalError(errors.New("failed calling webhook")),
+	} {
+		t.Run(string(apierrors.ReasonForError(refusal)), func(t *testing.T) {
+			t.Parallel()
+			play(t, "kcm", &sky{}, []runtime.Object{named("a", "False")}, func(w *world) {
+				w.refuse(refusal)
+				assert.Contains(t, w.after(10*time.Second), "Warning DeletingNodeFailed: Failed deleting node a: "+refusal.Error())
+				w.refuse(nil)
+				assert.Contains(t, w.after(5*time.Second), "delete a")
+				assert.Empty(t, w.after(time.Minute), "the node is gone")
+			})
+			play(t, "kcm", &sky{machines: map[string]machine{"a": shutDown}}, []runtime.Object{named("a", "False")}, func(w *world) {
+				w.refuse(refusal)
+				assert.Contains(t, w.after(10*time.Second), "patch a")
+				w.refuse(nil)
+				w.after(5 * time.Second)
+				assert.Equal(t, shutTo, w.taints("a"))
+			})
+		})
+	}
+	t.Run("another node of the name is no failure", func(t *testing.T) {
+		t.Parallel()
+		play(t, "kcm", &sky{}, []runtime.Object{named("a", "False")}, func(w *world) {
+			w.refuse(apierrors.NewConflict(nodes, "a", errors.New("Precondition failed: UID in precondition: a, UID in object meta: b")))
+			assert.NotContains(t, w.after(10*time.Second), "DeletingNodeFailed")
+		})
+	})
+}
+
 // What is kcm's alone: a deletion names the node that was judged, and a patch the version.
 func TestWhatIsWrittenIsAboutTheNodeThatWasSeen(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -35,6 +33,7 @@ type Controller struct {
 	jobIndex controller.OwnerIndex[*batchv1.Job]
 	// cronJobWrites and jobWrites are what earlier syncs have written.
 	cronJobWrites, jobWrites *controller.OwnWrites
+	sightings                sync.Map // of the schedule, by the key
 	synced                   []cache.InformerSynced
 	loop                     *controller.Loop[cache.ObjectName]
 }
@@ -72,7 +71,7 @@ func NewController(
 	}
 	c.synced = append(c.synced,
 		controller.Handle(cronJobInformer.Informer(), controller.Handlers[*batchv1.CronJob]{
-			Add: wake, Update: c.changed, Delete: wake,
+			Add: wake, Update: func(_, cj *batchv1.CronJob) { wake(cj) }, Delete: wake,
 		}),
 		controller.Handle(jobInformer.Informer(), controller.Handlers[*batchv1.Job]{
 			Add: wakeOwner, Update: func(_, job *batchv1.Job) { wakeOwner(job) }, Delete: wakeOwner,
@@ -82,24 +81,6 @@ func NewController(
 
 func (c *Controller) cronJob(key cache.ObjectName) (*batchv1.CronJob, error) {
 	return c.cronJobs.CronJobs(key.Namespace).Get(key.Name)
-}
-
-// changed wakes a CronJob. One that was given another schedule is not looked at
-// before its next moment, or a moment that lies behind would be taken for missed.
-// If it is woken by something else before that, it is.
-func (c *Controller) changed(old, cj *batchv1.CronJob) {
-	if old.Spec.Schedule == cj.Spec.Schedule && ptr.Equal(old.Spec.TimeZone, cj.Spec.TimeZone) {
-		c.loop.Add(cache.MetaObjectToName(cj))
-		return
-	}
-	schedule, err := parse(cj)
-	if err != nil {
-		c.events.Eventf(cj, corev1.EventTypeWarning, "UnParseableCronJobSchedule", "unparseable schedule for cronjob: %s", cj.Spec.Schedule)
-		return
-	}
-	if m, err := momentsOf(cj, schedule, c.clock.Now()); err == nil {
-		c.sleep(cj, m.next)
-	}
 }
 
 // allowance is how much later than the moment a CronJob is looked at, so that a
@@ -152,12 +133,18 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 	if apierrors.IsNotFound(err) {
 		c.cronJobWrites.Forget(key)
 		c.jobWrites.Forget(key)
+		c.sightings.Delete(key)
 		return observed{}, nil
 	}
 	if err != nil {
 		return observed{}, fmt.Errorf("read cron job %s: %w", key, err)
 	}
 	seen := observed{cronJob: cj, now: c.clock.Now()}
+	before, _ := c.sightings.Load(key)
+	known, _ := before.(sighting)
+	known = look(known, cj, seen.now)
+	c.sightings.Store(key, known)
+	seen.changed = known.since
 	if seen.jobs, err = c.jobIndex.OwnedBy(cj); err != nil {
 		return observed{}, err
 	}

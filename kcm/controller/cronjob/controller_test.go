@@ -102,6 +102,21 @@ func TestJobsAreCreatedInTime(t *testing.T) {
 		})
 		assert.Equal(t, "01:00:00 01:20:00", created, "when Jobs are created: at each full hour, and from 01:10 on at 20 past")
 	})
+	t.Run("one is created in each interval, whatever the deadline", func(t *testing.T) {
+		t.Parallel()
+		for _, deadline := range []int64{0, 1, 30, 3599, 3600, 9000} {
+			created, _ := run(t, hourly(schedule("@every 1h"), startingDeadline(deadline)), 0, hours(3))
+			assert.Equal(t, "01:00:00 02:00:00 03:00:00", created, "when Jobs are created: every hour, and there are %d seconds", deadline)
+			created, _ = run(t, hourly(startingDeadline(deadline)), 0, hours(3))
+			assert.Equal(t, "01:00:00 02:00:00 03:00:00", created, "when Jobs are created: at each full hour, and there are %d seconds", deadline)
+		}
+	})
+	t.Run("an interval of less than a minute is a minute", func(t *testing.T) {
+		t.Parallel()
+		created, status := run(t, hourly(schedule("@every 1s")), 0, func(*fake.Clientset) { time.Sleep(150 * time.Second) })
+		assert.Equal(t, "00:01:00 00:02:00", created, "when Jobs are created: every second, for two and a half minutes")
+		assert.Equal(t, "00:02:00", status.LastScheduleTime.UTC().Format(time.TimeOnly), "last moment")
+	})
 	t.Run("a creation that fails is tried again", func(t *testing.T) {
 		t.Parallel()
 		created, status := run(t, hourly(), 2, hours(1))

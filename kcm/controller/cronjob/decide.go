@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,8 @@ type observed struct {
 	jobs []*batchv1.Job
 	// gone are Jobs that the status lists and that are not there any more.
 	gone []corev1.ObjectReference
-	now  time.Time
+	// changed is when the schedule was changed, or zero: the since of a sighting.
+	changed, now time.Time
 }
 
 // plan is what one sync does.
@@ -148,7 +150,11 @@ func (p *plan) schedule(seen observed) {
 		p.tell(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
 		return
 	}
-	m, err := momentsOf(cj, schedule, seen.now)
+	if every, ok := schedule.(cron.ConstantDelaySchedule); ok && every.Delay < time.Minute { // a Job's name has its minute
+		p.tell(corev1.EventTypeWarning, "UnsupportedSchedule", "schedule %q asks for more than a Job a minute, and gets one a minute", cj.Spec.Schedule)
+		schedule = cron.Every(time.Minute)
+	}
+	m, err := momentsOf(cj, schedule, seen.changed, seen.now)
 	if err != nil {
 		p.tell(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : %s", cj.Spec.Schedule, err)
 		return

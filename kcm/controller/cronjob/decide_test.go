@@ -110,6 +110,8 @@ func TestDecide(t *testing.T) {
 		{"without a limit all are kept", "one is complete", testCronJob(lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(9, ended(batchv1.JobComplete))}, nil, "success 09:01"},
 		{"a schedule that cannot be read is told of", "the schedule is a word", testCronJob(schedule("daily")), nil, nil, "UnparseableSchedule"},
 		{"a zone that there is not is told of", "Mars/Olympus", testCronJob(zone("Mars/Olympus")), nil, nil, "UnknownTimeZone"},
+		{"more than a Job a minute is told of, and comes to one", "every 30 seconds since 13:00:00", testCronJob(schedule("@every 30s"), lastRun("2026-03-02 12:58:00")), nil, nil, "start 13:00; UnsupportedSchedule"},
+		{"a Job a minute is as often as can be", "every 60 seconds", testCronJob(schedule("@every 60s")), nil, nil, "start 13:00"},
 		{"a day that never comes is told of", "February 31", testCronJob(schedule("0 0 31 2 *")), nil, nil, "InvalidSchedule"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {

@@ -45,11 +45,14 @@ type moments struct {
 }
 
 // momentsOf returns the moments of a CronJob's schedule around now, or errNever if
-// it has none.
-func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, now time.Time) (moments, error) {
+// it has none. If it has changed, those before that do not count.
+func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, changed, now time.Time) (moments, error) {
 	since := cj.CreationTimestamp.Time
 	if last := cj.Status.LastScheduleTime; last != nil {
 		since = last.Time
+	}
+	if changed.After(since) {
+		since = changed
 	}
 	if schedule.Next(since).IsZero() {
 		return moments{}, errNever
@@ -57,12 +60,13 @@ func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, now time.Time) (mome
 	m := moments{next: schedule.Next(now)}
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
 		// It counts from since, not from midnight.
-		passed := now.Sub(since).Truncate(every.Delay)
-		m.next = since.Add(passed + every.Delay)
+		m.next = last(schedule, since, now).Add(every.Delay)
 	}
 	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {
-		if oldest := now.Add(-controller.Seconds(*deadline)); oldest.After(since) {
-			since = oldest
+		// Each moment is looked at a bit late, so a second is the shortest deadline. An
+		// interval goes on from one of its moments, and not from the deadline.
+		if oldest := now.Add(-controller.Seconds(max(*deadline, 1))); oldest.After(since) {
+			since = last(schedule, since, oldest)
 		}
 	}
 	for at := schedule.Next(since); !at.After(now) && m.missed <= tooMany; at = schedule.Next(at) {

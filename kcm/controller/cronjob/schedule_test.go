@@ -47,6 +47,20 @@ func lastRun(text string) func(*batchv1.CronJob) {
 	return func(cj *batchv1.CronJob) { cj.Status.LastScheduleTime = new(metav1.NewTime(instant(text))) }
 }
 
+// changedAnnotation is where tests of moments say when the schedule was changed.
+const changedAnnotation = "changed"
+
+func changed(text string) func(*batchv1.CronJob) {
+	return func(cj *batchv1.CronJob) { metav1.SetMetaDataAnnotation(&cj.ObjectMeta, changedAnnotation, text) }
+}
+
+func changeOf(cj *batchv1.CronJob) time.Time {
+	if text := cj.Annotations[changedAnnotation]; text != "" {
+		return instant(text)
+	}
+	return time.Time{}
+}
+
 func startingDeadline(seconds int64) func(*batchv1.CronJob) {
 	return func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = &seconds }
 }
@@ -82,15 +96,24 @@ func TestMoments(t *testing.T) {
 		{"time is that of its zone", "at 3 in the morning in Tokyo", testCronJob(schedule("0 3 * * *"), zone("Asia/Tokyo")), "2026-03-02 18:30:00", "due 2026-03-02 18:00:00, missed 1, next 2026-03-03 18:00:00"},
 		{"an hour that is left out in spring has no moment", "at 2:30 in New York, where on March 8 it is 3:00 after 1:59", testCronJob(schedule("30 2 * * *"), zone("America/New_York"), lastRun("2026-03-07 07:30:00")), "2026-03-08 12:00:00", "due nothing, missed 0, next 2026-03-09 06:30:00"},
 		{"after the clock was set back nothing runs a second time", "the Job of 15:00 was created, and it is 14:10", testCronJob(lastRun("2026-03-02 15:00:00")), "2026-03-02 14:10:00", "due nothing, missed 0, next 2026-03-02 15:00:00"},
+		{"a moment before the schedule was changed is not due", "13:00 has run, and at 15:30 it was changed to each full hour", testCronJob(lastRun("2026-03-02 13:00:00"), changed("2026-03-02 15:30:00")), "2026-03-02 15:40:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
+		{"the moment at which it was changed is not due", "13:00 has run, and at 15:00 it was changed to each full hour", testCronJob(lastRun("2026-03-02 13:00:00"), changed("2026-03-02 15:00:00")), "2026-03-02 15:00:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
+		{"a moment after the change is due", "13:00 has run, at 14:30 it was changed to each full hour, and it is 15:40", testCronJob(lastRun("2026-03-02 13:00:00"), changed("2026-03-02 14:30:00")), "2026-03-02 15:40:00", "due 2026-03-02 15:00:00, missed 1, next 2026-03-02 16:00:00"},
+		{"a change does not bring back what has run", "15:00 has run, and it was changed at 13:30", testCronJob(lastRun("2026-03-02 15:00:00"), changed("2026-03-02 13:30:00")), "2026-03-02 15:40:00", "due nothing, missed 0, next 2026-03-02 16:00:00"},
+		{"an interval counts from the change", "noon has run, and at 12:20 it was changed to every 90 minutes", testCronJob(schedule("@every 90m"), lastRun("2026-03-02 12:00:00"), changed("2026-03-02 12:20:00")), "2026-03-02 14:00:00", "due 2026-03-02 13:50:00, missed 1, next 2026-03-02 15:20:00"},
 		{"an interval counts from the last moment", "every 90 minutes, since noon", testCronJob(schedule("@every 90m")), "2026-03-02 13:45:00", "due 2026-03-02 13:30:00, missed 1, next 2026-03-02 15:00:00"},
-		{"an interval counts from the starting deadline, if there is one", "every hour, since noon, and there are 45 minutes", testCronJob(schedule("@every 1h"), startingDeadline(2700)), "2026-03-02 14:10:00", "due nothing, missed 0, next 2026-03-02 15:00:00"},
+		{"an interval that is longer than the deadline comes due", "every hour, since noon, and there are 45 minutes", testCronJob(schedule("@every 1h"), startingDeadline(2700)), "2026-03-02 14:10:00", "due 2026-03-02 14:00:00, missed 1, next 2026-03-02 15:00:00"},
+		{"a moment of an interval may be too old", "every hour, since noon, and there are 45 minutes", testCronJob(schedule("@every 1h"), startingDeadline(2700)), "2026-03-02 14:45:00", "due nothing, missed 0, next 2026-03-02 15:00:00"},
+		{"of an interval that is shorter than the deadline those within it are missed", "every 20 minutes, since noon, and there are 45 minutes", testCronJob(schedule("@every 20m"), startingDeadline(2700)), "2026-03-02 14:10:00", "due 2026-03-02 14:00:00, missed 2, next 2026-03-02 14:20:00"},
+		{"what is looked at in time is due even if nothing may be late", "it is a tenth of a second after 13:00, and there are 0 seconds", testCronJob(startingDeadline(0)), "2026-03-02 13:00:00.1", "due 2026-03-02 13:00:00, missed 1, next 2026-03-02 14:00:00"},
+		{"and after a second it is too late", "it is a second after 13:00, and there are 0 seconds", testCronJob(startingDeadline(0)), "2026-03-02 13:00:01", "due nothing, missed 0, next 2026-03-02 14:00:00"},
 		{"an interval is kept over years", "every 7 minutes, and it is a day later", testCronJob(schedule("@every 7m")), "2026-03-03 12:00:00", "due 2026-03-03 11:55:00, missed 101, next 2026-03-03 12:02:00"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
 			schedule, err := parse(test.cronJob)
 			require.NoError(t, err)
-			m, err := momentsOf(test.cronJob, schedule, instant(test.now))
+			m, err := momentsOf(test.cronJob, schedule, changeOf(test.cronJob), instant(test.now))
 			require.NoError(t, err)
 			assert.Equal(t, test.want, say(m), "the moments: %s", test.situation)
 		})
@@ -100,7 +123,7 @@ func TestMoments(t *testing.T) {
 		cj := testCronJob(schedule("59 23 31 2 *"))
 		parsed, err := parse(cj)
 		require.NoError(t, err)
-		_, err = momentsOf(cj, parsed, instant("2026-03-02 12:00:00"))
+		_, err = momentsOf(cj, parsed, time.Time{}, instant("2026-03-02 12:00:00"))
 		assert.ErrorIs(t, err, errNever, "February 31")
 	})
 	t.Run("what the library panics at is an error", func(t *testing.T) {

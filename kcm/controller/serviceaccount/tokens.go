@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,10 +17,6 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
-
-// maxRetries is how often a failing key is tried again before it is given up
-// until something changes.
-const maxRetries = 10
 
 // TokensController looks after Secrets of type
 // kubernetes.io/service-account-token. Two loops share the work, because two
@@ -62,10 +57,6 @@ type accountKey struct {
 	uid types.UID
 }
 
-func (k accountKey) matches(account *corev1.ServiceAccount) bool {
-	return k.uid == "" || k.uid == account.UID
-}
-
 // secretKey names a token Secret. It also holds which ServiceAccount the
 // Secret was for: when the Secret is gone, there is nothing left to ask.
 type secretKey struct {
@@ -93,14 +84,14 @@ func NewTokensController(
 		Name:       "serviceaccount-token-controller",
 		QueueName:  "serviceaccount_tokens_service",
 		Sync:       c.syncAccount,
-		MaxRetries: maxRetries,
+		MaxRetries: controller.RetryForever,
 		Objects:    saInformer.Informer().GetStore(),
 	})
 	c.secrets = controller.NewLoop(controller.LoopConfig[secretKey]{
 		Name:       "serviceaccount-token-controller",
 		QueueName:  "serviceaccount_tokens_secret",
 		Sync:       c.syncSecret,
-		MaxRetries: maxRetries,
+		MaxRetries: controller.RetryForever,
 		Objects:    secretInformer.Informer().GetStore(),
 	})
 	c.synced = []cache.InformerSynced{
@@ -171,8 +162,7 @@ func (c *TokensController) deleteSecret(ctx context.Context, secret *corev1.Secr
 	klog.FromContext(ctx).V(4).Info("Deleting token, its service account does not exist", "secret", klog.KObj(secret))
 	thisOne := *metav1.NewPreconditionDeleteOptions(string(secret.UID))
 	err := c.client.CoreV1().Secrets(secret.Namespace).Delete(ctx, secret.Name, thisOne)
-	// A conflict means that the name belongs to another Secret by now.
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if err == nil || controller.IsGone(err) {
 		return nil
 	}
 	return fmt.Errorf("delete token secret %s: %w", klog.KObj(secret), err)

@@ -57,17 +57,7 @@ func (c *TokensController) observeSecret(ctx context.Context, key secretKey) (ob
 
 // cachedAccount returns nil when the cache holds no such ServiceAccount.
 func (c *TokensController) cachedAccount(key accountKey) (*corev1.ServiceAccount, error) {
-	account, err := c.accountLister.ServiceAccounts(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look up service account %s: %w", key, err)
-	}
-	if !key.matches(account) {
-		return nil, nil
-	}
-	return account, nil
+	return key.of(c.accountLister.ServiceAccounts(key.Namespace).Get(key.Name))
 }
 
 // liveAccount returns nil when the API server has no such ServiceAccount.
@@ -75,15 +65,16 @@ func (c *TokensController) liveAccount(ctx context.Context, key accountKey) (*co
 	if !controller.CanBeName(key.Name) {
 		return nil, nil // an annotation may be any text
 	}
-	account, err := c.client.CoreV1().ServiceAccounts(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	return key.of(c.client.CoreV1().ServiceAccounts(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}))
+}
+
+// of makes nil of a ServiceAccount that is not there or that the key does not mean.
+func (k accountKey) of(account *corev1.ServiceAccount, err error) (*corev1.ServiceAccount, error) {
+	switch {
+	case apierrors.IsNotFound(err), err == nil && k.uid != "" && k.uid != account.UID:
 		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read service account %s: %w", key, err)
-	}
-	if !key.matches(account) {
-		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look up service account %s: %w", k, err)
 	}
 	return account, nil
 }
@@ -170,11 +161,7 @@ func (c *TokensController) actOnSecret(ctx context.Context, plan secretPlan) err
 
 // updateSecret writes secret, with a fresh token for account if that is not
 // nil. An error has the Secret's key synced again.
-func (c *TokensController) updateSecret(
-	ctx context.Context,
-	secret *corev1.Secret,
-	account *corev1.ServiceAccount,
-) error {
+func (c *TokensController) updateSecret(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
 	if account != nil {
 		token, err := c.tokens.GenerateToken(account, secret)
 		if err != nil {
@@ -183,9 +170,7 @@ func (c *TokensController) updateSecret(
 		secret.Data[corev1.ServiceAccountTokenKey] = []byte(token)
 	}
 	_, err := c.client.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{})
-	// After a conflict the informer will bring the newer Secret, and the loop
-	// looks at that.
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if err == nil || controller.IsGone(err) {
 		return nil
 	}
 	return fmt.Errorf("update token secret %s: %w", klog.KObj(secret), err)
@@ -195,9 +180,7 @@ func (c *TokensController) updateSecret(
 // error has that Secret's key synced again.
 func (c *TokensController) updateAccount(ctx context.Context, account *corev1.ServiceAccount) error {
 	_, err := c.client.CoreV1().ServiceAccounts(account.Namespace).Update(ctx, account, metav1.UpdateOptions{})
-	// A conflict is tried again: no informer will mention the deleted Secret a
-	// second time.
-	if err == nil || apierrors.IsNotFound(err) {
+	if err == nil || controller.IsGone(err) {
 		return nil
 	}
 	return fmt.Errorf("take a deleted secret out of service account %s: %w", klog.KObj(account), err)

@@ -285,10 +285,11 @@ func TestNothingIsDoneWhenSecretAndAccountAreGone(t *testing.T) {
 	assert.Equal(t, secretPlan{}, decideSecret(observedSecret{name: "builder-token"}, rootCA))
 }
 
-func TestAWriteIsTriedAgainWhenNothingElseBringsItBack(t *testing.T) {
+func TestAWriteIsTriedAgainUnlessItsObjectIsGone(t *testing.T) {
 	t.Parallel()
 	secrets, accounts := corev1.Resource("secrets"), corev1.Resource("serviceaccounts")
-	changed := errors.New("changed in the meantime")
+	changed, webhook := errors.New("changed in the meantime"), errors.New("a webhook says no")
+	another := errors.New("Precondition failed: UID in precondition: secret-uid, UID in object meta: another")
 	for _, test := range []struct {
 		name           string
 		write          func(ctx context.Context, c *TokensController) error
@@ -297,9 +298,14 @@ func TestAWriteIsTriedAgainWhenNothingElseBringsItBack(t *testing.T) {
 		then           string
 	}{
 		{
-			name:  "a Secret that somebody else has changed brings itself back",
+			name:  "a Secret that somebody else has changed is read and written again",
 			write: writeSecret, verb: "update", resource: "secrets",
-			refusal: apierrors.NewConflict(secrets, "builder-token", changed), then: "is content",
+			refusal: apierrors.NewConflict(secrets, "builder-token", changed), then: "tries again",
+		},
+		{
+			name:  "a Secret whose name another has by now needs no token",
+			write: writeSecret, verb: "update", resource: "secrets",
+			refusal: apierrors.NewConflict(secrets, "builder-token", another), then: "is content",
 		},
 		{
 			name:  "a Secret that is gone needs no token",
@@ -329,7 +335,12 @@ func TestAWriteIsTriedAgainWhenNothingElseBringsItBack(t *testing.T) {
 		{
 			name:  "a Secret whose name another has by now is gone",
 			write: deleteSecret, verb: "delete", resource: "secrets",
-			refusal: apierrors.NewConflict(secrets, "builder-token", changed), then: "is content",
+			refusal: apierrors.NewConflict(secrets, "builder-token", another), then: "is content",
+		},
+		{
+			name:  "a deletion that a webhook refuses is tried again, with whatever number it does that",
+			write: deleteSecret, verb: "delete", resource: "secrets",
+			refusal: apierrors.NewConflict(secrets, "builder-token", webhook), then: "tries again",
 		},
 		{
 			name:  "a Secret that somebody else has deleted is gone",

@@ -2,17 +2,31 @@ package serviceaccount
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 )
+
+func init() {
+	// One of the handlers sleeps by the real time, in a bubble for decades.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
+}
 
 // controllerWithQueues returns one that does not run, but when the test ends it is
 // run and stopped at once, to end the goroutines of its queues.
@@ -110,9 +124,55 @@ func TestOnlyAccountsThatWentAreQueued(t *testing.T) {
 	assert.Equal(t, []accountKey{{cache.NewObjectName("shop", "builder"), "deleted"}}, accounts)
 }
 
-func TestAFailingKeyIsGivenUpAfterTenRetriesUnlessToldOtherwise(t *testing.T) {
+// Each request to write is refused so often, and then granted.
+func TestWhatWasRefusedIsDoneWhenItMayBe(t *testing.T) {
 	t.Parallel()
-	c := controllerWithQueues(t)
-	assert.Equal(t, 10, c.accounts.MaxRetries)
-	assert.Equal(t, 10, c.secrets.MaxRetries)
+	for _, refusal := range []error{
+		apierrors.NewForbidden(corev1.Resource("secrets"), "builder-token", errors.New("not now")),
+		apierrors.NewConflict(corev1.Resource("secrets"), "builder-token", errors.New("not now")),
+		apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "builder-token", nil),
+		apierrors.NewInternalError(errors.New("failed calling webhook")),
+	} {
+		for _, refusals := range []int{3, 15} {
+			t.Run(fmt.Sprintf("%s, %d times", apierrors.ReasonForError(refusal), refusals), func(t *testing.T) {
+				t.Parallel()
+				client := refused(t, refusal, refusals, builder("uid"), tokenSecret("", nil))
+				secret, err := client.CoreV1().Secrets("shop").Get(t.Context(), "builder-token", metav1.GetOptions{})
+				require.NoError(t, err)
+				assert.NotEmpty(t, secret.Data["token"], "a Secret that lacked its token")
+
+				client = refused(t, refusal, refusals, tokenSecret("gone", nil))
+				_, err = client.CoreV1().Secrets("shop").Get(t.Context(), "builder-token", metav1.GetOptions{})
+				assert.True(t, apierrors.IsNotFound(err), "a Secret whose account is gone: %v", err)
+			})
+		}
+	}
+}
+
+// refused runs a controller for a day, of whose requests to write the first are
+// refused, and returns the API server.
+func refused(t *testing.T, refusal error, refusals int, objects ...runtime.Object) *fake.Clientset {
+	t.Helper()
+	client := fake.NewClientset(objects...)
+	refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
+		refusals--
+		return refusals >= 0, nil, refusal
+	}
+	client.PrependReactor("update", "secrets", refuse)
+	client.PrependReactor("delete", "secrets", refuse)
+	options := TokensControllerOptions{TokenGenerator: generator(t), RootCA: func() []byte { return rootCA }}
+	synctest.Test(t, func(t *testing.T) {
+		factory := informers.NewSharedInformerFactory(client, 0)
+		core := factory.Core().V1()
+		c := NewTokensController(core.ServiceAccounts(), core.Secrets(), client, options)
+		ctx, stop := context.WithCancel(t.Context())
+		factory.Start(ctx.Done())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx, 1) })
+		time.Sleep(24 * time.Hour)
+		stop()
+		running.Wait()
+		factory.Shutdown()
+	})
+	return client
 }

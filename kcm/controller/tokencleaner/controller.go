@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -99,13 +98,13 @@ func deadline(secret *corev1.Secret) (at time.Time, ok bool) {
 }
 
 // delete deletes the Secret as it was looked at: no other of its name, and none
-// that was written since. What the cache has missed it will show, and then the
-// Secret is looked at again.
+// that was written since. One that the cache does not show as it is now is refused,
+// and is looked at again.
 func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
 	err := c.secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion},
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if controller.IsGone(err) {
 		return nil
 	}
 	if err != nil {

@@ -320,21 +320,28 @@ func TestADeletionMeansOneSecret(t *testing.T) {
 func TestADeletionMayFail(t *testing.T) {
 	t.Parallel()
 	secrets, busy := corev1.Resource("secrets"), errors.New("the API server is busy")
-	t.Run("a deletion that fails is tried again", func(t *testing.T) {
-		t.Parallel()
-		tries := 0
-		seen := told(t, func(c *cluster) {
-			c.answers(func(string) error {
-				if tries++; tries <= 3 {
-					return apierrors.NewInternalError(busy)
-				}
-				return nil
+	for behaviour, refusal := range map[string]error{
+		"a deletion that fails is tried again":                  apierrors.NewInternalError(busy),
+		"a deletion that is forbidden is tried again":           apierrors.NewForbidden(secrets, "token", errors.New("not now")),
+		"a deletion that a policy finds invalid is tried again": apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "token", nil),
+		"a token that has changed unseen is looked at again":    apierrors.NewConflict(secrets, "token", errors.New("Precondition failed: ResourceVersion in precondition: 7, ResourceVersion in object meta: 8")),
+	} {
+		t.Run(behaviour, func(t *testing.T) {
+			t.Parallel()
+			tries := 0
+			seen := told(t, func(c *cluster) {
+				c.answers(func(string) error {
+					if tries++; tries <= 3 {
+						return refusal
+					}
+					return nil
+				})
+				c.has(token("00:30:00"))
 			})
-			c.has(token("00:30:00"))
+			assert.Equal(t, 4, strings.Count(seen, "delete kube-system/token"),
+				"requests until the token is gone: to the first three the API server says: %v. It was asked: %s", refusal, seen)
 		})
-		assert.Equal(t, 4, strings.Count(seen, "delete kube-system/token"),
-			"requests until the token is gone: the API server refuses the first three. It was asked: %s", seen)
-	})
+	}
 	t.Run("a token that cannot be deleted keeps no other", func(t *testing.T) {
 		t.Parallel()
 		seen := told(t, func(c *cluster) {
@@ -356,7 +363,7 @@ func TestADeletionMayFail(t *testing.T) {
 		refusal              error
 	}{
 		{"a token that somebody else has deleted is no failure", "the API server says that there is no such Secret", apierrors.NewNotFound(secrets, "token")},
-		{"a token that is another by now is no failure", "the API server says that the UID is another, or the version", apierrors.NewConflict(secrets, "token", busy)},
+		{"a token that is another by now is no failure", "the API server says that the UID is another", apierrors.NewConflict(secrets, "token", errors.New("Precondition failed: UID in precondition: uid-1, UID in object meta: uid-2"))},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batchinformers "k8s.io/client-go/informers/batch/v1"
 	"k8s.io/client-go/kubernetes"
@@ -96,7 +95,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 			err = c.delete(ctx, job)
 		}
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if controller.IsGone(err) {
 		return nil
 	}
 	return err

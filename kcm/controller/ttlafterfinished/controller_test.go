@@ -158,23 +158,32 @@ func TestADeletionMeansOneJobAndAllThatItOwns(t *testing.T) {
 func TestARequestMayFail(t *testing.T) {
 	t.Parallel()
 	jobs, busy := batchv1.Resource("jobs"), errors.New("the API server is busy")
-	for _, verb := range []string{"get", "delete"} {
-		t.Run(fmt.Sprintf("a request to %s a Job that fails is made again", verb), func(t *testing.T) {
+	for _, test := range []struct {
+		behaviour, verb string
+		refusal         error
+	}{
+		{"a request to get a Job that fails is made again", "get", apierrors.NewInternalError(busy)},
+		{"a request to delete a Job that fails is made again", "delete", apierrors.NewInternalError(busy)},
+		{"a deletion that is forbidden is tried again", "delete", apierrors.NewForbidden(jobs, "report", errors.New("not now"))},
+		{"a deletion that a policy finds invalid is tried again", "delete", apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "report", nil)},
+		{"a Job that has changed since the look is looked at again", "delete", apierrors.NewConflict(jobs, "report", errors.New("Precondition failed: ResourceVersion in precondition: 7, ResourceVersion in object meta: 8"))},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
 			tries := 0
 			seen := told(t, func(c *cluster) {
 				c.answers(func(asked, _ string) error {
-					if asked != verb {
+					if asked != test.verb {
 						return nil
 					}
 					if tries++; tries <= 3 {
-						return apierrors.NewInternalError(busy)
+						return test.refusal
 					}
 					return nil
 				})
 				c.has(job(over))
 			})
-			assert.Equal(t, 4, tries, "requests to %s the Job: the API server refuses the first three. It was asked: %s", verb, seen)
+			assert.Equal(t, 4, tries, "requests to %s the Job: to the first three the API server says: %v. It was asked: %s", test.verb, test.refusal, seen)
 		})
 	}
 	for _, test := range []struct {
@@ -186,8 +195,8 @@ func TestARequestMayFail(t *testing.T) {
 			apierrors.NewNotFound(jobs, "report"), "nothing, after 1 looks"},
 		{"a Job that goes before it is deleted is no failure", "the API server has no such Job when it is deleted", "delete",
 			apierrors.NewNotFound(jobs, "report"), "00:01:40 delete shop/report, after 1 looks"},
-		{"a Job that is another before it is deleted is no failure", "the API server says that the UID is another, or the version", "delete",
-			apierrors.NewConflict(jobs, "report", busy), "00:01:40 delete shop/report, after 1 looks"},
+		{"a Job that is another before it is deleted is no failure", "the API server says that the UID is another", "delete",
+			apierrors.NewConflict(jobs, "report", errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2")), "00:01:40 delete shop/report, after 1 looks"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
