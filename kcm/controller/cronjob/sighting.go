@@ -50,7 +50,7 @@ func look(before sighting, cj *batchv1.CronJob, now time.Time) sighting {
 func lastWritten(cj *batchv1.CronJob) (at time.Time) {
 	for _, entry := range cj.ManagedFields {
 		var set map[string]map[string]any
-		if entry.FieldsV1 == nil || entry.Time == nil || json.Unmarshal(entry.FieldsV1.Raw, &set) != nil {
+		if entry.FieldsV1 == nil || entry.Time == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &set) != nil {
 			continue
 		}
 		if (set["f:spec"]["f:schedule"] != nil || set["f:spec"]["f:timeZone"] != nil) && entry.Time.After(at) {
