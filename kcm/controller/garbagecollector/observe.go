@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -197,8 +196,8 @@ func (g *graph) misled(k key) (dependents []key) {
 var errNoSuchOwner = errors.New("cluster-scoped objects cannot refer to namespaced owners")
 
 // lookUp asks the API server for an owner. An owner whose kind the API server does
-// not know may have been there: it is asked for again later. One whose name no
-// object can have is not asked for at all.
+// not know, or does not serve any more, may have been there: it is asked for again
+// later. One whose name no object can have is not asked for at all.
 func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState, error) {
 	mapping, err := gc.mapping(r.apiVersion, r.kind)
 	switch {
@@ -214,7 +213,7 @@ func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState
 		switch {
 		case err == nil && live.UID == r.uid:
 			return stateOf(live), nil
-		case err != nil && !apierrors.IsNotFound(err):
+		case err != nil && !controller.IsGone(err):
 			return unseen, fmt.Errorf("look for owner %s: %w", r, err)
 		}
 	}

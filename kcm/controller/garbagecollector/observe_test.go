@@ -113,6 +113,20 @@ func TestObserve(t *testing.T) {
 	})
 }
 
+// The mapper is as late as any cache: it may know a version that is not served any more.
+func TestAnOwnerWhoseKindIsNotServedAnyMoreIsNotTakenForGone(t *testing.T) {
+	t.Parallel()
+	secret := calling(live("owner"), func(r *metav1.OwnerReference) { r.Kind = "Secret" })
+	gc := looking(t, nil, thing("pod", secret))
+	gc.mapper = mapperOf("ConfigMap", "Secret")
+	for _, k := range []key{here(live("owner").UID), here("pod")} {
+		check, err := gc.collect(t.Context(), k)
+		require.Error(t, err, "it is to be asked for again")
+		assert.Empty(t, check, "looked at because pod names what is not there")
+	}
+	assert.Equal(t, "get owner; get owner", gc.metadata.(*api).told(), "and pod is not deleted")
+}
+
 func TestWhatIsInAnotherNamespaceDoesNotHoldAnOwnerUp(t *testing.T) {
 	t.Parallel()
 	foreign := func(owner *object) *object {

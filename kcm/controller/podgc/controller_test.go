@@ -153,6 +153,14 @@ func TestPodsOfNodesThatAreGoneGo(t *testing.T) {
 			assert.Equal(t, goes, c.after(21*time.Second), "then for 21 s by NotFound")
 		}, pod("web", "moon"))
 	})
+	t.Run("an answer that there are no nodes at all proves nothing", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.refuse("get nodes", apierrors.NewGenericServerResponse(404, "get", corev1.Resource("nodes"), "moon", "404 page not found", 0, true))
+			c.run(10, 1)
+			assert.Equal(t, "nothing", c.after(3*time.Minute), "for 3 minutes something else than an API server answers, with 404 page not found")
+		}, pod("web", "moon"))
+	})
 	t.Run("the quarantine begins anew with each absence", func(t *testing.T) {
 		t.Parallel()
 		play(t, func(c *cluster) {
