@@ -314,6 +314,51 @@ func TestRoundsFollowEachOther(t *testing.T) {
 	})
 }
 
+func TestAPodThatOnlyAFinalizerHoldsIsDeletedOnce(t *testing.T) {
+	t.Parallel()
+	forced := func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
+	}
+	for _, test := range []struct {
+		behaviour, situation string
+		objects              []runtime.Object
+		want                 string
+	}{
+		{"of too many that have ended", "2 pods have ended, 1 is kept, a finalizer holds the older",
+			[]runtime.Object{pod("web", "here", phase(failed), held), ended("new", failed, 1), node("here", yes)}, "web goes, Failed"},
+		{"without a node", "it is being deleted with an hour to end", []runtime.Object{pod("web", "", going, held)}, "web goes, Failed"},
+		{"of a node that is gone", "nobody has deleted it", []runtime.Object{pod("web", "moon", held)}, "web goes, Failed, " + condition},
+		{"of a node that is gone and with time to end", "it is being deleted with an hour to end",
+			[]runtime.Object{pod("web", "moon", going, held)}, "web goes, Failed, " + condition},
+		{"of a node out of service", "it is being deleted with an hour to end",
+			[]runtime.Object{pod("web", "here", going, held), node("here", no, taint)}, "web goes, Failed"},
+		{"and not at all where that was done before", "it has failed, and its deletion allows no time to end",
+			[]runtime.Object{pod("web", "", forced, held, phase(failed))}, "nothing"},
+		{"and does not count for the threshold", "2 pods have ended, 1 is kept; a finalizer holds the newer, which is deleted",
+			[]runtime.Object{ended("old", failed, 1), pod("web", "here", phase(failed), forced, held, func(p *corev1.Pod) {
+				p.CreationTimestamp = metav1.Now()
+			}), node("here", yes)}, "nothing"},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			play(t, func(c *cluster) {
+				c.run(1, 1)
+				assert.Equal(t, test.want, c.after(10*time.Minute), "in 10 minutes: %s", test.situation)
+			}, test.objects...)
+		})
+	}
+	t.Run("and again if that was refused", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.refuse("delete pods", errors.New("not now"))
+			c.run(1, 1)
+			c.after(10 * time.Minute)
+			c.refuse("delete pods", nil)
+			assert.Equal(t, "web goes, Failed", c.after(10*time.Minute), "for 10 minutes its deletion was refused")
+		}, pod("web", "", going, held))
+	})
+}
+
 func TestNoNamespaceWaitsForAllPodsOfAnother(t *testing.T) {
 	t.Parallel()
 	of := func(namespace string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = namespace } }
