@@ -379,6 +379,21 @@ func TestNoNamespaceWaitsForAllPodsOfAnother(t *testing.T) {
 				"300 pods of one namespace are to go and one of another, and a deletion takes a second")
 		}, append(areGoing, pod("web", "", going, of("few")))...)
 	})
+	t.Run("a pod has its turn though all that are older are refused", func(t *testing.T) {
+		t.Parallel()
+		pods := []runtime.Object{node("here", yes), ended("web", failed, 50), ended("kept", failed, 60)}
+		for i := range 40 {
+			pods = append(pods, ended(fmt.Sprintf("refused-%d", i), failed, i))
+		}
+		play(t, func(c *cluster) {
+			for i := range 40 {
+				c.refuse(fmt.Sprintf("delete refused-%d", i), errors.New("a policy does not want it"))
+			}
+			c.delay = time.Second
+			c.run(1, 1)
+			assert.Contains(t, c.after(20*time.Minute), "web goes", "of 42 pods that have ended 1 is kept, a deletion takes a second, and those of the 40 oldest are refused")
+		}, pods...)
+	})
 	t.Run("a pod that comes while hundreds go does not wait for them", func(t *testing.T) {
 		t.Parallel()
 		play(t, func(c *cluster) {
