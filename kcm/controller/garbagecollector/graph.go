@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 )
 
@@ -13,6 +14,8 @@ import (
 // that one of them names as an owner. It is not safe for concurrent use.
 type graph struct {
 	nodes map[types.UID]*node
+	// gone has the last thousand that were refuted, by UID, for who is seen later.
+	gone *lru.Cache
 }
 
 // node is an object with those that name it as an owner.
@@ -44,7 +47,7 @@ type misplaced struct {
 }
 
 func newGraph() *graph {
-	return &graph{nodes: map[types.UID]*node{}}
+	return &graph{nodes: map[types.UID]*node{}, gone: lru.New(1000)}
 }
 
 // node returns the node of a UID, a new virtual one if there was none.
@@ -189,9 +192,10 @@ func (g *graph) prune(n *node) {
 	}
 }
 
-// refute notes at those who refer to an object that there is none. There never
-// will be one: a UID is not used twice.
+// refute notes at those who refer to an object, in whatever version, that there is
+// none. There never will be one: a UID is not used twice.
 func (g *graph) refute(r reference) {
+	g.gone.Add(r.uid, r)
 	n := g.nodes[r.uid]
 	if n == nil {
 		return
@@ -207,6 +211,16 @@ func (g *graph) refute(r reference) {
 			d.refuted[i] = true
 		}
 	}
+}
+
+// knowsGone tells whether what a claim means was refuted. If so, that is noted.
+func (g *graph) knowsGone(c reference) bool {
+	gone, _ := g.gone.Get(c.uid)
+	r, _ := gone.(reference)
+	if c.agrees(r) {
+		g.refute(r)
+	}
+	return c.agrees(r)
 }
 
 // isRefuted tells whether the owner reference of that index leads nowhere.

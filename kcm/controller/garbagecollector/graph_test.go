@@ -84,9 +84,15 @@ func TestGone(t *testing.T) {
 	})
 	t.Run("of an owner that is called by another name nothing is known when the one of its UID is deleted", func(t *testing.T) {
 		t.Parallel()
-		g := graphOf(owner, thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.APIVersion = "v2" })))
+		g := graphOf(owner, thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.Kind = "Secret" })))
 		g.remove(owner)
-		assert.False(t, g.knowsLost("pod"), "owner was deleted, and pod names what is owner in another version, perhaps")
+		assert.False(t, g.knowsLost("pod"), "owner was deleted, and pod names a Secret of its UID")
+	})
+	t.Run("an owner that was deleted is gone in all versions", func(t *testing.T) {
+		t.Parallel()
+		g := graphOf(owner, thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.APIVersion = "v1alpha1" })))
+		g.remove(owner)
+		assert.True(t, g.knowsLost("pod"), "owner was deleted, and pod names it in another version")
 	})
 	t.Run("what was known of owners is forgotten with their references", func(t *testing.T) {
 		t.Parallel()

@@ -196,11 +196,13 @@ func (g *graph) misled(k key) (dependents []key) {
 var errNoSuchOwner = errors.New("cluster-scoped objects cannot refer to namespaced owners")
 
 // lookUp asks the API server for an owner. An owner whose kind the API server does
-// not know, or does not serve any more, may have been there: it is asked for again
-// later. One whose name no object can have is not asked for at all.
+// not know, or does not serve any more, may be there: unless it is known to be gone,
+// it is asked for again later. One whose name no object can have is not asked for.
 func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState, error) {
 	mapping, err := gc.mapping(r.apiVersion, r.kind)
 	switch {
+	case err != nil && locked(gc, func(g *graph) bool { return g.knowsGone(r) }):
+		return dangling, nil
 	case err != nil:
 		return unseen, err
 	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
