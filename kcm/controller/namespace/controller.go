@@ -25,6 +25,8 @@ type NamespaceController struct {
 	namespaces corev1client.NamespaceInterface
 	metadata   metadata.Interface
 	discover   func() ([]*metav1.APIResourceList, error)
+	// named has the resources that were discovered at some time, by group and name.
+	named sync.Map
 	// resyncPeriod is how long a namespace is left alone that is empty and held
 	// by somebody else's finalizer. Zero is for ever.
 	resyncPeriod time.Duration
