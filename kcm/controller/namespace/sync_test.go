@@ -240,6 +240,30 @@ func TestSync(t *testing.T) {
 			})
 		})
 	}
+	for _, request := range []string{"update status", "update finalize"} {
+		for answer, test := range map[string]struct {
+			err  error
+			done bool
+		}{
+			"there is no namespace of that name":       {apierrors.NewNotFound(corev1.Resource("namespaces"), "shop"), true},
+			"another namespace has the name":           {apierrors.NewConflict(corev1.Resource("namespaces"), "shop", errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2")), true},
+			"it has changed":                           {apierrors.NewConflict(corev1.Resource("namespaces"), "shop", errors.New("the object has been modified")), false},
+			"a policy does not want it":                {apierrors.NewForbidden(corev1.Resource("namespaces"), "shop", errors.New("by a policy")), false},
+			"it is invalid":                            {apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind(), "shop", nil), false},
+			"a webhook is away":                        {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
+			"something that is no API server answered": {apierrors.NewGenericServerResponse(404, "put", corev1.Resource("namespaces"), "shop", "404 page not found", 0, true), false},
+		} {
+			t.Run(request+" is tried again unless the namespace is gone: "+answer, func(t *testing.T) {
+				t.Parallel()
+				s := newServer()
+				s.refused[request] = test.err
+				c := s.idle(t)
+				c.noticed.at = map[types.UID]time.Time{s.namespace.UID: time.Now().Add(-time.Hour)}
+				err := c.sync(t.Context(), "shop")
+				assert.Equal(t, test.done, err == nil, "%v", err)
+			})
+		}
+	}
 	t.Run("the finalizers of others stay", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
