@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -84,20 +84,17 @@ func (g *graph) look(k key) (seen observed) {
 	}
 	for _, d := range n.dependents {
 		if !isElsewhere(n.object, d.object) {
-			seen.dependents = append(seen.dependents, dependent{keyOf(d.object), blocks(d.object, n.uid), phaseOf(d.object)})
+			seen.dependents = append(seen.dependents, dependent{keyOf(d.object), blocks(d.object, n.object), phaseOf(d.object)})
 		}
 	}
 	return seen
 }
 
-// blocks tells whether the dependent's reference to the owner asks it to wait.
-func blocks(dependent *object, owner types.UID) bool {
-	for _, ref := range dependent.OwnerReferences {
-		if ref.UID == owner && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion {
-			return true
-		}
-	}
-	return false
+// blocks tells whether a reference that means the owner asks it to wait.
+func blocks(dependent, owner *object) bool {
+	return slices.ContainsFunc(dependent.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		return ptr.Deref(ref.BlockOwnerDeletion, false) && claim(dependent, ref).means(owner)
+	})
 }
 
 // asks is for how many owners the API server is asked in one try. An object may

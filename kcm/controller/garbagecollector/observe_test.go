@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/labs/latecache"
@@ -211,6 +212,25 @@ func TestWhatIsInAnotherNamespaceDoesNotHoldAnOwnerUp(t *testing.T) {
 	gc := looking(t, nil, owner, foreign(owner))
 	require.NoError(t, gc.attemptToOrphan(t.Context(), keyOf(owner)))
 	assert.Equal(t, "patch owner if it is owner in version 1", gc.metadata.(*api).told(), "pod is there and names owner, which is to be orphaned here")
+}
+
+func TestOnlyAReferenceThatMeansTheOwnerHoldsItUp(t *testing.T) {
+	t.Parallel()
+	owner := thing("owner", deleted(foreground))
+	for _, c := range []struct {
+		part   string
+		change func(*metav1.OwnerReference)
+		want   string
+	}{
+		{"the whole reference", func(*metav1.OwnerReference) {}, "check pod"},
+		{"another version", func(r *metav1.OwnerReference) { r.APIVersion = "v1alpha1" }, "check pod"},
+		{"another name", func(r *metav1.OwnerReference) { r.Name = "boss" }, "release"},
+		{"another kind", func(r *metav1.OwnerReference) { r.Kind = "Comet" }, "release"},
+		{"another group", func(r *metav1.OwnerReference) { r.APIVersion = "example.com/v1" }, "release"},
+	} {
+		pod := thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = ptr.To(true); c.change(r) }), deleted("example.com/mine"))
+		assert.Equal(t, c.want, decide(graphOf(owner, pod).look(keyOf(owner))).String(), "pod names the UID of owner, blocks it, and has %s", c.part)
+	}
 }
 
 func TestOrphans(t *testing.T) {
