@@ -28,6 +28,8 @@ type node struct {
 	// refuted tells of each owner reference of the object whether it is known to
 	// lead nowhere. It is nil as long as it is known of none.
 	refuted []bool
+	// refs has the indices of the owner references by UID, once they were asked for.
+	refs map[types.UID][]int
 }
 
 // work is what a change of the graph gives reason to do.
@@ -71,7 +73,7 @@ func (g *graph) put(obj *object) (do work) {
 	}
 	if before == nil || !slices.EqualFunc(before.OwnerReferences, obj.OwnerReferences, sameReference) {
 		g.unlink(n, before, &do)
-		n.refuted = nil
+		n.refuted, n.refs = nil, nil
 		g.link(n, &do)
 	}
 	if phase := phaseOf(obj); phase != phaseOf(before) {
@@ -201,8 +203,8 @@ func (g *graph) refute(r reference) {
 		return
 	}
 	for _, d := range n.dependents {
-		for i, ref := range d.object.OwnerReferences {
-			if ref.UID != r.uid || !claim(d.object, ref).agrees(r) {
+		for _, i := range d.refsTo(r.uid) {
+			if !claim(d.object, d.object.OwnerReferences[i]).agrees(r) {
 				continue
 			}
 			if d.refuted == nil {
@@ -221,6 +223,18 @@ func (g *graph) knowsGone(c reference) bool {
 		g.refute(r)
 	}
 	return c.agrees(r)
+}
+
+// refsTo returns the indices of an object's references to an owner. There may be
+// thousands to others, and thousands of objects with as many.
+func (n *node) refsTo(owner types.UID) []int {
+	if n.refs == nil {
+		n.refs = map[types.UID][]int{}
+		for i, ref := range n.object.OwnerReferences {
+			n.refs[ref.UID] = append(n.refs[ref.UID], i)
+		}
+	}
+	return n.refs[owner]
 }
 
 // isRefuted tells whether the owner reference of that index leads nowhere.

@@ -159,11 +159,8 @@ func (g *graph) naming(k key) (dependents []*node) {
 // known to be wrong. It gives up when they say more than a try can ask for.
 func (g *graph) claims(k key) (claims []reference) {
 	for _, d := range g.naming(k) {
-		for i, ref := range d.object.OwnerReferences {
-			if ref.UID != k.uid || d.isRefuted(i) {
-				continue
-			}
-			if c := claim(d.object, ref); !slices.Contains(claims, c) {
+		for _, i := range d.refsTo(k.uid) {
+			if c := claim(d.object, d.object.OwnerReferences[i]); !d.isRefuted(i) && !slices.Contains(claims, c) {
 				claims = append(claims, c)
 			}
 			if len(claims) > asks {
@@ -178,11 +175,8 @@ func (g *graph) claims(k key) (claims []reference) {
 // an owner that is not there.
 func (g *graph) misled(k key) (dependents []key) {
 	for _, d := range g.naming(k) {
-		for i, ref := range d.object.OwnerReferences {
-			if ref.UID == k.uid && d.isRefuted(i) {
-				dependents = append(dependents, keyOf(d.object))
-				break
-			}
+		if slices.ContainsFunc(d.refsTo(k.uid), d.isRefuted) {
+			dependents = append(dependents, keyOf(d.object))
 		}
 	}
 	return dependents
