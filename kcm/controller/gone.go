@@ -2,34 +2,35 @@ package controller
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IsGone tells whether a request for an object with a certain UID was refused
-// because there is none: nothing has its name, or another object has. A request
-// that was refused for any other reason, by a policy for example, may be granted
-// later.
+// IsGone tells whether a request for an object, or for one with a certain UID, was
+// refused because there is none: nothing has its name, or another object has. A
+// request that was refused for any other reason, by a policy for example, may be
+// granted later.
 //
 // The API server says NotFound, for a deletion or an update with that UID a Conflict
-// about its precondition, and for a patch that the field metadata.uid is Invalid.
+// about its precondition, and for a patch that the field metadata.uid is Invalid. It
+// says NotFound of a resource or a version, too, that it does not serve. Then it
+// names no object, or a client has made that error of an answer in plain text.
 func IsGone(err error) bool {
-	if apierrors.IsNotFound(err) {
-		return true
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
 	}
-	if apierrors.IsConflict(err) {
+	details := status.Status().Details
+	switch {
+	case apierrors.IsNotFound(err):
+		return details.Name != "" && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	case apierrors.IsConflict(err):
 		text := err.Error() // the API server looks twice, and has two texts
 		return strings.Contains(text, "the UID in the precondition") || strings.Contains(text, "UID in precondition")
 	}
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Field == "metadata.uid" {
-			return true
-		}
-	}
-	return false
+	return apierrors.IsInvalid(err) &&
+		slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -28,6 +29,8 @@ func TestOnlyAnAnswerAboutTheUIDSaysThatAnObjectIsGone(t *testing.T) {
 		"it has been done":                                {nil, false},
 		"there is nothing of that name":                   {apierrors.NewNotFound(pods, "web"), true},
 		"the same, in other words":                        {fmt.Errorf("delete pod: %w", apierrors.NewNotFound(pods, "web")), true},
+		"the version is not served any more":              {apierrors.NewGenericServerResponse(404, "get", pods, "web", "404 page not found", 0, true), false},
+		"the resource is not served any more":             {apierrors.NewGenericServerResponse(404, "", schema.GroupResource{}, "", "404: Page Not Found", 0, false), false},
 		"a deletion was meant for another":                {apierrors.NewConflict(pods, "web", errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2")), true},
 		"that was found out at once":                      {apierrors.NewConflict(pods, "web", errors.New("the UID in the precondition (1) does not match the UID in record (2). The object might have been deleted and then recreated")), true},
 		"the version is another, as is found out at once": {apierrors.NewConflict(pods, "web", errors.New("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (2). The object might have been modified")), false},

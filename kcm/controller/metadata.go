@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,15 +14,28 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// errNoCore says that an answer of discovery is not to be believed.
+var errNoCore = errors.New("the API server names no resources of the core group, which every one has")
+
+// Discovered returns what is discovered. An answer without the core group, or one
+// that is empty, is an error.
+func Discovered(discover func() ([]*metav1.APIResourceList, error)) ([]*metav1.APIResourceList, error) {
+	lists, err := discover()
+	isCore := func(l *metav1.APIResourceList) bool { return l.GroupVersion == "v1" && len(l.APIResources) > 0 }
+	if !slices.ContainsFunc(lists, isCore) {
+		err = errors.Join(err, errNoCore)
+	}
+	return lists, err
+}
+
 // Resources returns those of the resources that are discovered that can do all
 // of the verbs, with their kinds, and the versions of which the API server could
-// not tell: the program behind them may not answer just now. That there are none
-// at all is no answer to believe, and an error.
+// not tell: the program behind them may not answer just now.
 func Resources(discover func() ([]*metav1.APIResourceList, error), verbs ...string) (
 	map[schema.GroupVersionResource]schema.GroupVersionKind, map[schema.GroupVersion]error, error) {
-	lists, err := discover()
+	lists, err := Discovered(discover)
 	unknown, partly := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && !partly {
+	if err != nil && !partly || errors.Is(err, errNoCore) {
 		return nil, nil, fmt.Errorf("discover resources: %w", err)
 	}
 	resources := map[schema.GroupVersionResource]schema.GroupVersionKind{}
@@ -33,9 +47,6 @@ func Resources(discover func() ([]*metav1.APIResourceList, error), verbs ...stri
 		for _, r := range list.APIResources {
 			resources[version.WithResource(r.Name)] = version.WithKind(r.Kind)
 		}
-	}
-	if len(resources) == 0 {
-		return nil, nil, errors.Join(errors.New("discover resources: the API server names none"), err)
 	}
 	return resources, unknown, nil
 }

@@ -62,9 +62,12 @@ func usages(t *testing.T, objects []runtime.Object, trimmed bool) (differences [
 		QuotaClient: client.CoreV1(), ResourceQuotaInformer: ours.Core().V1().ResourceQuotas(),
 		ResyncPeriod: func() time.Duration { return 0 }, InformerFactory: ours,
 		DiscoveryFunc: func() ([]*metav1.APIResourceList, error) {
-			return []*metav1.APIResourceList{{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{
-				{Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, Verbs: metav1.Verbs{"create", "delete", "list", "watch"}},
-			}}}, nil
+			return []*metav1.APIResourceList{
+				{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true}}},
+				{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{
+					{Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, Verbs: metav1.Verbs{"create", "delete", "list", "watch"}},
+				}},
+			}, nil
 		},
 	})
 	theirs := informers.NewSharedInformerFactory(client, 0)

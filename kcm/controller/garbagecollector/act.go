@@ -90,7 +90,7 @@ func (gc *GarbageCollector) write(ctx context.Context, obj *object,
 			err = request(client, latest)
 		}
 	}
-	if apierrors.IsNotFound(err) {
+	if controller.IsGone(err) {
 		return nil
 	}
 	return err

@@ -19,7 +19,7 @@ import (
 )
 
 // api is an API server that has the metadata of objects of several kinds, in
-// the namespace "here".
+// the namespace "here". It serves no other kinds.
 type api struct {
 	metadata.Getter
 	mu     sync.Mutex // guards requests
@@ -63,9 +63,17 @@ func (a *api) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...stri
 	if a.root.before != nil {
 		a.root.before("get")
 	}
+	return a.find(name)
+}
+
+// find returns an object, or the answer that there is none, or no such resource.
+func (a *api) find(name string) (*object, error) {
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
-	return a.stores[a.resource].Get(name)
+	if store := a.stores[a.resource]; store != nil {
+		return store.Get(name)
+	}
+	return nil, apierrors.NewGenericServerResponse(404, "get", a.resource.GroupResource(), name, "404 page not found", 0, true)
 }
 
 // meets returns the object if there is one and it is the one that is meant.
@@ -81,9 +89,7 @@ func (a *api) meets(verb, name string, uid *types.UID, version *string) (*object
 	if a.root.before != nil {
 		a.root.before(verb)
 	}
-	a.root.mu.Lock()
-	defer a.root.mu.Unlock()
-	obj, err := a.stores[a.resource].Get(name)
+	obj, err := a.find(name)
 	switch {
 	case err != nil:
 		return nil, err

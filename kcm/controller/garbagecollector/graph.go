@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 )
 
@@ -13,6 +14,8 @@ import (
 // that one of them names as an owner. It is not safe for concurrent use.
 type graph struct {
 	nodes map[types.UID]*node
+	// gone has the last thousand that were refuted, by UID, for who is seen later.
+	gone *lru.Cache
 }
 
 // node is an object with those that name it as an owner.
@@ -25,6 +28,8 @@ type node struct {
 	// refuted tells of each owner reference of the object whether it is known to
 	// lead nowhere. It is nil as long as it is known of none.
 	refuted []bool
+	// refs has the indices of the owner references by UID, once they were asked for.
+	refs map[types.UID][]int
 }
 
 // work is what a change of the graph gives reason to do.
@@ -44,7 +49,7 @@ type misplaced struct {
 }
 
 func newGraph() *graph {
-	return &graph{nodes: map[types.UID]*node{}}
+	return &graph{nodes: map[types.UID]*node{}, gone: lru.New(1000)}
 }
 
 // node returns the node of a UID, a new virtual one if there was none.
@@ -68,7 +73,7 @@ func (g *graph) put(obj *object) (do work) {
 	}
 	if before == nil || !slices.EqualFunc(before.OwnerReferences, obj.OwnerReferences, sameReference) {
 		g.unlink(n, before, &do)
-		n.refuted = nil
+		n.refuted, n.refs = nil, nil
 		g.link(n, &do)
 	}
 	if phase := phaseOf(obj); phase != phaseOf(before) {
@@ -189,16 +194,17 @@ func (g *graph) prune(n *node) {
 	}
 }
 
-// refute notes at those who refer to an object that there is none. There never
-// will be one: a UID is not used twice.
+// refute notes at those who refer to an object, in whatever version, that there is
+// none. There never will be one: a UID is not used twice.
 func (g *graph) refute(r reference) {
+	g.gone.Add(r.uid, r)
 	n := g.nodes[r.uid]
 	if n == nil {
 		return
 	}
 	for _, d := range n.dependents {
-		for i, ref := range d.object.OwnerReferences {
-			if ref.UID != r.uid || !claim(d.object, ref).agrees(r) {
+		for _, i := range d.refsTo(r.uid) {
+			if !claim(d.object, d.object.OwnerReferences[i]).agrees(r) {
 				continue
 			}
 			if d.refuted == nil {
@@ -207,6 +213,28 @@ func (g *graph) refute(r reference) {
 			d.refuted[i] = true
 		}
 	}
+}
+
+// knowsGone tells whether what a claim means was refuted. If so, that is noted.
+func (g *graph) knowsGone(c reference) bool {
+	gone, _ := g.gone.Get(c.uid)
+	r, _ := gone.(reference)
+	if c.agrees(r) {
+		g.refute(r)
+	}
+	return c.agrees(r)
+}
+
+// refsTo returns the indices of an object's references to an owner. There may be
+// thousands to others, and thousands of objects with as many.
+func (n *node) refsTo(owner types.UID) []int {
+	if n.refs == nil {
+		n.refs = map[types.UID][]int{}
+		for i, ref := range n.object.OwnerReferences {
+			n.refs[ref.UID] = append(n.refs[ref.UID], i)
+		}
+	}
+	return n.refs[owner]
 }
 
 // isRefuted tells whether the owner reference of that index leads nowhere.

@@ -84,9 +84,15 @@ func TestGone(t *testing.T) {
 	})
 	t.Run("of an owner that is called by another name nothing is known when the one of its UID is deleted", func(t *testing.T) {
 		t.Parallel()
-		g := graphOf(owner, thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.APIVersion = "v2" })))
+		g := graphOf(owner, thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.Kind = "Secret" })))
 		g.remove(owner)
-		assert.False(t, g.knowsLost("pod"), "owner was deleted, and pod names what is owner in another version, perhaps")
+		assert.False(t, g.knowsLost("pod"), "owner was deleted, and pod names a Secret of its UID")
+	})
+	t.Run("an owner that was deleted is gone in all versions", func(t *testing.T) {
+		t.Parallel()
+		g := graphOf(owner, thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.APIVersion = "v1alpha1" })))
+		g.remove(owner)
+		assert.True(t, g.knowsLost("pod"), "owner was deleted, and pod names it in another version")
 	})
 	t.Run("what was known of owners is forgotten with their references", func(t *testing.T) {
 		t.Parallel()
@@ -94,6 +100,19 @@ func TestGone(t *testing.T) {
 		g.remove(owner)
 		g.put(thing("pod", ownedBy(thing("next"))))
 		assert.False(t, g.knowsLost("pod"), "owner was deleted, and pod belongs to next by now")
+	})
+	t.Run("of several owners that one is gone that was deleted, also when the references have changed", func(t *testing.T) {
+		t.Parallel()
+		owner, first, last := thing("owner"), thing("first"), thing("last")
+		g := graphOf(owner, first, last)
+		g.put(thing("pod", ownedBy(owner, last)))
+		g.remove(last)
+		assert.Equal(t, []bool{false, true}, g.nodes["pod"].refuted, "last was deleted")
+		g.put(thing("pod", ownedBy(first, first, owner)))
+		g.remove(owner)
+		assert.Equal(t, []bool{false, false, true}, g.nodes["pod"].refuted, "pod names first twice by now, and then owner, which was deleted")
+		g.remove(first)
+		assert.Equal(t, []bool{true, true, true}, g.nodes["pod"].refuted, "first was deleted, too")
 	})
 	t.Run("what no informer has shown cannot go", func(t *testing.T) {
 		t.Parallel()

@@ -278,7 +278,7 @@ func (m *model) leftOver() string {
 }
 
 func (m *model) blocked(owner *object) bool {
-	return slices.ContainsFunc(m.everything(), func(o *object) bool { return !isElsewhere(owner, o) && blocks(o, owner.UID) })
+	return slices.ContainsFunc(m.everything(), func(o *object) bool { return !isElsewhere(owner, o) && blocks(o, owner) })
 }
 
 func (m *model) run(t *rapid.T, policies ...metav1.DeletionPropagation) {

@@ -219,16 +219,22 @@ func TestKinds(t *testing.T) {
 		assert.ErrorContains(t, sync(), "no answer")
 		assert.Equal(t, "note\nsecret <- note", gc.shown())
 	})
-	t.Run("that there are no kinds at all is not believed", func(t *testing.T) {
-		t.Parallel()
-		kinds := both()
-		gc, sync := watching(t, kinds, objects...)
-		require.NoError(t, sync())
-		kinds.lists = nil
-		assert.ErrorContains(t, sync(), "the API server names none")
-		assert.Equal(t, "note\nsecret <- note", gc.shown())
-		assert.Len(t, *gc.monitors.Load(), 2)
-	})
+	for situation, lists := range map[string][]*metav1.APIResourceList{
+		"an answer without any kinds":                   nil,
+		"an answer without the core group":              {served("example.com/v1", map[string]string{"comets": "Comet"}, all...)},
+		"an answer with a core group that has no kinds": {served("v1", nil), served("example.com/v1", map[string]string{"comets": "Comet"}, all...)},
+	} {
+		t.Run(situation+" is not believed", func(t *testing.T) {
+			t.Parallel()
+			kinds := both()
+			gc, sync := watching(t, kinds, objects...)
+			require.NoError(t, sync())
+			kinds.lists = lists
+			assert.ErrorContains(t, sync(), "the API server names no resources of the core group")
+			assert.Equal(t, "note\nsecret <- note", gc.shown())
+			assert.Len(t, *gc.monitors.Load(), 2)
+		})
+	}
 	t.Run("what is ignored or cannot be watched or deleted is left out", func(t *testing.T) {
 		t.Parallel()
 		gc, sync := watching(t, &kindsOf{lists: []*metav1.APIResourceList{

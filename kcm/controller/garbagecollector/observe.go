@@ -8,11 +8,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -85,20 +84,17 @@ func (g *graph) look(k key) (seen observed) {
 	}
 	for _, d := range n.dependents {
 		if !isElsewhere(n.object, d.object) {
-			seen.dependents = append(seen.dependents, dependent{keyOf(d.object), blocks(d.object, n.uid), phaseOf(d.object)})
+			seen.dependents = append(seen.dependents, dependent{keyOf(d.object), blocks(d.object, n.object), phaseOf(d.object)})
 		}
 	}
 	return seen
 }
 
-// blocks tells whether the dependent's reference to the owner asks it to wait.
-func blocks(dependent *object, owner types.UID) bool {
-	for _, ref := range dependent.OwnerReferences {
-		if ref.UID == owner && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion {
-			return true
-		}
-	}
-	return false
+// blocks tells whether a reference that means the owner asks it to wait.
+func blocks(dependent, owner *object) bool {
+	return slices.ContainsFunc(dependent.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		return ptr.Deref(ref.BlockOwnerDeletion, false) && claim(dependent, ref).means(owner)
+	})
 }
 
 // asks is for how many owners the API server is asked in one try. An object may
@@ -163,11 +159,8 @@ func (g *graph) naming(k key) (dependents []*node) {
 // known to be wrong. It gives up when they say more than a try can ask for.
 func (g *graph) claims(k key) (claims []reference) {
 	for _, d := range g.naming(k) {
-		for i, ref := range d.object.OwnerReferences {
-			if ref.UID != k.uid || d.isRefuted(i) {
-				continue
-			}
-			if c := claim(d.object, ref); !slices.Contains(claims, c) {
+		for _, i := range d.refsTo(k.uid) {
+			if c := claim(d.object, d.object.OwnerReferences[i]); !d.isRefuted(i) && !slices.Contains(claims, c) {
 				claims = append(claims, c)
 			}
 			if len(claims) > asks {
@@ -182,11 +175,8 @@ func (g *graph) claims(k key) (claims []reference) {
 // an owner that is not there.
 func (g *graph) misled(k key) (dependents []key) {
 	for _, d := range g.naming(k) {
-		for i, ref := range d.object.OwnerReferences {
-			if ref.UID == k.uid && d.isRefuted(i) {
-				dependents = append(dependents, keyOf(d.object))
-				break
-			}
+		if slices.ContainsFunc(d.refsTo(k.uid), d.isRefuted) {
+			dependents = append(dependents, keyOf(d.object))
 		}
 	}
 	return dependents
@@ -197,11 +187,13 @@ func (g *graph) misled(k key) (dependents []key) {
 var errNoSuchOwner = errors.New("cluster-scoped objects cannot refer to namespaced owners")
 
 // lookUp asks the API server for an owner. An owner whose kind the API server does
-// not know may have been there: it is asked for again later. One whose name no
-// object can have is not asked for at all.
+// not know, or does not serve any more, may be there: unless it is known to be gone,
+// it is asked for again later. One whose name no object can have is not asked for.
 func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState, error) {
 	mapping, err := gc.mapping(r.apiVersion, r.kind)
 	switch {
+	case err != nil && locked(gc, func(g *graph) bool { return g.knowsGone(r) }):
+		return dangling, nil
 	case err != nil:
 		return unseen, err
 	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
@@ -214,7 +206,7 @@ func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState
 		switch {
 		case err == nil && live.UID == r.uid:
 			return stateOf(live), nil
-		case err != nil && !apierrors.IsNotFound(err):
+		case err != nil && !controller.IsGone(err):
 			return unseen, fmt.Errorf("look for owner %s: %w", r, err)
 		}
 	}

@@ -1,15 +1,21 @@
 package garbagecollector
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/labs/latecache"
 )
 
 // looking is a collector whose informers show some objects, while the API
@@ -113,6 +119,83 @@ func TestObserve(t *testing.T) {
 	})
 }
 
+func TestAnOwnerIsKnownByItsUIDInAllVersions(t *testing.T) {
+	t.Parallel()
+	inVersion := func(owner *object, version string) *object {
+		return thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.APIVersion = version }))
+	}
+	former := func(owner *object) *object { return inVersion(owner, "v1alpha1") }
+	unknown := calling(thing("owner"), func(r *metav1.OwnerReference) { r.Kind = "Comet" })
+	for _, c := range []struct {
+		name, situation string
+		owner           *object
+		gone            bool
+		pod             *object
+		want            string
+	}{
+		{"while it is there", "an informer shows owner", thing("owner"), false, former(thing("owner")), "keep"},
+		{"while it waits", "owner is being deleted in the foreground", thing("owner", deleted(foreground)), false, former(thing("owner")), "delete (Background)"},
+		{"when it has gone", "an informer has shown the end of owner", thing("owner"), true, former(thing("owner")), "delete (Background)"},
+		{"when it was in no namespace", "an informer has shown the end of owner", thing("owner", in("")), true, former(thing("owner")), "delete (Background)"},
+		{"but not in another group", "an informer has shown the end of owner", thing("owner"), true, inVersion(thing("owner"), "example.com/v1"), "the cache is behind"},
+		{"but not of another kind", "an informer has shown the end of owner, and pod names a Comet", thing("owner"), true, thing("pod", unknown), "the cache is behind"},
+		{"but not in another namespace", "an informer has shown the end of owner there", thing("owner", in("there")), true, former(thing("owner")), "the cache is behind"},
+		{"but not if nobody has seen it", "nobody has seen owner", thing("other"), true, former(thing("owner")), "the cache is behind"},
+	} {
+		for _, late := range []bool{false, true} {
+			gc := looking(t, nil, c.owner)
+			steps := []func(g *graph) work{func(g *graph) work { return g.put(c.pod) }}
+			if c.gone {
+				steps = append(steps, func(g *graph) work { return g.remove(c.owner) })
+			}
+			if late {
+				slices.Reverse(steps)
+			}
+			for _, step := range steps {
+				step(gc.graph)
+			}
+			seen, err := gc.observe(t.Context(), here("pod"))
+			got := decide(seen).String()
+			if errors.Is(err, controller.ErrStaleCache) {
+				got = "the cache is behind"
+			}
+			assert.Equal(t, c.want, got, "%s: pod names owner in a version that is served no more. Pod is seen after that: %t. %s", c.name, late, c.situation)
+			assert.Empty(t, gc.metadata.(*api).told(), "nobody can be asked")
+		}
+	}
+	t.Run("but what one group of the API does not have another may have", func(t *testing.T) {
+		t.Parallel()
+		elsewhere := schema.GroupVersion{Group: "example.com", Version: "v1"}
+		owner := live("owner")
+		gc := looking(t, []string{"owner"}, thing("pod", ownedBy(owner)),
+			thing("other", calling(owner, func(r *metav1.OwnerReference) { r.APIVersion = elsewhere.String() })))
+		gc.mapper.(fixedMapper).RESTMapper.(*meta.DefaultRESTMapper).Add(elsewhere.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+		resource := elsewhere.WithResource("configmaps")
+		gc.metadata.(*api).stores[resource] = latecache.NewStore[*object](resource.GroupResource())
+		check, err := gc.collect(t.Context(), here(owner.UID))
+		require.ErrorIs(t, err, controller.ErrStaleCache, "no informer shows owner yet")
+		assert.Equal(t, "check other", work{check: check}.String(), "pod names a ConfigMap that is there, and other one of another group that is not")
+		locked(gc, func(g *graph) work { return g.put(owner) })
+		seen, err := gc.observe(t.Context(), here("other"))
+		require.NoError(t, err)
+		assert.Equal(t, dangling, seen.owners[0].is, "an informer shows owner, and other means one of another group")
+	})
+}
+
+// The mapper is as late as any cache: it may know a version that is not served any more.
+func TestAnOwnerWhoseKindIsNotServedAnyMoreIsNotTakenForGone(t *testing.T) {
+	t.Parallel()
+	secret := calling(live("owner"), func(r *metav1.OwnerReference) { r.Kind = "Secret" })
+	gc := looking(t, nil, thing("pod", secret))
+	gc.mapper = mapperOf("ConfigMap", "Secret")
+	for _, k := range []key{here(live("owner").UID), here("pod")} {
+		check, err := gc.collect(t.Context(), k)
+		require.Error(t, err, "it is to be asked for again")
+		assert.Empty(t, check, "looked at because pod names what is not there")
+	}
+	assert.Equal(t, "get owner; get owner", gc.metadata.(*api).told(), "and pod is not deleted")
+}
+
 func TestWhatIsInAnotherNamespaceDoesNotHoldAnOwnerUp(t *testing.T) {
 	t.Parallel()
 	foreign := func(owner *object) *object {
@@ -129,6 +212,25 @@ func TestWhatIsInAnotherNamespaceDoesNotHoldAnOwnerUp(t *testing.T) {
 	gc := looking(t, nil, owner, foreign(owner))
 	require.NoError(t, gc.attemptToOrphan(t.Context(), keyOf(owner)))
 	assert.Equal(t, "patch owner if it is owner in version 1", gc.metadata.(*api).told(), "pod is there and names owner, which is to be orphaned here")
+}
+
+func TestOnlyAReferenceThatMeansTheOwnerHoldsItUp(t *testing.T) {
+	t.Parallel()
+	owner := thing("owner", deleted(foreground))
+	for _, c := range []struct {
+		part   string
+		change func(*metav1.OwnerReference)
+		want   string
+	}{
+		{"the whole reference", func(*metav1.OwnerReference) {}, "check pod"},
+		{"another version", func(r *metav1.OwnerReference) { r.APIVersion = "v1alpha1" }, "check pod"},
+		{"another name", func(r *metav1.OwnerReference) { r.Name = "boss" }, "release"},
+		{"another kind", func(r *metav1.OwnerReference) { r.Kind = "Comet" }, "release"},
+		{"another group", func(r *metav1.OwnerReference) { r.APIVersion = "example.com/v1" }, "release"},
+	} {
+		pod := thing("pod", calling(owner, func(r *metav1.OwnerReference) { r.BlockOwnerDeletion = ptr.To(true); c.change(r) }), deleted("example.com/mine"))
+		assert.Equal(t, c.want, decide(graphOf(owner, pod).look(keyOf(owner))).String(), "pod names the UID of owner, blocks it, and has %s", c.part)
+	}
 }
 
 func TestOrphans(t *testing.T) {

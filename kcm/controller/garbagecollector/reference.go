@@ -3,6 +3,7 @@ package garbagecollector
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,8 +32,12 @@ func claim(dependent *object, owner metav1.OwnerReference) reference {
 // means tells whether a claim is true of that object.
 func (r reference) means(obj *object) bool { return r.agrees(referenceTo(obj)) }
 
-// agrees tells whether a claim is a reference to the same object as another one.
+// agrees tells whether a claim is a reference to the same object as another one,
+// perhaps in another version. An object has one UID in all versions in which it can
+// be read, and the one that a claim names may be served no more.
 func (r reference) agrees(other reference) bool {
+	group := func(apiVersion string) string { return apiVersion[:max(0, strings.IndexByte(apiVersion, '/'))] }
+	r.apiVersion, other.apiVersion = group(r.apiVersion), group(other.apiVersion)
 	return r == other || r.clusterScoped() == other
 }
 

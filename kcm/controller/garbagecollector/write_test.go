@@ -153,6 +153,11 @@ func TestConditions(t *testing.T) {
 		assert.Equal(t, "pod", a.left())
 		assert.Less(t, len(a.requests), 20, "requests before it is put back into the queue")
 	})
+	t.Run("one whose version is not served any more is tried again", func(t *testing.T) {
+		t.Parallel()
+		gc := &GarbageCollector{metadata: newAPI(), mapper: mapperOf("ConfigMap")}
+		assert.Error(t, gc.deleteObject(t.Context(), thing("pod"), metav1.DeletePropagationBackground), "the mapper still knows ConfigMaps")
+	})
 	t.Run("any other refusal is a failure", func(t *testing.T) {
 		t.Parallel()
 		gc := &GarbageCollector{metadata: newAPI(configMaps), mapper: mapperOf("ConfigMap")}

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // act writes the status and takes the finalizer away, as planned. A namespace
@@ -23,11 +25,12 @@ func (c *NamespaceController) act(ctx context.Context, p plan) error {
 		switch {
 		case err == nil:
 			ns = updated
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			return unlessGone(ns, "update the status of", err)
+		case controller.IsGone(err):
+			return nil
 		default:
 			failure = errors.Join(failure, fmt.Errorf("update the status of namespace %s: %w", ns.Name, err))
 		}
+		p.finalize = p.finalize && !apierrors.IsConflict(err)
 	}
 	if p.finalize {
 		return errors.Join(failure, c.finalize(ctx, ns))
@@ -44,21 +47,16 @@ func (c *NamespaceController) act(ctx context.Context, p plan) error {
 // somebody else holds it.
 func (c *NamespaceController) finalize(ctx context.Context, ns *corev1.Namespace) error {
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == c.finalizer })
-	if _, err := c.namespaces.Finalize(ctx, ns, metav1.UpdateOptions{}); err != nil {
-		return unlessGone(ns, "finalize", err)
+	_, err := c.namespaces.Finalize(ctx, ns, metav1.UpdateOptions{})
+	switch {
+	case controller.IsGone(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("finalize namespace %s: %w", ns.Name, err)
 	}
 	klog.FromContext(ctx).Info("Namespace is empty and has been let go", "namespace", ns.Name)
 	if len(ns.Spec.Finalizers) > 0 && c.resyncPeriod > 0 {
 		c.loop.AddAfter(ns.Name, c.resyncPeriod)
 	}
 	return nil
-}
-
-// unlessGone returns the error, wrapped, unless it says that the namespace is
-// gone.
-func unlessGone(ns *corev1.Namespace, doing string, err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return fmt.Errorf("%s namespace %s: %w", doing, ns.Name, err)
 }

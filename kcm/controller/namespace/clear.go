@@ -44,11 +44,8 @@ type remains struct {
 func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, elapsed time.Duration) remains {
 	left := remains{namespace: ns, now: time.Now(), elapsed: elapsed,
 		objects: map[schema.GroupVersionResource][]metav1.PartialObjectMetadata{}}
-	var lists []*metav1.APIResourceList
-	lists, left.discovery = c.discover()
 	var all []resource
-	all, left.parsing = emptiable(lists)
-
+	all, left.discovery, left.parsing = c.resources()
 	for _, phase := range phases(all, elapsed, feature.DefaultFeatureGate.Enabled(orderedNamespaceDeletion)) {
 		var mu sync.Mutex
 		var clearing errgroup.Group
@@ -75,6 +72,22 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 	}
 	left.waited = c.asked.since(ns.UID)
 	return left
+}
+
+// resources returns those that may have objects in a namespace: all that discovery
+// has ever named, but for those that the API server has since said it does not have.
+// Discovery may leave a group out without an error, when an API server has just begun.
+func (c *NamespaceController) resources() (all []resource, discovery, parsing error) {
+	lists, discovery := controller.Discovered(c.discover)
+	now, parsing := emptiable(lists)
+	for _, r := range now {
+		c.named.Store(r.GroupResource(), r)
+	}
+	c.named.Range(func(_, r any) bool {
+		all = append(all, r.(resource))
+		return true
+	})
+	return all, discovery, parsing
 }
 
 // byName puts resources of the same name together. They are cleared one after the
@@ -122,6 +135,7 @@ func (c *NamespaceController) list(ctx context.Context, namespace string, r reso
 	case isUnsupported(err):
 		// The resource is gone by now, with its definition; or it cannot be listed,
 		// and never could, and would hold every namespace.
+		c.named.Delete(r.GroupResource())
 		return nil, nil
 	case err != nil:
 		return nil, err

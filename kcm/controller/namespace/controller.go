@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -26,6 +25,8 @@ type NamespaceController struct {
 	namespaces corev1client.NamespaceInterface
 	metadata   metadata.Interface
 	discover   func() ([]*metav1.APIResourceList, error)
+	// named has the resources that were discovered at some time, by group and name.
+	named sync.Map
 	// resyncPeriod is how long a namespace is left alone that is empty and held
 	// by somebody else's finalizer. Zero is for ever.
 	resyncPeriod time.Duration
@@ -103,7 +104,7 @@ func (c *NamespaceController) Run(ctx context.Context, workers int) {
 // has gone, and another one under its name must not be touched.
 func (c *NamespaceController) sync(ctx context.Context, name string) error {
 	ns, err := c.namespaces.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if controller.IsGone(err) {
 		return nil
 	}
 	if err != nil {

@@ -38,6 +38,8 @@ type server struct {
 	refused   map[string]error // by verb and resource
 	namespace *corev1.Namespace
 	discovery error
+	// unnamed are groups that discovery leaves out without an error.
+	unnamed []string
 }
 
 func newServer() *server {
@@ -53,14 +55,16 @@ func newServer() *server {
 }
 
 func (s *server) discover() ([]*metav1.APIResourceList, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := metav1.Verbs{"get", "list", "delete", "deletecollection"}
-	return []*metav1.APIResourceList{
+	return slices.DeleteFunc([]*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{
 			{Name: "configmaps", Verbs: all}, {Name: "pods", Verbs: all}, {Name: "events", Verbs: all},
 			{Name: "bindings", Verbs: metav1.Verbs{"create"}}}},
 		{GroupVersion: "events.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "events", Verbs: all}}},
 		{GroupVersion: "shop.example.com/v1", APIResources: []metav1.APIResource{{Name: "orders", Verbs: metav1.Verbs{"list", "delete"}}}},
-	}, s.discovery
+	}, func(list *metav1.APIResourceList) bool { return slices.Contains(s.unnamed, list.GroupVersion) }), s.discovery
 }
 
 // react answers one request. What is deleted is gone, unless it has a finalizer.
@@ -210,6 +214,10 @@ func TestSync(t *testing.T) {
 			s.discovery = errors.New("no answer from metrics")
 			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
 		}, "delete-collection configmaps; update status"},
+		{"where discovery names nothing the namespace stays", func(s *server) {
+			s.unnamed = []string{"v1", "events.k8s.io/v1", "shop.example.com/v1"}
+		}, "update status"},
+		{"where discovery lacks the core group the namespace stays", func(s *server) { s.unnamed = []string{"v1"} }, "update status"},
 		{"a namespace that is not being deleted is left alone", func(s *server) { s.namespace.DeletionTimestamp = nil }, "nothing"},
 		{"a namespace that is let go already is left alone", func(s *server) { s.namespace.Spec.Finalizers = nil }, "nothing"},
 		{"a namespace that is gone is no failure", func(s *server) {
@@ -232,6 +240,30 @@ func TestSync(t *testing.T) {
 			})
 		})
 	}
+	for _, request := range []string{"update status", "update finalize"} {
+		for answer, test := range map[string]struct {
+			err  error
+			done bool
+		}{
+			"there is no namespace of that name":       {apierrors.NewNotFound(corev1.Resource("namespaces"), "shop"), true},
+			"another namespace has the name":           {apierrors.NewConflict(corev1.Resource("namespaces"), "shop", errors.New("Precondition failed: UID in precondition: 1, UID in object meta: 2")), true},
+			"it has changed":                           {apierrors.NewConflict(corev1.Resource("namespaces"), "shop", errors.New("the object has been modified")), false},
+			"a policy does not want it":                {apierrors.NewForbidden(corev1.Resource("namespaces"), "shop", errors.New("by a policy")), false},
+			"it is invalid":                            {apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind(), "shop", nil), false},
+			"a webhook is away":                        {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
+			"something that is no API server answered": {apierrors.NewGenericServerResponse(404, "put", corev1.Resource("namespaces"), "shop", "404 page not found", 0, true), false},
+		} {
+			t.Run(request+" is tried again unless the namespace is gone: "+answer, func(t *testing.T) {
+				t.Parallel()
+				s := newServer()
+				s.refused[request] = test.err
+				c := s.idle(t)
+				c.noticed.at = map[types.UID]time.Time{s.namespace.UID: time.Now().Add(-time.Hour)}
+				err := c.sync(t.Context(), "shop")
+				assert.Equal(t, test.done, err == nil, "%v", err)
+			})
+		}
+	}
 	t.Run("the finalizers of others stay", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
@@ -240,6 +272,34 @@ func TestSync(t *testing.T) {
 			s.run(t)
 			assert.Equal(t, []corev1.FinalizerName{"example.com/archive"}, s.namespace.Spec.Finalizers)
 		})
+	})
+	forgets := func(t *testing.T, given func(*server)) (story string, isNamed bool) {
+		s := newServer()
+		s.there["orders"] = []metav1.PartialObjectMetadata{object("1", heldBy("example.com/audit"))}
+		c := s.idle(t)
+		c.noticed.at = map[types.UID]time.Time{s.namespace.UID: time.Now().Add(-time.Hour)}
+		require.NoError(t, c.sync(t.Context(), "shop"))
+		s.unnamed = []string{"shop.example.com/v1"}
+		given(s)
+		for range 2 {
+			require.NoError(t, c.sync(t.Context(), "shop"))
+		}
+		_, isNamed = c.named.Load(orders.GroupResource())
+		return s.saw(), isNamed
+	}
+	t.Run("what discovery has forgotten holds the namespace while it is there", func(t *testing.T) {
+		t.Parallel()
+		story, isNamed := forgets(t, func(*server) {})
+		assert.Equal(t, "delete orders; update status", story, "an order has a finalizer, and discovery names no orders any more")
+		assert.True(t, isNamed, "orders are asked for again")
+	})
+	t.Run("what the API server does not have any more is not asked for again", func(t *testing.T) {
+		t.Parallel()
+		story, isNamed := forgets(t, func(s *server) {
+			s.refused["list orders"] = apierrors.NewGenericServerResponse(404, "list", orders.GroupResource(), "", "404 page not found", 0, true)
+		})
+		assert.Equal(t, "delete orders; update finalize; update status; update status", story, "the definition of orders is gone, and with it an order that had a finalizer")
+		assert.False(t, isNamed, "orders are asked for again")
 	})
 	t.Run("after a conflict the finalizer is there", func(t *testing.T) {
 		t.Parallel()

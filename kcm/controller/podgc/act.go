@@ -3,6 +3,7 @@ package podgc
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,13 +17,15 @@ import (
 )
 
 // act deletes pods, so many at the same time: of each namespace the first, then of
-// each the second. So nobody waits for all pods of another namespace. It tells
-// whether it has come to the end, for which it has as long as a round lasts.
+// each the second. So nobody waits for all pods of another namespace. Chance says
+// which is the first, as it may be refused each time. It tells whether it has come
+// to the end, for which it has as long as a round lasts.
 func (c *Controller) act(ctx context.Context, seen situation, all []victim, workers int) bool {
 	var deleting errgroup.Group
 	deleting.SetLimit(workers)
 	begin := time.Now()
 	done := true
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, v := range controller.InTurns(all, func(v victim) string { return v.pod.Namespace }) {
 		if done = time.Since(begin) < period; !done || ctx.Err() != nil {
 			break

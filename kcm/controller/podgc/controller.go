@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -146,7 +145,7 @@ func (c *Controller) note(seen situation, now time.Time) {
 func (c *Controller) isGone(ctx context.Context, name string) bool {
 	_, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case controller.IsGone(err):
 		return true
 	case err != nil:
 		utilruntime.HandleErrorWithContext(ctx, err, "Cannot tell whether a node is gone", "node", klog.KRef("", name))

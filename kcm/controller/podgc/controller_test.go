@@ -153,6 +153,14 @@ func TestPodsOfNodesThatAreGoneGo(t *testing.T) {
 			assert.Equal(t, goes, c.after(21*time.Second), "then for 21 s by NotFound")
 		}, pod("web", "moon"))
 	})
+	t.Run("an answer that there are no nodes at all proves nothing", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.refuse("get nodes", apierrors.NewGenericServerResponse(404, "get", corev1.Resource("nodes"), "moon", "404 page not found", 0, true))
+			c.run(10, 1)
+			assert.Equal(t, "nothing", c.after(3*time.Minute), "for 3 minutes something else than an API server answers, with 404 page not found")
+		}, pod("web", "moon"))
+	})
 	t.Run("the quarantine begins anew with each absence", func(t *testing.T) {
 		t.Parallel()
 		play(t, func(c *cluster) {
@@ -306,6 +314,51 @@ func TestRoundsFollowEachOther(t *testing.T) {
 	})
 }
 
+func TestAPodThatOnlyAFinalizerHoldsIsDeletedOnce(t *testing.T) {
+	t.Parallel()
+	forced := func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
+	}
+	for _, test := range []struct {
+		behaviour, situation string
+		objects              []runtime.Object
+		want                 string
+	}{
+		{"of too many that have ended", "2 pods have ended, 1 is kept, a finalizer holds the older",
+			[]runtime.Object{pod("web", "here", phase(failed), held), ended("new", failed, 1), node("here", yes)}, "web goes, Failed"},
+		{"without a node", "it is being deleted with an hour to end", []runtime.Object{pod("web", "", going, held)}, "web goes, Failed"},
+		{"of a node that is gone", "nobody has deleted it", []runtime.Object{pod("web", "moon", held)}, "web goes, Failed, " + condition},
+		{"of a node that is gone and with time to end", "it is being deleted with an hour to end",
+			[]runtime.Object{pod("web", "moon", going, held)}, "web goes, Failed, " + condition},
+		{"of a node out of service", "it is being deleted with an hour to end",
+			[]runtime.Object{pod("web", "here", going, held), node("here", no, taint)}, "web goes, Failed"},
+		{"and not at all where that was done before", "it has failed, and its deletion allows no time to end",
+			[]runtime.Object{pod("web", "", forced, held, phase(failed))}, "nothing"},
+		{"and does not count for the threshold", "2 pods have ended, 1 is kept; a finalizer holds the newer, which is deleted",
+			[]runtime.Object{ended("old", failed, 1), pod("web", "here", phase(failed), forced, held, func(p *corev1.Pod) {
+				p.CreationTimestamp = metav1.Now()
+			}), node("here", yes)}, "nothing"},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			play(t, func(c *cluster) {
+				c.run(1, 1)
+				assert.Equal(t, test.want, c.after(10*time.Minute), "in 10 minutes: %s", test.situation)
+			}, test.objects...)
+		})
+	}
+	t.Run("and again if that was refused", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(c *cluster) {
+			c.refuse("delete pods", errors.New("not now"))
+			c.run(1, 1)
+			c.after(10 * time.Minute)
+			c.refuse("delete pods", nil)
+			assert.Equal(t, "web goes, Failed", c.after(10*time.Minute), "for 10 minutes its deletion was refused")
+		}, pod("web", "", going, held))
+	})
+}
+
 func TestNoNamespaceWaitsForAllPodsOfAnother(t *testing.T) {
 	t.Parallel()
 	of := func(namespace string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = namespace } }
@@ -325,6 +378,21 @@ func TestNoNamespaceWaitsForAllPodsOfAnother(t *testing.T) {
 			assert.Contains(t, c.after(2500*time.Millisecond), "web goes",
 				"300 pods of one namespace are to go and one of another, and a deletion takes a second")
 		}, append(areGoing, pod("web", "", going, of("few")))...)
+	})
+	t.Run("a pod has its turn though all that are older are refused", func(t *testing.T) {
+		t.Parallel()
+		pods := []runtime.Object{node("here", yes), ended("web", failed, 50), ended("kept", failed, 60)}
+		for i := range 40 {
+			pods = append(pods, ended(fmt.Sprintf("refused-%d", i), failed, i))
+		}
+		play(t, func(c *cluster) {
+			for i := range 40 {
+				c.refuse(fmt.Sprintf("delete refused-%d", i), errors.New("a policy does not want it"))
+			}
+			c.delay = time.Second
+			c.run(1, 1)
+			assert.Contains(t, c.after(20*time.Minute), "web goes", "of 42 pods that have ended 1 is kept, a deletion takes a second, and those of the 40 oldest are refused")
+		}, pods...)
 	})
 	t.Run("a pod that comes while hundreds go does not wait for them", func(t *testing.T) {
 		t.Parallel()

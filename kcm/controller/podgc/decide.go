@@ -31,15 +31,16 @@ const (
 	unscheduled  = "unscheduled"
 )
 
-// decide returns the pods that are to be deleted, if their nodes are gone. Of those that have ended and
-// would otherwise stay, as many are kept as the threshold says, or all with
-// zero or less; they go in the order of [byWorth]. (The original also counts
-// those that go for another reason, and may delete some more.)
+// decide returns the pods that are to be deleted, if their nodes are gone. Of those
+// that have ended and would otherwise stay, as many are kept as the threshold says,
+// or all with zero or less; which go first is said by [byWorth]. (The original also
+// counts those that go for another reason, and may delete some more.)
 func decide(seen situation, threshold int) []victim {
 	var all []victim
 	var ended []*corev1.Pod
 	for _, pod := range seen.pods {
 		switch reason := seen.reason(pod); {
+		case isHeld(pod):
 		case reason != "":
 			all = append(all, victim{pod, reason})
 		case hasEnded(pod):
@@ -73,6 +74,13 @@ func (s situation) reason(pod *corev1.Pod) string {
 // hasEnded tells whether all containers have ended, never to start again.
 func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// isHeld tells whether a pod that has ended was deleted without any time to end, so
+// that it goes when somebody takes its last finalizer away.
+func isHeld(pod *corev1.Pod) bool {
+	grace := pod.DeletionGracePeriodSeconds
+	return hasEnded(pod) && len(pod.Finalizers) > 0 && grace != nil && *grace == 0
 }
 
 // isOutOfService tells whether there is a node of which somebody vouches that

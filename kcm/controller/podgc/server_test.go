@@ -49,7 +49,7 @@ type cluster struct {
 
 	mu      sync.Mutex
 	story   []string
-	refused map[string]error // by verb and resource
+	refused map[string]error // by verb and resource, or for a deletion by name
 	// fieldManager is the last one of a patch.
 	fieldManager string
 	// questions is how often it was asked for a node.
@@ -130,6 +130,9 @@ func (c *cluster) react(action clienttesting.Action) (bool, runtime.Object, erro
 	request := action.GetVerb() + " " + resource
 	c.mu.Lock()
 	refused := c.refused[request]
+	if deletion, ok := action.(clienttesting.DeleteActionImpl); ok && refused == nil {
+		refused = c.refused["delete "+deletion.Name]
+	}
 	if request == "get nodes" {
 		c.questions++
 	}
@@ -193,7 +196,12 @@ func (c *cluster) delete(action clienttesting.DeleteActionImpl) (bool, runtime.O
 		return true, nil, hasAnotherUID(pod.Name)
 	}
 	c.tell(last(pod, options))
-	return false, nil, nil
+	if len(pod.Finalizers) == 0 {
+		return false, nil, nil
+	}
+	pod = pod.DeepCopy()
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = new(metav1.Now()), options.GracePeriodSeconds
+	return true, pod, c.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace)
 }
 
 // last says in which state a pod was when it was deleted, and how.
@@ -285,6 +293,8 @@ func pod(name, node string, changes ...func(*corev1.Pod)) *corev1.Pod {
 func going(p *corev1.Pod) {
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(3600))
 }
+
+func held(p *corev1.Pod) { p.Finalizers = []string{"example.com/hold"} }
 
 func phase(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Phase = phase }

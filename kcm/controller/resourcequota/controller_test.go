@@ -272,7 +272,7 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 	t.Run("a resource that is defined later is found, and counted", func(t *testing.T) {
 		t.Parallel()
 		assert.Equal(t, "0s limit: pods=1; 30s limit: count/comets.far.example.com=1 pods=1", writes(t, func(c *cluster) {
-			c.discovers(cometsAreServed())
+			c.discovers(notesAreServed(), cometsAreServed())
 			time.Sleep(time.Minute)
 		}, limit, pod("first"), comet("halley")))
 	})
@@ -282,7 +282,7 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 			c.metadata.PrependReactor("list", "comets", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("the program behind it is down")
 			})
-			c.discovers(cometsAreServed())
+			c.discovers(notesAreServed(), cometsAreServed())
 			c.write(with(limit.DeepCopy(), func(q *corev1.ResourceQuota) { q.Annotations = map[string]string{"look": "again"} }))
 			time.Sleep(2 * time.Minute)
 		}, with(quota("limit", "count/comets.far.example.com=9"), func(q *corev1.ResourceQuota) {
@@ -293,7 +293,7 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 		t.Parallel()
 		var during, after *monitor
 		writes(t, func(c *cluster) {
-			c.discovers(cometsAreServed())
+			c.discovers(notesAreServed(), cometsAreServed())
 			time.Sleep(time.Minute)
 			during = c.monitor(comets.GroupResource())
 			require.NoError(t, c.client.CoreV1().ResourceQuotas("here").Delete(t.Context(), "limit", metav1.DeleteOptions{}))
@@ -307,7 +307,7 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 		t.Parallel()
 		var before, during, later *monitor
 		writes(t, func(c *cluster) {
-			c.discovers(cometsAreServed())
+			c.discovers(notesAreServed(), cometsAreServed())
 			time.Sleep(time.Minute)
 			before = c.monitor(comets.GroupResource())
 			c.discovers(notesAreServed())
@@ -330,7 +330,7 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 		t.Parallel()
 		var before, after *monitor
 		writes(t, func(c *cluster) {
-			c.discovers(cometsAreServed())
+			c.discovers(notesAreServed(), cometsAreServed())
 			time.Sleep(time.Minute)
 			before = c.monitor(comets.GroupResource())
 			c.discovers()
