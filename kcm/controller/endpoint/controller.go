@@ -31,6 +31,10 @@ import (
 // until something changes.
 const maxRetries = 15
 
+// repairDelay is how long it takes from a change of Endpoints that somebody else has
+// made until their Service is synced. Who writes them as well is not fought at once.
+const repairDelay = time.Second
+
 // Controller writes the Endpoints of Services.
 type Controller struct {
 	client    kubernetes.Interface
@@ -78,10 +82,24 @@ func NewEndpointController(
 		}),
 		servicepods.NewServices(serviceInformer.Informer()).Watch(podInformer.Informer(), endpointUpdatesBatchPeriod, c.loop.AddAfter),
 		controller.Handle(endpointsInformer.Informer(), controller.Handlers[*corev1.Endpoints]{
+			Update: c.changed,
 			Delete: func(endpoints *corev1.Endpoints) { c.loop.Add(cache.MetaObjectToName(endpoints)) },
 		}),
 	}
 	return c
+}
+
+// changed has Endpoints put right that somebody else has changed, if they are those of
+// a Service that selects pods.
+func (c *Controller) changed(old, endpoints *corev1.Endpoints) {
+	key := cache.MetaObjectToName(endpoints)
+	service, err := c.services.Services(key.Namespace).Get(key.Name)
+	if err != nil || !servicepods.SelectsPods(service) {
+		return // a sync would take them for what is left of a Service
+	}
+	if !c.writes.Made(key, endpoints.ResourceVersion) && !tellsTheSame(old, endpoints) {
+		c.loop.AddAfter(key, repairDelay)
+	}
 }
 
 // Run syncs as many Services at a time as it is told, and once, at its beginning,
@@ -123,7 +141,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return c.clear(ctx, key)
 	case err != nil:
 		return err
-	case service.Spec.Type == corev1.ServiceTypeExternalName || service.Spec.Selector == nil:
+	case !servicepods.SelectsPods(service):
 		return nil
 	}
 	pods, err := c.pods.Pods(key.Namespace).List(labels.SelectorFromValidatedSet(service.Spec.Selector))

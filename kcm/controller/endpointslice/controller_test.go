@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +25,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/endpointslice/metrics"
+	"k8s.io/utils/ptr"
 )
 
 func init() {
@@ -277,6 +279,47 @@ func TestEndpointsAreHintedForTheirZone(t *testing.T) {
 		list, err = api.List(ctx, metav1.ListOptions{})
 		require.NoError(t, err)
 		assert.Nil(t, list.Items[0].Endpoints[0].Hints, "nobody asks for hints any more")
+	})
+}
+
+func TestAZoneThatIsKnownLateIsInEndpointsAndHintsAtOnce(t *testing.T) {
+	t.Parallel()
+	working := func(name, zone, cpu string) *corev1.Node {
+		n := node()
+		n.Name, n.Labels = name, map[string]string{corev1.LabelTopologyZone: zone}
+		n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		return n
+	}
+	on := func(n string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = n } }
+	client := server(working("n", "north", "4"), working("s", "south", "2"), working("late", "", "2"), running("a"), named("b", "10.0.0.2", on("s")),
+		named("late", "10.0.0.3", on("late"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "late"} }),
+		service(func(s *corev1.Service) {
+			s.Name, s.UID, s.Spec.Selector = "late", "late", map[string]string{"app": "late"}
+			s.Spec.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferSameZone)
+		}),
+		service(func(s *corev1.Service) { s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"} }))
+	play(t, client, 0, func(ctx context.Context) {
+		hints := func() string {
+			list, err := client.DiscoveryV1().EndpointSlices("default").List(ctx, metav1.ListOptions{})
+			require.NoError(t, err)
+			var all []string
+			for _, slice := range list.Items {
+				for _, e := range slice.Endpoints {
+					all = append(all, e.TargetRef.Name+" in "+ptr.Deref(e.Zone, "-"))
+					if e.Hints != nil {
+						all[len(all)-1] += " for " + e.Hints.ForZones[0].Name
+					}
+				}
+			}
+			slices.Sort(all)
+			return strings.Join(all, ", ")
+		}
+		require.Equal(t, "a in north, b in south, late in -", hints(), "with a node that is in no zone there are no hints by CPU at all")
+		_, err := client.CoreV1().Nodes().Update(ctx, working("late", "south", "2"), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Equal(t, "a in north for north, b in south for south, late in south for south", hints())
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -34,14 +33,8 @@ type Store struct {
 // NewStore returns the slices whose label endpointslice.kubernetes.io/managed-by
 // names the controller. It calls count after each write.
 func NewStore(client kubernetes.Interface, informer discoveryinformers.EndpointSliceInformer, managedBy string, count func(operation string)) *Store {
-	indexer := informer.Informer().GetIndexer()
-	if _, exists := indexer.GetIndexers()[serviceIndex]; !exists {
-		if err := informer.Informer().AddIndexers(cache.Indexers{serviceIndex: serviceKeys}); err != nil {
-			// Only an informer that was stopped refuses an index.
-			utilruntime.HandleError(fmt.Errorf("index EndpointSlices by Service: %w", err))
-		}
-	}
-	return &Store{client, indexer, endpointsliceutil.NewEndpointSliceTracker(), managedBy, count}
+	controller.AddIndex(informer.Informer(), serviceIndex, serviceKeys)
+	return &Store{client, informer.Informer().GetIndexer(), endpointsliceutil.NewEndpointSliceTracker(), managedBy, count}
 }
 
 // serviceKeys returns the Service that a slice says it is of, if it says so.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
+	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
 
 const (
@@ -79,8 +80,8 @@ func NewController(
 	return c
 }
 
-// watch has Endpoints synced when they change, when their Service gains or loses
-// its selector, and when somebody else has changed their slices.
+// watch has Endpoints synced when they change, when their Service begins or ceases to
+// select pods, and when somebody else has changed their slices.
 func (c *Controller) watch(
 	endpointsInformer coreinformers.EndpointsInformer,
 	sliceInformer discoveryinformers.EndpointSliceInformer,
@@ -101,14 +102,14 @@ func (c *Controller) watch(
 		},
 	})
 	ofService := func(service *corev1.Service) {
-		if service.Spec.Selector == nil {
+		if !servicepods.SelectsPods(service) {
 			c.loop.Add(cache.MetaObjectToName(service))
 		}
 	}
 	services := controller.Handle(serviceInformer.Informer(), controller.Handlers[*corev1.Service]{
 		Add: ofService, Delete: ofService,
 		Update: func(old, service *corev1.Service) {
-			if (old.Spec.Selector == nil) != (service.Spec.Selector == nil) {
+			if servicepods.SelectsPods(old) != servicepods.SelectsPods(service) {
 				c.loop.Add(cache.MetaObjectToName(service))
 			}
 		},
@@ -165,7 +166,7 @@ func (c *Controller) observe(key cache.ObjectName) (*corev1.Endpoints, *corev1.S
 		return nil, nil, err
 	}
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) || err == nil && service.Spec.Selector != nil {
+	if apierrors.IsNotFound(err) || err == nil && servicepods.SelectsPods(service) {
 		return nil, nil, nil
 	}
 	return endpoints, service, err
