@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -23,8 +24,13 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimManagedFields drops what is often the larger part of an object.
+// trimManagedFields drops what is often the larger part of an object, but of those
+// from which a loop has to tell what it has written itself.
 func trimManagedFields(obj any) {
+	switch obj.(type) {
+	case *corev1.Endpoints, *discoveryv1.EndpointSlice:
+		return
+	}
 	if accessor, err := meta.Accessor(obj); err == nil {
 		accessor.SetManagedFields(nil)
 	}

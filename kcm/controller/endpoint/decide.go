@@ -54,6 +54,11 @@ func decide(service *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoin
 	return wanted
 }
 
+// IsOwn tells whether it is this controller that has written Endpoints last.
+func IsOwn(endpoints *corev1.Endpoints) bool {
+	return endpoints.Labels[managedBy] == managedByUs && servicepods.WroteLast(endpoints, managedBy, "subsets")
+}
+
 // tellsTheSame tells whether a consumer learns nothing new. Since when it has been
 // so does not count, and neither does the order of subsets and addresses.
 func tellsTheSame(current, wanted *corev1.Endpoints) bool {

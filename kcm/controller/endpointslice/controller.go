@@ -198,18 +198,19 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 }
 
 // syncService observes, decides and acts, for IPv4 and for IPv6. The slices of a
-// Service that is gone are the garbage collector's. One without a selector has
-// none of this controller, and neither has a mere name for something outside.
+// Service that is gone are the garbage collector's. One that does not select pods has
+// none of this controller.
 func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) error {
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		c.forget(key)
+		c.slices.Forget(key)
 		return nil
 	case err != nil:
 		return err
 	case !servicepods.SelectsPods(service):
-		return nil
+		return c.retire(ctx, service)
 	}
 	seen, err := c.observe(service)
 	if err != nil {
@@ -290,10 +291,29 @@ func annotate(slice *discoveryv1.EndpointSlice, since time.Time) {
 	slice.Annotations[corev1.EndpointsLastChangeTriggerTime] = since.UTC().Format(time.RFC3339Nano)
 }
 
-// forget drops what is remembered of a Service that is gone.
+// retire deletes the slices of a Service that selects pods no more, but for those that
+// a user has written in this controller's name. They go after a second: if the Service
+// has lost its selector, its Endpoints are mirrored until then.
+func (c *Controller) retire(ctx context.Context, service *corev1.Service) error {
+	ours, err := c.slices.Of(service)
+	if err != nil {
+		return err
+	}
+	ours = slices.DeleteFunc(ours, func(slice *discoveryv1.EndpointSlice) bool {
+		return !servicepods.WroteLast(slice, discoveryv1.LabelManagedBy, "endpoints")
+	})
+	key := cache.MetaObjectToName(service)
+	if len(ours) > 0 && c.waiting.MayWait(key) {
+		c.loop.AddAfter(key, c.waiting.Leave(key, time.Time{}))
+		return nil
+	}
+	c.forget(key)
+	return c.act(ctx, service, Plan{Delete: ours}, time.Time{})
+}
+
+// forget drops what is remembered of a Service that has no slices any more.
 func (c *Controller) forget(key cache.ObjectName) {
 	c.triggers.DeleteService(key.Namespace, key.Name)
 	c.waiting.Done(key)
-	c.slices.Forget(key)
 	c.usage.DeleteService(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 }

@@ -259,6 +259,38 @@ func TestAServiceWithoutASelectorIsLeftAlone(t *testing.T) {
 	play(t, client, 0, func(context.Context) { assert.Zero(t, writes(client)) })
 }
 
+func TestSlicesOfAServiceThatSelectsPodsNoMoreGoButForAUsers(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*corev1.Service){
+		"it loses its selector":            func(s *corev1.Service) { s.Spec.Selector = nil },
+		"it has an empty one":              func(s *corev1.Service) { s.Spec.Selector = map[string]string{} },
+		"it is a name for what is outside": func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := server(node(), service(), service(func(s *corev1.Service) { s.Name, s.Spec.Selector = "hand", nil }), running("a"))
+			copied := sliceOf("copied", ControllerName)
+			copied.Labels[discoveryv1.LabelServiceName] = "hand"
+			copied.Endpoints[0].TargetRef = &corev1.ObjectReference{Name: "copied"}
+			play(t, client, 0, func(ctx context.Context) {
+				_, err := client.DiscoveryV1().EndpointSlices("default").Create(ctx, copied, metav1.CreateOptions{FieldManager: "kubectl-create"})
+				require.NoError(t, err)
+				require.Equal(t, "a; copied", there(t, client))
+				_, err = client.CoreV1().Services("default").Update(ctx, service(change), metav1.UpdateOptions{})
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Equal(t, "copied", there(t, client))
+				_, err = client.CoreV1().Services("default").Update(ctx, service(), metav1.UpdateOptions{})
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Equal(t, "a; copied", there(t, client), "when it selects pods again")
+			})
+		})
+	}
+}
+
 func TestEndpointsAreHintedForTheirZone(t *testing.T) {
 	t.Parallel()
 	north := node()

@@ -14,6 +14,7 @@ import (
 	endpointsliceutil "k8s.io/endpointslice/util"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
 
 // serviceIndex is the name of the index behind [Store.Of].
@@ -83,12 +84,13 @@ func (s *Store) manages(slice *discoveryv1.EndpointSlice) bool {
 }
 
 // Write carries out a plan: first what makes endpoints appear, last what makes
-// them go, so that none is missing in between. It creates nothing if the
+// them go, so that none is missing in between. A slice is deleted as it was when that
+// was decided. Write creates nothing if the
 // namespace is being deleted, which is no failure.
 func (s *Store) Write(ctx context.Context, namespace string, plan Plan) error {
 	client := s.client.DiscoveryV1().EndpointSlices(namespace)
 	for _, slice := range plan.Create {
-		created, err := client.Create(ctx, slice, metav1.CreateOptions{})
+		created, err := client.Create(ctx, slice, metav1.CreateOptions{FieldManager: servicepods.FieldManager})
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil
 		}
@@ -98,14 +100,17 @@ func (s *Store) Write(ctx context.Context, namespace string, plan Plan) error {
 		s.wrote("create", created)
 	}
 	for _, slice := range plan.Update {
-		updated, err := client.Update(ctx, slice, metav1.UpdateOptions{})
+		updated, err := client.Update(ctx, slice, metav1.UpdateOptions{FieldManager: servicepods.FieldManager})
 		if err != nil {
 			return fmt.Errorf("update EndpointSlice %s: %w", slice.Name, err)
 		}
 		s.wrote("update", updated)
 	}
 	for _, slice := range plan.Delete {
-		if err := client.Delete(ctx, slice.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		err := client.Delete(ctx, slice.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion},
+		})
+		if err != nil && !controller.IsGone(err) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, err)
 		}
 		s.tracker.ExpectDeletion(slice)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpoint"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
 	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
@@ -81,7 +82,7 @@ func NewController(
 }
 
 // watch has Endpoints synced when they change, when their Service begins or ceases to
-// select pods, and when somebody else has changed their slices.
+// select pods or has another type, and when somebody else has changed their slices.
 func (c *Controller) watch(
 	endpointsInformer coreinformers.EndpointsInformer,
 	sliceInformer discoveryinformers.EndpointSliceInformer,
@@ -109,7 +110,7 @@ func (c *Controller) watch(
 	services := controller.Handle(serviceInformer.Informer(), controller.Handlers[*corev1.Service]{
 		Add: ofService, Delete: ofService,
 		Update: func(old, service *corev1.Service) {
-			if servicepods.SelectsPods(old) != servicepods.SelectsPods(service) {
+			if old.Spec.Type != service.Spec.Type || servicepods.SelectsPods(old) != servicepods.SelectsPods(service) {
 				c.loop.Add(cache.MetaObjectToName(service))
 			}
 		},
@@ -155,8 +156,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 }
 
 // observe returns Endpoints and their Service, or nil if they are not to be
-// mirrored: they are gone, do not want it, or their Service is gone or selects
-// pods, so that somebody else writes its slices.
+// mirrored: they are gone, do not want it, or their Service is gone, or another loop
+// writes for it.
 func (c *Controller) observe(key cache.ObjectName) (*corev1.Endpoints, *corev1.Service, error) {
 	endpoints, err := c.endpoints.Endpoints(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && !isForMirror(endpoints) {
@@ -166,10 +167,17 @@ func (c *Controller) observe(key cache.ObjectName) (*corev1.Endpoints, *corev1.S
 		return nil, nil, err
 	}
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) || err == nil && servicepods.SelectsPods(service) {
+	if apierrors.IsNotFound(err) || err == nil && isWrittenForIt(service, endpoints) {
 		return nil, nil, nil
 	}
 	return endpoints, service, err
+}
+
+// isWrittenForIt tells whether another loop writes the addresses of a Service, or did
+// so until it became a mere name, and is about to take them away.
+func isWrittenForIt(service *corev1.Service, endpoints *corev1.Endpoints) bool {
+	isName := service.Spec.Type == corev1.ServiceTypeExternalName
+	return servicepods.SelectsPods(service) || isName && endpoint.IsOwn(endpoints)
 }
 
 // isForMirror tells whether Endpoints may be mirrored. Those of an election are

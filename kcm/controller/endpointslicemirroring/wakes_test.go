@@ -58,7 +58,7 @@ func whoIsWoken(t *testing.T, client *fake.Clientset, change func(ctx context.Co
 // What decisions read of other objects:
 //
 //   - the Endpoints: all of them, but for those that are a lock or ask not to be mirrored;
-//   - their Service: whether it is there, and whether it selects pods;
+//   - their Service: whether it is there, its type, and whether it selects pods;
 //   - slices that this controller manages: all of them.
 func TestTheLoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 	t.Parallel()
@@ -107,6 +107,7 @@ func TestTheLoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 		"the Service gains a selector":            {service("web", selects), "web"},
 		"another loses it":                        {service("pods", func(*corev1.Service) {}), "pods"},
 		"another becomes a mere name":             {service("pods", func(s *corev1.Service) { selects(s); s.Spec.Type = corev1.ServiceTypeExternalName }), "pods"},
+		"the Service becomes a mere name":         {service("web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), "web"},
 		"another has another selector":            {service("pods", func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "db"} }), ""},
 		"the Service has another port":            {service("web", func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{{Port: 80}} }), ""},
 		"a slice that this loop wrote is changed": {slice(ControllerName), "web"},
