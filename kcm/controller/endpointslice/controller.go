@@ -212,7 +212,7 @@ func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) erro
 	case !servicepods.SelectsPods(service):
 		return c.retire(ctx, service)
 	}
-	seen, err := c.observe(service)
+	seen, err := c.observe(ctx, service)
 	if err != nil {
 		return err
 	}
@@ -243,8 +243,8 @@ func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) erro
 }
 
 // observe returns what the caches have of a Service.
-func (c *Controller) observe(service *corev1.Service) (situation, error) {
-	ours, err := c.slices.Of(service)
+func (c *Controller) observe(ctx context.Context, service *corev1.Service) (situation, error) {
+	ours, err := c.slices.Of(ctx, service)
 	if err != nil {
 		return situation{}, err
 	}
@@ -295,7 +295,7 @@ func annotate(slice *discoveryv1.EndpointSlice, since time.Time) {
 // a user has written in this controller's name. They go after a second: if the Service
 // has lost its selector, its Endpoints are mirrored until then.
 func (c *Controller) retire(ctx context.Context, service *corev1.Service) error {
-	ours, err := c.slices.Of(service)
+	ours, err := c.slices.Of(ctx, service)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-base/metrics/testutil"
@@ -59,7 +60,7 @@ func server(objects ...runtime.Object) *fake.Clientset {
 }
 
 // play runs the controller in a bubble until body returns.
-func play(t *testing.T, client *fake.Clientset, batchPeriod time.Duration, body func(ctx context.Context)) {
+func play(t *testing.T, client kubernetes.Interface, batchPeriod time.Duration, body func(ctx context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -3,11 +3,14 @@ package endpointslice
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -27,6 +30,9 @@ type Store struct {
 	indexer   cache.Indexer
 	tracker   *endpointsliceutil.EndpointSliceTracker
 	managedBy string
+	// behind has since when the cache has lacked something, by Service, or when the
+	// API server was last asked for it.
+	behind sync.Map
 	// count is told of each write: create, update or delete.
 	count func(operation string)
 }
@@ -35,7 +41,10 @@ type Store struct {
 // names the controller. It calls count after each write.
 func NewStore(client kubernetes.Interface, informer discoveryinformers.EndpointSliceInformer, managedBy string, count func(operation string)) *Store {
 	controller.AddIndex(informer.Informer(), serviceIndex, serviceKeys)
-	return &Store{client, informer.Informer().GetIndexer(), endpointsliceutil.NewEndpointSliceTracker(), managedBy, count}
+	return &Store{
+		client: client, indexer: informer.Informer().GetIndexer(), tracker: endpointsliceutil.NewEndpointSliceTracker(),
+		managedBy: managedBy, count: count,
+	}
 }
 
 // serviceKeys returns the Service that a slice says it is of, if it says so.
@@ -54,15 +63,53 @@ func serviceOf(slice *discoveryv1.EndpointSlice) cache.ObjectName {
 // Of returns the slices of a Service but for those that are being deleted. They
 // are the cache's. It returns [controller.ErrStaleCache] while the cache lacks
 // something that this Store has written for the Service.
-func (s *Store) Of(service *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
-	slices, err := s.cached(cache.MetaObjectToName(service))
+func (s *Store) Of(ctx context.Context, service *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
+	key := cache.MetaObjectToName(service)
+	slices, err := s.cached(key)
 	if err != nil {
 		return nil, err
 	}
 	if s.tracker.StaleSlices(service, slices) {
-		return nil, fmt.Errorf("%w: it lacks slices that were written", controller.ErrStaleCache)
+		if err := s.ask(ctx, service); err != nil {
+			return nil, err
+		}
+		if s.tracker.StaleSlices(service, slices) {
+			return nil, fmt.Errorf("%w: it lacks slices that were written", controller.ErrStaleCache)
+		}
 	}
+	s.behind.Delete(key)
 	return slices, nil
+}
+
+// ask asks the API server, once the cache has been behind for a while, which slices
+// there are, and expects these instead if it does not have what was written. A slice
+// may have gone, and its Service with it, before the answer to its write came: the
+// cache had told of that already, and will not show the slice.
+func (s *Store) ask(ctx context.Context, service *corev1.Service) error {
+	key := cache.MetaObjectToName(service)
+	since, _ := s.behind.LoadOrStore(key, time.Now())
+	if time.Since(since.(time.Time)) < controller.LookAgain {
+		return nil
+	}
+	s.behind.Store(key, time.Now())
+	ours := labels.Set{discoveryv1.LabelServiceName: key.Name, discoveryv1.LabelManagedBy: s.managedBy}
+	list, err := s.client.DiscoveryV1().EndpointSlices(key.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours.String()})
+	if err != nil {
+		return fmt.Errorf("list the slices of Service %s: %w", key, err)
+	}
+	var there []*discoveryv1.EndpointSlice
+	for i := range list.Items {
+		if slice := &list.Items[i]; slice.DeletionTimestamp == nil {
+			there = append(there, slice)
+		}
+	}
+	if s.tracker.StaleSlices(service, there) {
+		s.Forget(key)
+		for _, slice := range there {
+			s.tracker.Update(slice)
+		}
+	}
+	return nil
 }
 
 func (s *Store) cached(service cache.ObjectName) ([]*discoveryv1.EndpointSlice, error) {
@@ -144,6 +191,7 @@ func (s *Store) Clear(ctx context.Context, service cache.ObjectName) error {
 // Forget drops what was noted for a Service that is gone.
 func (s *Store) Forget(service cache.ObjectName) {
 	s.tracker.DeleteService(service.Namespace, service.Name)
+	s.behind.Delete(service)
 }
 
 // Watch calls changed with each Service of which somebody else has changed a

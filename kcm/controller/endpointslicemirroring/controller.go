@@ -139,7 +139,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		c.usages.set(key, usage{})
 		return c.slices.Clear(ctx, key)
 	}
-	existing, err := c.slices.Of(service)
+	existing, err := c.slices.Of(ctx, service)
 	if err != nil {
 		return err
 	}
