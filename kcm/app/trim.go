@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -23,11 +24,15 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimManagedFields drops what is often the larger part of an object. A CronJob
-// keeps it: it tells when the schedule was changed.
+// trimManagedFields drops what is often the larger part of an object, but of those
+// from which a loop has to tell what it has written itself, or when others have
+// written.
 func trimManagedFields(obj any) {
-	_, kept := obj.(*batchv1.CronJob)
-	if accessor, err := meta.Accessor(obj); err == nil && !kept {
+	switch obj.(type) {
+	case *corev1.Endpoints, *discoveryv1.EndpointSlice, *batchv1.CronJob:
+		return
+	}
+	if accessor, err := meta.Accessor(obj); err == nil {
 		accessor.SetManagedFields(nil)
 	}
 }

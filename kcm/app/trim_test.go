@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,6 +130,10 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 		"a bootstrap token stays": {
 			&corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: password},
 			&corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: password},
+		},
+		"of Endpoints and slices, who has written them stays": {
+			&discoveryv1.EndpointSlice{ObjectMeta: managed},
+			&discoveryv1.EndpointSlice{ObjectMeta: managed},
 		},
 		"what is written as a whole stays": {
 			&corev1.ReplicationController{ObjectMeta: managed, Spec: corev1.ReplicationControllerSpec{Template: &corev1.PodTemplateSpec{}}},

@@ -45,6 +45,14 @@ func (w *OwnWrites) Wrote(owner cache.ObjectName, version string) {
 	}
 }
 
+// Made tells whether a version is the newest that a sync of the owner has written,
+// and none has met in the cache yet.
+func (w *OwnWrites) Made(owner cache.ObjectName, version string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return version != "" && w.newest[owner] == version
+}
+
 // Observed returns [ErrStaleCache] while the cache lacks something that the
 // owner's syncs have written.
 func (w *OwnWrites) Observed(owner cache.ObjectName) error {

@@ -20,14 +20,19 @@ type OwnerIndex[T metav1.Object] struct {
 
 // NewOwnerIndex adds the index to the informer unless it is there already.
 func NewOwnerIndex[T metav1.Object](informer cache.SharedIndexInformer) OwnerIndex[T] {
-	indexer := informer.GetIndexer()
-	if _, exists := indexer.GetIndexers()[ownerIndex]; !exists {
-		if err := informer.AddIndexers(cache.Indexers{ownerIndex: ownerKeys}); err != nil {
-			// Only an informer that was stopped refuses an index.
-			utilruntime.HandleError(fmt.Errorf("index %T by owner: %w", *new(T), err))
-		}
+	AddIndex(informer, ownerIndex, ownerKeys)
+	return OwnerIndex[T]{indexer: informer.GetIndexer()}
+}
+
+// AddIndex adds an index to the informer unless it has one of that name.
+func AddIndex(informer cache.SharedIndexInformer, name string, keys cache.IndexFunc) {
+	if _, exists := informer.GetIndexer().GetIndexers()[name]; exists {
+		return
 	}
-	return OwnerIndex[T]{indexer: indexer}
+	if err := informer.AddIndexers(cache.Indexers{name: keys}); err != nil {
+		// Only an informer that was stopped refuses an index.
+		utilruntime.HandleError(fmt.Errorf("add the index %s: %w", name, err))
+	}
 }
 
 // keys are looked up together.

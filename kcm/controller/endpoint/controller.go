@@ -31,6 +31,10 @@ import (
 // until something changes.
 const maxRetries = 15
 
+// repairDelay is how long it takes from a change of Endpoints that somebody else has
+// made until their Service is synced. Who writes them as well is not fought at once.
+const repairDelay = time.Second
+
 // Controller writes the Endpoints of Services.
 type Controller struct {
 	client    kubernetes.Interface
@@ -78,10 +82,24 @@ func NewEndpointController(
 		}),
 		servicepods.NewServices(serviceInformer.Informer()).Watch(podInformer.Informer(), endpointUpdatesBatchPeriod, c.loop.AddAfter),
 		controller.Handle(endpointsInformer.Informer(), controller.Handlers[*corev1.Endpoints]{
+			Update: c.changed,
 			Delete: func(endpoints *corev1.Endpoints) { c.loop.Add(cache.MetaObjectToName(endpoints)) },
 		}),
 	}
 	return c
+}
+
+// changed has Endpoints put right that somebody else has changed, if they are those of
+// a Service that selects pods.
+func (c *Controller) changed(old, endpoints *corev1.Endpoints) {
+	key := cache.MetaObjectToName(endpoints)
+	service, err := c.services.Services(key.Namespace).Get(key.Name)
+	if err != nil || !servicepods.SelectsPods(service) {
+		return // a sync would take them for what is left of a Service
+	}
+	if !c.writes.Made(key, endpoints.ResourceVersion) && !tellsTheSame(old, endpoints) {
+		c.loop.AddAfter(key, repairDelay)
+	}
 }
 
 // Run syncs as many Services at a time as it is told, and once, at its beginning,
@@ -114,16 +132,18 @@ func (c *Controller) addLeftOver() {
 }
 
 // sync brings the Endpoints of one Service up to date. Those of a Service that is
-// gone are deleted. A Service without a selector has none of this controller,
-// and neither has a mere name for something outside.
+// gone are deleted. If a Service loses its selector, they stay as they are: from then
+// on they are for a user to write (https://issue.k8s.io/91072).
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return c.clear(ctx, key)
+		return c.clear(ctx, key, nil)
 	case err != nil:
 		return err
-	case service.Spec.Type == corev1.ServiceTypeExternalName || service.Spec.Selector == nil:
+	case service.Spec.Type == corev1.ServiceTypeExternalName:
+		return c.retire(ctx, key)
+	case !servicepods.SelectsPods(service):
 		return nil
 	}
 	pods, err := c.pods.Pods(key.Namespace).List(labels.SelectorFromValidatedSet(service.Spec.Selector))
@@ -170,7 +190,7 @@ func annotate(endpoints *corev1.Endpoints, since time.Time) {
 func (c *Controller) write(ctx context.Context, key cache.ObjectName, endpoints *corev1.Endpoints) error {
 	client := c.client.CoreV1().Endpoints(key.Namespace)
 	if endpoints.ResourceVersion == "" {
-		created, err := client.Create(ctx, endpoints, metav1.CreateOptions{})
+		created, err := client.Create(ctx, endpoints, metav1.CreateOptions{FieldManager: servicepods.FieldManager})
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil
 		}
@@ -182,7 +202,7 @@ func (c *Controller) write(ctx context.Context, key cache.ObjectName, endpoints 
 		c.writes.Wrote(key, created.ResourceVersion)
 		return nil
 	}
-	updated, err := client.Update(ctx, endpoints, metav1.UpdateOptions{})
+	updated, err := client.Update(ctx, endpoints, metav1.UpdateOptions{FieldManager: servicepods.FieldManager})
 	if err != nil {
 		c.events.Eventf(endpoints, corev1.EventTypeWarning, "FailedToUpdateEndpoint",
 			"Failed to update endpoint %v/%v: %v", key.Namespace, key.Name, err)
@@ -192,10 +212,26 @@ func (c *Controller) write(ctx context.Context, key cache.ObjectName, endpoints 
 	return nil
 }
 
-// clear deletes the Endpoints of a Service that is gone, and what is remembered
-// of it.
-func (c *Controller) clear(ctx context.Context, key cache.ObjectName) error {
-	err := c.client.CoreV1().Endpoints(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{})
+// retire deletes the Endpoints of a Service that has become a mere name for something
+// outside, if this loop has written them last. A user's stay, and are mirrored.
+func (c *Controller) retire(ctx context.Context, key cache.ObjectName) error {
+	if err := c.writes.Observed(key); err != nil {
+		return err
+	}
+	current, err := c.endpoints.Endpoints(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) || err == nil && !IsOwn(current) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.clear(ctx, key, &metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion})
+}
+
+// clear deletes the Endpoints of a Service that is not to have any, and what is
+// remembered of it.
+func (c *Controller) clear(ctx context.Context, key cache.ObjectName, as *metav1.Preconditions) error {
+	err := c.client.CoreV1().Endpoints(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: as})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Endpoints %s: %w", key, err)
 	}

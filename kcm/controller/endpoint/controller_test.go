@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
 
 func init() {
@@ -165,6 +167,44 @@ func TestAServiceWithoutASelectorAndANameForSomethingOutsideAreLeftAlone(t *test
 		service(func(s *corev1.Service) { s.Name, s.Spec.Type = "outside", corev1.ServiceTypeExternalName }),
 		running(1))
 	play(t, client, 0, func(context.Context) { assert.Zero(t, writes(client)) })
+}
+
+func TestOfAMereNameTheLoopDeletesWhatItHasWrittenAndNoMore(t *testing.T) {
+	t.Parallel()
+	becomes := func(change func(*corev1.Service)) func(context.Context, *fake.Clientset) error {
+		return func(ctx context.Context, client *fake.Clientset) error {
+			_, err := client.CoreV1().Services("default").Update(ctx, service(change), metav1.UpdateOptions{})
+			return err
+		}
+	}
+	outside := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }
+	for what, test := range map[string]struct {
+		by     string
+		change func(ctx context.Context, client *fake.Clientset) error
+		want   string
+	}{
+		"what it has written goes":                               {servicepods.FieldManager, becomes(outside), "none"},
+		"without a selector, too":                                {servicepods.FieldManager, becomes(func(s *corev1.Service) { outside(s); s.Spec.Selector = nil }), "none"},
+		"what a user has edited stays":                           {"kubectl-edit", becomes(outside), "8080: 192.0.2.1"},
+		"if only the selector goes, a user may go on from there": {servicepods.FieldManager, becomes(func(s *corev1.Service) { s.Spec.Selector = nil }), "8080: 192.0.2.1"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := server(service(), running(1))
+			play(t, client, 0, func(ctx context.Context) {
+				api := client.CoreV1().Endpoints("default")
+				current, err := api.Get(ctx, "web", metav1.GetOptions{})
+				require.NoError(t, err)
+				edited := current.DeepCopy()
+				edited.Subsets[0].Addresses[0].IP = "192.0.2.1"
+				_, err = api.Update(ctx, edited, metav1.UpdateOptions{FieldManager: test.by})
+				require.NoError(t, err)
+				require.NoError(t, test.change(ctx, client))
+				wait(time.Minute)
+				assert.Equal(t, test.want, there(client, "web"))
+			})
+		})
+	}
 }
 
 func TestWhatChangesWithinTheBatchPeriodIsWrittenTogether(t *testing.T) {

@@ -4,7 +4,6 @@ package endpoint
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -53,6 +52,11 @@ func decide(service *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoin
 		return nil
 	}
 	return wanted
+}
+
+// IsOwn tells whether it is this controller that has written Endpoints last.
+func IsOwn(endpoints *corev1.Endpoints) bool {
+	return endpoints.Labels[managedBy] == managedByUs && servicepods.WroteLast(endpoints, managedBy, "subsets")
 }
 
 // tellsTheSame tells whether a consumer learns nothing new. Since when it has been
@@ -115,17 +119,15 @@ func subsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubse
 // most addresses, it leaves out what ports are left, and left is how many addresses
 // those have.
 func Together(subsets []corev1.EndpointSubset, most int) (together []corev1.EndpointSubset, left int) {
-	all := collect(subsets)
 	seen := 0
 	of := map[string]int{} // which of together has these addresses
 	for _, o := range offersOf(subsets) {
-		size := all.size(o)
 		if seen > most {
-			left += size
+			left += o.size
 			continue
 		}
-		seen += size
-		addresses, key := all.of(o)
+		seen += o.size
+		addresses, key := o.addresses()
 		i, known := of[key]
 		if !known {
 			i = len(together)
@@ -136,52 +138,45 @@ func Together(subsets []corev1.EndpointSubset, most int) (together []corev1.Endp
 	return sorted(together), left
 }
 
-// trail is the subsets in which a port is: the last of them, and those before it.
-type trail struct {
-	before *trail
-	last   int
-}
-
 // offer is ports that the same subsets have, and so the same addresses.
 type offer struct {
-	*trail
-	ports []corev1.EndpointPort // none of a subset without ports
+	ports   []corev1.EndpointPort // none of subsets without ports
+	subsets []corev1.EndpointSubset
+	size    int // how many addresses the subsets have
 }
 
 // offersOf returns the ports of all subsets. It looks at each once, however many
 // addresses have it.
 func offersOf(subsets []corev1.EndpointSubset) []*offer {
 	var order [][]corev1.EndpointPort
-	trails := map[string]*trail{} // by port
+	in := map[string][]int{} // the subsets of each port
 	for i, s := range subsets {
 		if len(s.Addresses)+len(s.NotReadyAddresses) == 0 {
 			continue
 		}
-		longer := map[*trail]*trail{}
 		for _, ports := range oneByOne(s.Ports) {
 			key := portsKey(ports)
-			so, known := trails[key]
-			switch {
-			case !known:
+			if in[key] == nil {
 				order = append(order, ports)
-			case so.last == i:
-				continue // the subset has it twice
 			}
-			if longer[so] == nil {
-				longer[so] = &trail{so, i}
-			}
-			trails[key] = longer[so]
+			in[key] = append(in[key], i)
 		}
 	}
 	var all []*offer
-	of := map[*trail]*offer{}
+	of := map[string]*offer{} // by subsets
 	for _, ports := range order {
-		t := trails[portsKey(ports)]
-		if of[t] == nil {
-			of[t] = &offer{trail: t}
-			all = append(all, of[t])
+		numbers := slices.Compact(in[portsKey(ports)]) // a subset may have a port twice
+		key := fmt.Sprint(numbers)
+		o, known := of[key]
+		if !known {
+			o = &offer{}
+			for _, i := range numbers {
+				o.subsets = append(o.subsets, subsets[i])
+				o.size += len(subsets[i].Addresses) + len(subsets[i].NotReadyAddresses)
+			}
+			of[key], all = o, append(all, o)
 		}
-		of[t].ports = append(of[t].ports, ports...)
+		o.ports = append(o.ports, ports...)
 	}
 	return all
 }
@@ -193,67 +188,28 @@ func oneByOne(ports []corev1.EndpointPort) [][]corev1.EndpointPort {
 	return slices.Collect(slices.Chunk(ports, 1))
 }
 
-// collection is all addresses of some subsets, in their order.
-type collection struct {
-	subsets   []corev1.EndpointSubset
-	addresses []corev1.EndpointAddress
-	numbers   [][]int // for each subset where its addresses are, the ready ones first
-	states    []byte  // of each address for the offer that is looked at: 'r' is ready, 'n' is not, and 0 does not have it
-}
-
-func collect(subsets []corev1.EndpointSubset) *collection {
-	c := &collection{subsets: subsets, numbers: make([][]int, len(subsets))}
-	for _, s := range subsets {
-		c.addresses = append(append(c.addresses, s.Addresses...), s.NotReadyAddresses...)
+// addresses returns the addresses that have what is offered, each once, and a key
+// that is the same for the same addresses.
+func (o *offer) addresses() (s corev1.EndpointSubset, key string) {
+	for _, subset := range o.subsets {
+		s.Addresses = append(s.Addresses, subset.Addresses...)
+		s.NotReadyAddresses = append(s.NotReadyAddresses, subset.NotReadyAddresses...)
 	}
-	slices.SortStableFunc(c.addresses, byIP)
-	c.addresses = slices.CompactFunc(c.addresses, func(a, b corev1.EndpointAddress) bool { return byIP(a, b) == 0 })
-	c.states = make([]byte, len(c.addresses))
-	for i, s := range subsets {
-		for _, address := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
-			n, _ := slices.BinarySearchFunc(c.addresses, address, byIP)
-			c.numbers[i] = append(c.numbers[i], n)
-		}
-	}
-	return c
-}
-
-// size is how many addresses there are to look at for an offer.
-func (c *collection) size(o *offer) (size int) {
-	for t := o.trail; t != nil; t = t.before {
-		size += len(c.numbers[t.last])
-	}
-	return size
-}
-
-// of returns the addresses that have what is offered, and a key, which is the same
-// for the same addresses.
-func (c *collection) of(o *offer) (s corev1.EndpointSubset, key string) {
-	var having []int
-	for t := o.trail; t != nil; t = t.before {
-		for i, n := range c.numbers[t.last] {
-			if c.states[n] == 0 {
-				having = append(having, n)
-			}
-			if isReady := i < len(c.subsets[t.last].Addresses); isReady && c.states[n] != 'n' {
-				c.states[n] = 'r'
-			} else {
-				c.states[n] = 'n'
-			}
-		}
-	}
-	slices.Sort(having)
+	s.NotReadyAddresses = once(s.NotReadyAddresses)
+	s.Addresses = slices.DeleteFunc(once(s.Addresses), func(ready corev1.EndpointAddress) bool {
+		_, isNot := slices.BinarySearchFunc(s.NotReadyAddresses, ready, byIP)
+		return isNot
+	})
 	var all []byte
-	for _, n := range having {
-		if c.states[n] == 'r' {
-			s.Addresses = append(s.Addresses, c.addresses[n])
-		} else {
-			s.NotReadyAddresses = append(s.NotReadyAddresses, c.addresses[n])
-		}
-		all = append(binary.AppendUvarint(all, uint64(n)), c.states[n])
-		c.states[n] = 0
+	for i, address := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
+		all = fmt.Appendf(all, "%t %q %q\n", i < len(s.Addresses), address.IP, uidOf(address))
 	}
 	return s, string(all)
+}
+
+func once(addresses []corev1.EndpointAddress) []corev1.EndpointAddress {
+	slices.SortStableFunc(addresses, byIP)
+	return slices.CompactFunc(addresses, func(a, b corev1.EndpointAddress) bool { return byIP(a, b) == 0 })
 }
 
 // sorted returns the same subsets in an order of their own.

@@ -251,3 +251,51 @@ func TestPortsAndPodsAreLookedAtButNotEachPair(t *testing.T) {
 	})
 	assert.Less(t, allocations, 100.*size, "there are %d pairs", size*size)
 }
+
+// pairs returns for each port and address whether it is ready there.
+func pairs(subsets []corev1.EndpointSubset) map[string]bool {
+	all := map[string]bool{}
+	for _, s := range subsets {
+		for _, port := range s.Ports {
+			for i, address := range slices.Concat(s.Addresses, s.NotReadyAddresses) {
+				pair := fmt.Sprintf("%s at %s %s", portsKey([]corev1.EndpointPort{port}), address.IP, uidOf(address))
+				before, known := all[pair]
+				all[pair] = i < len(s.Addresses) && (before || !known)
+			}
+		}
+	}
+	return all
+}
+
+func TestTogetherTellsTheSameOfEachPortAndAddressOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var given []corev1.EndpointSubset
+		for range rapid.IntRange(0, 4).Draw(t, "subsets") {
+			var s corev1.EndpointSubset
+			for range rapid.IntRange(1, 3).Draw(t, "ports") {
+				s.Ports = append(s.Ports, corev1.EndpointPort{Port: rapid.Int32Range(1, 3).Draw(t, "port")})
+			}
+			for range rapid.IntRange(0, 4).Draw(t, "addresses") {
+				address := corev1.EndpointAddress{IP: rapid.SampledFrom([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}).Draw(t, "IP")}
+				if rapid.Bool().Draw(t, "has a target") {
+					address.TargetRef = &corev1.ObjectReference{UID: types.UID(rapid.SampledFrom([]string{"1", "2"}).Draw(t, "UID"))}
+				}
+				if rapid.Bool().Draw(t, "is ready") {
+					s.Addresses = append(s.Addresses, address)
+				} else {
+					s.NotReadyAddresses = append(s.NotReadyAddresses, address)
+				}
+			}
+			given = append(given, s)
+		}
+		together, left := Together(given, 1000)
+		assert.Zero(t, left)
+		assert.Equal(t, pairs(given), pairs(together))
+		told := 0
+		for _, s := range together {
+			told += len(s.Ports) * (len(s.Addresses) + len(s.NotReadyAddresses))
+		}
+		assert.Len(t, pairs(together), told, "some pair is told twice")
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,8 @@ type Controller struct {
 	triggers *endpointsliceutil.TriggerTimeTracker
 	waiting  *servicepods.Deferrals
 	topology *topologycache.TopologyCache
+	// hintless has, as keys, the unhinted.
+	hintless sync.Map
 	usage    *metrics.Cache
 	// limit is how many endpoints a slice has at most.
 	limit int
@@ -59,7 +62,8 @@ type Controller struct {
 	synced []cache.InformerSynced
 	loop   *controller.Loop[cache.ObjectName]
 	// zones is the loop that has one thing to do: to look at all nodes.
-	zones *controller.Loop[string]
+	zones      *controller.Loop[string]
+	haveLooked atomic.Bool
 }
 
 // NewController returns a controller whose slices have at most
@@ -110,8 +114,9 @@ func RetrySlowly(limit time.Duration) workqueue.TypedRateLimiter[cache.ObjectNam
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, limit)
 }
 
-// watch has Services synced at once when they change, and when their pods or
-// slices do, after a while; and nodes looked at when zones or their sizes change.
+// watch has Services synced at once when they change, and when their pods, the zones
+// of their pods or their slices do, after a while; and nodes looked at when zones or
+// their sizes change.
 func (c *Controller) watch(
 	podInformer coreinformers.PodInformer,
 	serviceInformer coreinformers.ServiceInformer,
@@ -123,7 +128,9 @@ func (c *Controller) watch(
 	services := controller.Handle(serviceInformer.Informer(), controller.Handlers[*corev1.Service]{
 		Add: add, Update: func(_, service *corev1.Service) { add(service) }, Delete: add,
 	})
-	pods := servicepods.NewServices(serviceInformer.Informer()).Watch(podInformer.Informer(), batchPeriod, c.loop.AddAfter)
+	selecting := servicepods.NewServices(serviceInformer.Informer())
+	pods := selecting.Watch(podInformer.Informer(), batchPeriod, c.loop.AddAfter)
+	zones := selecting.WatchNodes(nodeInformer.Informer(), podInformer.Informer(), batchPeriod, c.loop.AddAfter)
 	ours := c.slices.Watch(sliceInformer.Informer(), func(service cache.ObjectName) {
 		c.loop.AddAfter(service, max(batchPeriod, minSliceDelay))
 	})
@@ -131,27 +138,31 @@ func (c *Controller) watch(
 	nodes := controller.Handle(nodeInformer.Informer(), controller.Handlers[*corev1.Node]{
 		Add: look, Delete: look,
 		Update: func(old, node *corev1.Node) {
-			if controller.IsNodeReady(old) != controller.IsNodeReady(node) || old.Labels[corev1.LabelTopologyZone] != node.Labels[corev1.LabelTopologyZone] {
+			if shareOf(old) != shareOf(node) {
 				look(node)
 			}
 		},
 	})
-	c.synced = []cache.InformerSynced{services, pods, ours, nodes}
+	c.synced = []cache.InformerSynced{services, pods, zones, ours, nodes}
 }
 
-// Run syncs as many Services at a time as it is told. It returns when ctx has
-// ended and the workers have finished.
+// Run syncs as many Services at a time as it is told, once it has looked at the nodes:
+// before, no Service would have hints. It returns when ctx has ended and the workers
+// have finished.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	defer c.events.Start()()
 	var running sync.WaitGroup
 	defer running.Wait()
+	c.zones.Add("nodes")
 	running.Go(func() { c.zones.Run(ctx, 1, c.synced...) })
-	c.loop.Run(ctx, workers, c.synced...)
+	c.loop.Run(ctx, workers, append(c.synced, c.haveLooked.Load)...)
 }
 
 // lookAtNodes tells the library that spreads endpoints over zones how large they
-// are, and syncs the Services for which its last answer is wrong by now.
+// are, and syncs the Services for which its last answer may be wrong by now: their
+// endpoints are too few for a zone, or it had no hints for them.
 func (c *Controller) lookAtNodes(ctx context.Context, _ string) error {
+	defer c.haveLooked.Store(true)
 	nodes, err := c.nodes.List(labels.Everything())
 	if err != nil {
 		return err
@@ -164,6 +175,11 @@ func (c *Controller) lookAtNodes(ctx context.Context, _ string) error {
 		}
 		c.loop.Add(name)
 	}
+	c.hintless.Range(func(key, _ any) bool {
+		c.hintless.Delete(key)
+		c.loop.Add(key.(unhinted).service)
+		return true
+	})
 	return nil
 }
 
@@ -182,20 +198,21 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 }
 
 // syncService observes, decides and acts, for IPv4 and for IPv6. The slices of a
-// Service that is gone are the garbage collector's. One without a selector has
-// none of this controller, and neither has a mere name for something outside.
+// Service that is gone are the garbage collector's. One that does not select pods has
+// none of this controller.
 func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) error {
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		c.forget(key)
+		c.slices.Forget(key)
 		return nil
 	case err != nil:
 		return err
-	case service.Spec.Type == corev1.ServiceTypeExternalName || service.Spec.Selector == nil:
-		return nil
+	case !servicepods.SelectsPods(service):
+		return c.retire(ctx, service)
 	}
-	seen, err := c.observe(service)
+	seen, err := c.observe(ctx, service)
 	if err != nil {
 		return err
 	}
@@ -226,8 +243,8 @@ func (c *Controller) syncService(ctx context.Context, key cache.ObjectName) erro
 }
 
 // observe returns what the caches have of a Service.
-func (c *Controller) observe(service *corev1.Service) (situation, error) {
-	ours, err := c.slices.Of(service)
+func (c *Controller) observe(ctx context.Context, service *corev1.Service) (situation, error) {
+	ours, err := c.slices.Of(ctx, service)
 	if err != nil {
 		return situation{}, err
 	}
@@ -274,10 +291,29 @@ func annotate(slice *discoveryv1.EndpointSlice, since time.Time) {
 	slice.Annotations[corev1.EndpointsLastChangeTriggerTime] = since.UTC().Format(time.RFC3339Nano)
 }
 
-// forget drops what is remembered of a Service that is gone.
+// retire deletes the slices of a Service that selects pods no more, but for those that
+// a user has written in this controller's name. They go after a second: if the Service
+// has lost its selector, its Endpoints are mirrored until then.
+func (c *Controller) retire(ctx context.Context, service *corev1.Service) error {
+	ours, err := c.slices.Of(ctx, service)
+	if err != nil {
+		return err
+	}
+	ours = slices.DeleteFunc(ours, func(slice *discoveryv1.EndpointSlice) bool {
+		return !servicepods.WroteLast(slice, discoveryv1.LabelManagedBy, "endpoints")
+	})
+	key := cache.MetaObjectToName(service)
+	if len(ours) > 0 && c.waiting.MayWait(key) {
+		c.loop.AddAfter(key, c.waiting.Leave(key, time.Time{}))
+		return nil
+	}
+	c.forget(key)
+	return c.act(ctx, service, Plan{Delete: ours}, time.Time{})
+}
+
+// forget drops what is remembered of a Service that has no slices any more.
 func (c *Controller) forget(key cache.ObjectName) {
 	c.triggers.DeleteService(key.Namespace, key.Name)
 	c.waiting.Done(key)
-	c.slices.Forget(key)
 	c.usage.DeleteService(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 }

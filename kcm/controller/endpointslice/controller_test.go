@@ -15,15 +15,18 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/endpointslice/metrics"
+	"k8s.io/utils/ptr"
 )
 
 func init() {
@@ -57,7 +60,7 @@ func server(objects ...runtime.Object) *fake.Clientset {
 }
 
 // play runs the controller in a bubble until body returns.
-func play(t *testing.T, client *fake.Clientset, batchPeriod time.Duration, body func(ctx context.Context)) {
+func play(t *testing.T, client kubernetes.Interface, batchPeriod time.Duration, body func(ctx context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -257,6 +260,38 @@ func TestAServiceWithoutASelectorIsLeftAlone(t *testing.T) {
 	play(t, client, 0, func(context.Context) { assert.Zero(t, writes(client)) })
 }
 
+func TestSlicesOfAServiceThatSelectsPodsNoMoreGoButForAUsers(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*corev1.Service){
+		"it loses its selector":            func(s *corev1.Service) { s.Spec.Selector = nil },
+		"it has an empty one":              func(s *corev1.Service) { s.Spec.Selector = map[string]string{} },
+		"it is a name for what is outside": func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := server(node(), service(), service(func(s *corev1.Service) { s.Name, s.Spec.Selector = "hand", nil }), running("a"))
+			copied := sliceOf("copied", ControllerName)
+			copied.Labels[discoveryv1.LabelServiceName] = "hand"
+			copied.Endpoints[0].TargetRef = &corev1.ObjectReference{Name: "copied"}
+			play(t, client, 0, func(ctx context.Context) {
+				_, err := client.DiscoveryV1().EndpointSlices("default").Create(ctx, copied, metav1.CreateOptions{FieldManager: "kubectl-create"})
+				require.NoError(t, err)
+				require.Equal(t, "a; copied", there(t, client))
+				_, err = client.CoreV1().Services("default").Update(ctx, service(change), metav1.UpdateOptions{})
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Equal(t, "copied", there(t, client))
+				_, err = client.CoreV1().Services("default").Update(ctx, service(), metav1.UpdateOptions{})
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Equal(t, "a; copied", there(t, client), "when it selects pods again")
+			})
+		})
+	}
+}
+
 func TestEndpointsAreHintedForTheirZone(t *testing.T) {
 	t.Parallel()
 	north := node()
@@ -277,6 +312,47 @@ func TestEndpointsAreHintedForTheirZone(t *testing.T) {
 		list, err = api.List(ctx, metav1.ListOptions{})
 		require.NoError(t, err)
 		assert.Nil(t, list.Items[0].Endpoints[0].Hints, "nobody asks for hints any more")
+	})
+}
+
+func TestAZoneThatIsKnownLateIsInEndpointsAndHintsAtOnce(t *testing.T) {
+	t.Parallel()
+	working := func(name, zone, cpu string) *corev1.Node {
+		n := node()
+		n.Name, n.Labels = name, map[string]string{corev1.LabelTopologyZone: zone}
+		n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		return n
+	}
+	on := func(n string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = n } }
+	client := server(working("n", "north", "4"), working("s", "south", "2"), working("late", "", "2"), running("a"), named("b", "10.0.0.2", on("s")),
+		named("late", "10.0.0.3", on("late"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "late"} }),
+		service(func(s *corev1.Service) {
+			s.Name, s.UID, s.Spec.Selector = "late", "late", map[string]string{"app": "late"}
+			s.Spec.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferSameZone)
+		}),
+		service(func(s *corev1.Service) { s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"} }))
+	play(t, client, 0, func(ctx context.Context) {
+		hints := func() string {
+			list, err := client.DiscoveryV1().EndpointSlices("default").List(ctx, metav1.ListOptions{})
+			require.NoError(t, err)
+			var all []string
+			for _, slice := range list.Items {
+				for _, e := range slice.Endpoints {
+					all = append(all, e.TargetRef.Name+" in "+ptr.Deref(e.Zone, "-"))
+					if e.Hints != nil {
+						all[len(all)-1] += " for " + e.Hints.ForZones[0].Name
+					}
+				}
+			}
+			slices.Sort(all)
+			return strings.Join(all, ", ")
+		}
+		require.Equal(t, "a in north, b in south, late in -", hints(), "with a node that is in no zone there are no hints by CPU at all")
+		_, err := client.CoreV1().Nodes().Update(ctx, working("late", "south", "2"), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Equal(t, "a in north for north, b in south for south, late in south for south", hints())
 	})
 }
 

@@ -54,13 +54,15 @@ func decide(seen situation, addressType discoveryv1.AddressType, limit int) Plan
 	var g *Group // of the pod before, and so of most pods: they have the same ports
 	var before []int32
 	for _, pod := range seen.pods {
-		if endpoint, ok := seen.endpoint(pod, addressType); ok {
-			numbers := numbersOf(seen.service, pod)
-			if g == nil || !slices.Equal(numbers, before) {
-				g, before = groupOf(groups, seen.service, addressType, portsOf(seen.service, numbers)), numbers
-			}
-			g.Wanted = append(g.Wanted, endpoint)
+		endpoint, ok := seen.endpoint(pod, addressType)
+		numbers, offers := numbersOf(seen.service, pod)
+		if !ok || !offers {
+			continue
 		}
+		if g == nil || !slices.Equal(numbers, before) {
+			g, before = groupOf(groups, seen.service, addressType, portsOf(seen.service, numbers)), numbers
+		}
+		g.Wanted = append(g.Wanted, endpoint)
 	}
 	carries := carriesTraffic(seen.service, groups)
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
@@ -188,17 +190,21 @@ func conditionsOf(pod *corev1.Pod, publishNotReady bool) discoveryv1.EndpointCon
 const absent = -1
 
 // numbersOf returns under which number each port of the Service is found at this
-// pod.
-func numbersOf(service *corev1.Service, pod *corev1.Pod) []int32 {
-	numbers := make([]int32, len(service.Spec.Ports))
+// pod, and whether it offers anything there. A pod that has none of the ports would
+// stand as ready in a slice without ports, which only a Service without ports may have
+// (the API's documentation of EndpointSlice).
+func numbersOf(service *corev1.Service, pod *corev1.Pod) (numbers []int32, offers bool) {
+	numbers = make([]int32, len(service.Spec.Ports))
+	offers = len(numbers) == 0
 	for i := range service.Spec.Ports {
 		number, err := endpointslice.FindPort(pod, &service.Spec.Ports[i])
 		if err != nil {
 			number = absent
 		}
 		numbers[i] = int32(number)
+		offers = offers || err == nil
 	}
-	return numbers
+	return numbers, offers
 }
 
 // portsOf returns the ports of the Service with their numbers. One that is absent

@@ -182,6 +182,41 @@ func TestSlicesOfAService(t *testing.T) {
 		require.Equal(t, ": a", slicesInWords(plan.Create))
 		assert.Contains(t, plan.Create[0].Labels, corev1.IsHeadlessService)
 	})
+	without := func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }
+	withMetrics := func(s *corev1.Service) {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "metrics", Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("metrics")})
+	}
+	metricsOnly := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9090, Protocol: corev1.ProtocolTCP}}
+	}
+	overUDP := func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP }
+	for what, test := range map[string]struct {
+		service *corev1.Service
+		pods    []*corev1.Pod
+		want    string
+	}{
+		"a pod that has no port of that name is no endpoint":         {service(), []*corev1.Pod{running("a"), running("b", without)}, "8080: a"},
+		"if no pod has it, the slice is empty":                       {service(), []*corev1.Pod{running("b", without)}, ":"},
+		"that name at another protocol is another port":              {service(), []*corev1.Pod{running("b", overUDP)}, ":"},
+		"who publishes pods that are not ready has it left out, too": {service(publish), []*corev1.Pod{running("b", without, notReady)}, ":"},
+		"a headless Service that names a port has it left out, too": {service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }),
+			[]*corev1.Pod{running("a"), running("b", without)}, "8080: a"},
+		"a pod that has some of the ports is an endpoint of those": {service(withMetrics), []*corev1.Pod{running("a"), running("b", metricsOnly), running("c", without)},
+			"8080: a; 9090: b"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, test.want, slicesInWords(decide(given(test.service, test.pods...), v4, 100).Create))
+		})
+	}
+	t.Run("a slice without ports goes when its pods are no endpoints any more", func(t *testing.T) {
+		t.Parallel()
+		seen := given(service(headless), running("a", without))
+		seen.slices = decide(seen, v4, 100).Create
+		seen.slices[0].Name = "web-1"
+		seen.service, seen.mayWait = service(), true
+		assert.Equal(t, "web-1 :", slicesInWords(decide(seen, v4, 100).Update))
+	})
 	t.Run("a Service of two families has slices of both", func(t *testing.T) {
 		t.Parallel()
 		seen := given(service(bothKinds), running("a"))

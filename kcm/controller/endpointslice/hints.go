@@ -7,6 +7,8 @@ import (
 	"k8s.io/endpointslice/topologycache"
 	"k8s.io/endpointslice/trafficdist"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // hint writes into the slices of a plan whom each endpoint is meant for, as the
@@ -27,12 +29,8 @@ func (c *Controller) hint(logger klog.Logger, service *corev1.Service, addressTy
 		return
 	}
 	if isTopologyAware(service) {
-		var events []*topologycache.EventBuilder
-		plan.Create, plan.Update, events = c.topology.AddHints(logger, info)
+		plan.Create, plan.Update = c.spread(logger, service, info)
 		plan.Unchanged = info.Unchanged
-		for _, e := range events {
-			c.events.Event(service, e.EventType, e.Reason, e.Message)
-		}
 		return
 	}
 	if c.topology.HasPopulatedHints(info.ServiceKey) {
@@ -43,6 +41,50 @@ func (c *Controller) hint(logger klog.Logger, service *corev1.Service, addressTy
 	// Without a distribution this takes hints away.
 	plan.Create, plan.Update, plan.Unchanged = trafficdist.ReconcileHints(
 		service.Spec.TrafficDistribution, info.ToCreate, info.ToUpdate, info.Unchanged)
+}
+
+// unhinted is a Service that the library has no hints for while zones have the sizes
+// that they have, or that it is about to be asked about.
+type unhinted struct {
+	service     cache.ObjectName
+	addressType discoveryv1.AddressType
+}
+
+// spread returns slices with hints that spread endpoints over zones, or without any,
+// which an event tells of.
+func (c *Controller) spread(logger klog.Logger, service *corev1.Service, info *topologycache.SliceInfo) (create, update []*discoveryv1.EndpointSlice) {
+	key := unhinted{cache.MetaObjectToName(service), info.AddressType}
+	c.hintless.Store(key, nil) // before the library is asked: nodes may change meanwhile
+	create, update, events := c.topology.AddHints(logger, info)
+	hasHints := true
+	for _, e := range events {
+		hasHints = hasHints && e.EventType == corev1.EventTypeNormal
+		c.events.Event(service, e.EventType, e.Reason, e.Message)
+	}
+	if hasHints {
+		c.hintless.Delete(key)
+	}
+	return create, update
+}
+
+// share is what of a node counts for the size of its zone.
+type share struct {
+	counts bool
+	zone   string
+	cpu    int64
+}
+
+// shareOf returns nothing of a node that does not work, or that the library leaves out.
+func shareOf(node *corev1.Node) share {
+	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
+		if _, leftOut := node.Labels[label]; leftOut {
+			return share{}
+		}
+	}
+	if !controller.IsNodeReady(node) {
+		return share{}
+	}
+	return share{true, node.Labels[corev1.LabelTopologyZone], node.Status.Allocatable.Cpu().MilliValue()}
 }
 
 // isTopologyAware tells whether the Service's annotation asks for hints. It comes

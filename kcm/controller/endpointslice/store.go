@@ -3,18 +3,21 @@ package endpointslice
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/labels"
 	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	endpointsliceutil "k8s.io/endpointslice/util"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
 
 // serviceIndex is the name of the index behind [Store.Of].
@@ -27,6 +30,9 @@ type Store struct {
 	indexer   cache.Indexer
 	tracker   *endpointsliceutil.EndpointSliceTracker
 	managedBy string
+	// behind has since when the cache has lacked something, by Service, or when the
+	// API server was last asked for it.
+	behind sync.Map
 	// count is told of each write: create, update or delete.
 	count func(operation string)
 }
@@ -34,14 +40,11 @@ type Store struct {
 // NewStore returns the slices whose label endpointslice.kubernetes.io/managed-by
 // names the controller. It calls count after each write.
 func NewStore(client kubernetes.Interface, informer discoveryinformers.EndpointSliceInformer, managedBy string, count func(operation string)) *Store {
-	indexer := informer.Informer().GetIndexer()
-	if _, exists := indexer.GetIndexers()[serviceIndex]; !exists {
-		if err := informer.Informer().AddIndexers(cache.Indexers{serviceIndex: serviceKeys}); err != nil {
-			// Only an informer that was stopped refuses an index.
-			utilruntime.HandleError(fmt.Errorf("index EndpointSlices by Service: %w", err))
-		}
+	controller.AddIndex(informer.Informer(), serviceIndex, serviceKeys)
+	return &Store{
+		client: client, indexer: informer.Informer().GetIndexer(), tracker: endpointsliceutil.NewEndpointSliceTracker(),
+		managedBy: managedBy, count: count,
 	}
-	return &Store{client, indexer, endpointsliceutil.NewEndpointSliceTracker(), managedBy, count}
 }
 
 // serviceKeys returns the Service that a slice says it is of, if it says so.
@@ -60,15 +63,53 @@ func serviceOf(slice *discoveryv1.EndpointSlice) cache.ObjectName {
 // Of returns the slices of a Service but for those that are being deleted. They
 // are the cache's. It returns [controller.ErrStaleCache] while the cache lacks
 // something that this Store has written for the Service.
-func (s *Store) Of(service *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
-	slices, err := s.cached(cache.MetaObjectToName(service))
+func (s *Store) Of(ctx context.Context, service *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
+	key := cache.MetaObjectToName(service)
+	slices, err := s.cached(key)
 	if err != nil {
 		return nil, err
 	}
 	if s.tracker.StaleSlices(service, slices) {
-		return nil, fmt.Errorf("%w: it lacks slices that were written", controller.ErrStaleCache)
+		if err := s.ask(ctx, service); err != nil {
+			return nil, err
+		}
+		if s.tracker.StaleSlices(service, slices) {
+			return nil, fmt.Errorf("%w: it lacks slices that were written", controller.ErrStaleCache)
+		}
 	}
+	s.behind.Delete(key)
 	return slices, nil
+}
+
+// ask asks the API server, once the cache has been behind for a while, which slices
+// there are, and expects these instead if it does not have what was written. A slice
+// may have gone, and its Service with it, before the answer to its write came: the
+// cache had told of that already, and will not show the slice.
+func (s *Store) ask(ctx context.Context, service *corev1.Service) error {
+	key := cache.MetaObjectToName(service)
+	since, _ := s.behind.LoadOrStore(key, time.Now())
+	if time.Since(since.(time.Time)) < controller.LookAgain {
+		return nil
+	}
+	s.behind.Store(key, time.Now())
+	ours := labels.Set{discoveryv1.LabelServiceName: key.Name, discoveryv1.LabelManagedBy: s.managedBy}
+	list, err := s.client.DiscoveryV1().EndpointSlices(key.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours.String()})
+	if err != nil {
+		return fmt.Errorf("list the slices of Service %s: %w", key, err)
+	}
+	var there []*discoveryv1.EndpointSlice
+	for i := range list.Items {
+		if slice := &list.Items[i]; slice.DeletionTimestamp == nil {
+			there = append(there, slice)
+		}
+	}
+	if s.tracker.StaleSlices(service, there) {
+		s.Forget(key)
+		for _, slice := range there {
+			s.tracker.Update(slice)
+		}
+	}
+	return nil
 }
 
 func (s *Store) cached(service cache.ObjectName) ([]*discoveryv1.EndpointSlice, error) {
@@ -90,12 +131,13 @@ func (s *Store) manages(slice *discoveryv1.EndpointSlice) bool {
 }
 
 // Write carries out a plan: first what makes endpoints appear, last what makes
-// them go, so that none is missing in between. It creates nothing if the
+// them go, so that none is missing in between. A slice is deleted as it was when that
+// was decided. Write creates nothing if the
 // namespace is being deleted, which is no failure.
 func (s *Store) Write(ctx context.Context, namespace string, plan Plan) error {
 	client := s.client.DiscoveryV1().EndpointSlices(namespace)
 	for _, slice := range plan.Create {
-		created, err := client.Create(ctx, slice, metav1.CreateOptions{})
+		created, err := client.Create(ctx, slice, metav1.CreateOptions{FieldManager: servicepods.FieldManager})
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil
 		}
@@ -105,14 +147,17 @@ func (s *Store) Write(ctx context.Context, namespace string, plan Plan) error {
 		s.wrote("create", created)
 	}
 	for _, slice := range plan.Update {
-		updated, err := client.Update(ctx, slice, metav1.UpdateOptions{})
+		updated, err := client.Update(ctx, slice, metav1.UpdateOptions{FieldManager: servicepods.FieldManager})
 		if err != nil {
 			return fmt.Errorf("update EndpointSlice %s: %w", slice.Name, err)
 		}
 		s.wrote("update", updated)
 	}
 	for _, slice := range plan.Delete {
-		if err := client.Delete(ctx, slice.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		err := client.Delete(ctx, slice.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion},
+		})
+		if err != nil && !controller.IsGone(err) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, err)
 		}
 		s.tracker.ExpectDeletion(slice)
@@ -146,6 +191,7 @@ func (s *Store) Clear(ctx context.Context, service cache.ObjectName) error {
 // Forget drops what was noted for a Service that is gone.
 func (s *Store) Forget(service cache.ObjectName) {
 	s.tracker.DeleteService(service.Namespace, service.Name)
+	s.behind.Delete(service)
 }
 
 // Watch calls changed with each Service of which somebody else has changed a

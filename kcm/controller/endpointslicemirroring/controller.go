@@ -20,7 +20,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpoint"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
+	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
 
 const (
@@ -79,8 +81,8 @@ func NewController(
 	return c
 }
 
-// watch has Endpoints synced when they change, when their Service gains or loses
-// its selector, and when somebody else has changed their slices.
+// watch has Endpoints synced when they change, when their Service begins or ceases to
+// select pods or has another type, and when somebody else has changed their slices.
 func (c *Controller) watch(
 	endpointsInformer coreinformers.EndpointsInformer,
 	sliceInformer discoveryinformers.EndpointSliceInformer,
@@ -101,14 +103,14 @@ func (c *Controller) watch(
 		},
 	})
 	ofService := func(service *corev1.Service) {
-		if service.Spec.Selector == nil {
+		if !servicepods.SelectsPods(service) {
 			c.loop.Add(cache.MetaObjectToName(service))
 		}
 	}
 	services := controller.Handle(serviceInformer.Informer(), controller.Handlers[*corev1.Service]{
 		Add: ofService, Delete: ofService,
 		Update: func(old, service *corev1.Service) {
-			if (old.Spec.Selector == nil) != (service.Spec.Selector == nil) {
+			if old.Spec.Type != service.Spec.Type || servicepods.SelectsPods(old) != servicepods.SelectsPods(service) {
 				c.loop.Add(cache.MetaObjectToName(service))
 			}
 		},
@@ -137,7 +139,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		c.usages.set(key, usage{})
 		return c.slices.Clear(ctx, key)
 	}
-	existing, err := c.slices.Of(service)
+	existing, err := c.slices.Of(ctx, service)
 	if err != nil {
 		return err
 	}
@@ -154,8 +156,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 }
 
 // observe returns Endpoints and their Service, or nil if they are not to be
-// mirrored: they are gone, do not want it, or their Service is gone or selects
-// pods, so that somebody else writes its slices.
+// mirrored: they are gone, do not want it, or their Service is gone, or another loop
+// writes for it.
 func (c *Controller) observe(key cache.ObjectName) (*corev1.Endpoints, *corev1.Service, error) {
 	endpoints, err := c.endpoints.Endpoints(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && !isForMirror(endpoints) {
@@ -165,10 +167,17 @@ func (c *Controller) observe(key cache.ObjectName) (*corev1.Endpoints, *corev1.S
 		return nil, nil, err
 	}
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) || err == nil && service.Spec.Selector != nil {
+	if apierrors.IsNotFound(err) || err == nil && isWrittenForIt(service, endpoints) {
 		return nil, nil, nil
 	}
 	return endpoints, service, err
+}
+
+// isWrittenForIt tells whether another loop writes the addresses of a Service, or did
+// so until it became a mere name, and is about to take them away.
+func isWrittenForIt(service *corev1.Service, endpoints *corev1.Endpoints) bool {
+	isName := service.Spec.Type == corev1.ServiceTypeExternalName
+	return servicepods.SelectsPods(service) || isName && endpoint.IsOwn(endpoints)
 }
 
 // isForMirror tells whether Endpoints may be mirrored. Those of an election are

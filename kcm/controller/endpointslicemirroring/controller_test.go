@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
 
 // play runs the controller in a bubble, with the Service web that has no selector, and these Endpoints.
@@ -119,6 +120,26 @@ func TestAMirrorEnds(t *testing.T) {
 				require.NoError(t, end(ctx, client))
 				wait()
 				assert.Equal(t, "", there(t, client))
+			})
+		})
+	}
+}
+
+func TestOfAMereNameThoseEndpointsAreMirroredThatAUserHasWritten(t *testing.T) {
+	t.Parallel()
+	for manager, want := range map[string]string{"kubectl-edit": "192.0.2.1", servicepods.FieldManager: ""} {
+		t.Run("written by "+manager, func(t *testing.T) {
+			t.Parallel()
+			endpoints := byHand("8080: 192.0.2.1")
+			endpoints.Labels["endpoints.kubernetes.io/managed-by"] = "endpoint-controller"
+			endpoints.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:subsets":{}}`)}}
+			play(t, endpoints, func(ctx context.Context, client *fake.Clientset) {
+				require.Equal(t, "192.0.2.1", there(t, client), "of a Service that is no name, and has no selector")
+				service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName}}
+				_, err := client.CoreV1().Services("default").Update(ctx, service, metav1.UpdateOptions{})
+				require.NoError(t, err)
+				wait()
+				assert.Equal(t, want, there(t, client))
 			})
 		})
 	}

@@ -78,11 +78,12 @@ func Labels(service *corev1.Service, reserved ...string) map[string]string {
 	return taken
 }
 
-// sameAddress tells whether what is told of a pod is the same. Its node is
-// settled before it has an address.
+// sameAddress tells whether what is told of a pod is the same. What else is read of
+// it does not change: names and ports.
 func sameAddress(a, b *corev1.Pod) bool {
 	return (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
 		IsReachable(a) == IsReachable(b) &&
 		controller.IsPodReady(a) == controller.IsPodReady(b) &&
-		slices.Equal(a.Status.PodIPs, b.Status.PodIPs)
+		slices.Equal(a.Status.PodIPs, b.Status.PodIPs) &&
+		a.Spec.NodeName == b.Spec.NodeName
 }

@@ -32,21 +32,21 @@ type Services struct {
 // NewServices adds the index to the informer of Services unless it is there
 // already.
 func NewServices(informer cache.SharedIndexInformer) Services {
-	indexer := informer.GetIndexer()
-	if _, exists := indexer.GetIndexers()[selectorIndex]; !exists {
-		if err := informer.AddIndexers(cache.Indexers{selectorIndex: selectorKeys}); err != nil {
-			// Only an informer that was stopped refuses an index.
-			utilruntime.HandleError(fmt.Errorf("index Services by selector: %w", err))
-		}
-	}
-	return Services{indexer}
+	controller.AddIndex(informer, selectorIndex, selectorKeys)
+	return Services{informer.GetIndexer()}
+}
+
+// SelectsPods tells whether a Service stands for pods. One without a selector does not,
+// and neither does a mere name for something outside.
+func SelectsPods(service *corev1.Service) bool {
+	return service.Spec.Type != corev1.ServiceTypeExternalName && len(service.Spec.Selector) > 0
 }
 
 // selectorKeys returns the keys under which the index has a Service, the same ones
 // whenever it is asked. None is for a Service that has no pods.
 func selectorKeys(obj any) ([]string, error) {
 	service := obj.(*corev1.Service)
-	if len(service.Spec.Selector) == 0 {
+	if !SelectsPods(service) {
 		return nil, nil
 	}
 	first := ""
