@@ -130,9 +130,9 @@ func (c *Controller) updated(old, quota *corev1.ResourceQuota) {
 		c.changed(quota)
 	case !equality.Semantic.DeepEqual(old.Status.Used, quota.Status.Used):
 		c.mu.Lock()
-		last := c.ledger(quota).at
+		due := c.ledger(quota).due
 		c.mu.Unlock()
-		c.add(quota, recountDelay-time.Since(last))
+		c.add(quota, min(recountDelay, time.Until(due)))
 	}
 }
 
@@ -206,8 +206,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 }
 
 // act writes the status, unless the API server has counted on since the quota
-// was read. Then that has to be read first, and what is to go is still there. After
-// any other error it may be gone, and only the next looks tell.
+// was read. Then that has to be read first. What a write that has failed was to
+// take away is still there, or that is not known.
 func (c *Controller) act(ctx context.Context, quota *corev1.ResourceQuota, status corev1.ResourceQuotaStatus) error {
 	freed := quotav1.SubtractWithNonNegativeResult(quota.Status.Used, status.Used)
 	quota = quota.DeepCopy()
@@ -223,7 +223,7 @@ func (c *Controller) act(ctx context.Context, quota *corev1.ResourceQuota, statu
 		c.ledger(quota).restore(freed)
 		return fmt.Errorf("quota %s was written since: %w", klog.KObj(quota), controller.ErrStaleCache)
 	case err != nil:
-		c.ledger(quota).shown = time.Now()
+		c.ledger(quota).doubt(quota, freed)
 		return fmt.Errorf("write status of quota %s: %w", klog.KObj(quota), err)
 	}
 	c.own.Wrote(cache.MetaObjectToName(quota), written.ResourceVersion)
