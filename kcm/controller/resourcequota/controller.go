@@ -87,6 +87,7 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 		c.look(pods, pod)
 		return nil
 	})
+	c.overdue.Objects = nil // its keys are no quotas
 	c.synced = controller.Handle(options.ResourceQuotaInformer.Informer(), controller.Handlers[*corev1.ResourceQuota]{
 		Add:    c.changed,
 		Update: c.updated,
