@@ -311,6 +311,19 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 		assert.NotNil(t, during, "the monitor of comets, while a quota limits them")
 		assert.Nil(t, after, "the monitor of comets, when no quota does")
 	})
+	t.Run("what is no resource is forgotten with its last quota", func(t *testing.T) {
+		t.Parallel()
+		var during, after bool
+		writes(t, func(c *cluster) {
+			invented := schema.ParseGroupResource("shoes.example.com")
+			during = c.knows(invented)
+			c.write(countedQuota("limit", "pods=9", "pods=0"))
+			time.Sleep(time.Minute)
+			after = c.knows(invented)
+		}, quota("limit", "pods=9 count/shoes.example.com=9"))
+		assert.True(t, during, "whether it is known, while a quota limits it")
+		assert.False(t, after, "when no quota does")
+	})
 	t.Run("one that discovery cannot tell about stays", func(t *testing.T) {
 		t.Parallel()
 		var before, during, later *monitor
@@ -424,6 +437,14 @@ func TestAPanicAboutAPodIsNotToldOfAQuotaOfItsName(t *testing.T) {
 	})
 	assert.False(t, failed, log)
 	assert.Contains(t, log, "invalid memory address", "the pod's charge has ended, and the loop has looked at it")
+}
+
+// knows tells whether the loop has looked for a resource.
+func (c *cluster) knows(resource schema.GroupResource) bool {
+	c.loop.mu.Lock()
+	defer c.loop.mu.Unlock()
+	_, known := c.loop.monitors[resource]
+	return known
 }
 
 func (c *cluster) monitor(resource schema.GroupResource) *monitor {

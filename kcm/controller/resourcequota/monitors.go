@@ -103,13 +103,16 @@ func (c *Controller) syncMonitors(ctx context.Context) (started map[schema.Group
 	limited := c.limited()
 	resources, err := c.discover(limited)
 	for resource, m := range c.monitors {
-		if m != nil && m.own != nil && resources[resource] != m.resource {
+		switch {
+		case m == nil && limited.Has(resource), m != nil && (m.own == nil || resources[resource] == m.resource):
+			continue
+		case m != nil:
 			klog.FromContext(ctx).V(2).Info("Counting no more", "resource", m.resource)
 			m.own.Stop()
-			c.mu.Lock()
-			delete(c.monitors, resource)
-			c.mu.Unlock()
 		}
+		c.mu.Lock()
+		delete(c.monitors, resource)
+		c.mu.Unlock()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
