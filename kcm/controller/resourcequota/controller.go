@@ -19,6 +19,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -78,7 +79,8 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	loop := func(queue string, sync func(context.Context, cache.ObjectName) error) *controller.Loop[cache.ObjectName] {
 		return controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 			Name: "resourcequota-controller", QueueName: queue, Sync: sync, MaxRetries: controller.RetryForever,
-			Objects: options.ResourceQuotaInformer.Informer().GetStore(),
+			Objects:     options.ResourceQuotaInformer.Informer().GetStore(),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute),
 		})
 	}
 	c.uncounted = loop("resourcequota_priority", c.sync)
@@ -122,18 +124,18 @@ func (c *Controller) resync(ctx context.Context) {
 }
 
 // updated has a quota looked at when its limits are others than those that the
-// API server goes by, and when a sum has changed: what the API server has added
-// it may have failed to store. The first look notes the sum, and those later tell
-// what has come of it.
+// API server goes by, when something has gone that its status still had a moment
+// ago, and when a sum has changed: what the API server has added it may have failed
+// to store. The first look notes the sum, and those later tell what has come of it.
 func (c *Controller) updated(old, quota *corev1.ResourceQuota) {
+	c.mu.Lock()
+	l := *c.ledger(quota)
+	c.mu.Unlock()
 	switch {
-	case !equality.Semantic.DeepEqual(quota.Spec.Hard, quota.Status.Hard):
+	case len(l.gone) > 0, !equality.Semantic.DeepEqual(quota.Spec.Hard, quota.Status.Hard):
 		c.changed(quota)
 	case !equality.Semantic.DeepEqual(old.Status.Used, quota.Status.Used):
-		c.mu.Lock()
-		due := c.ledger(quota).due
-		c.mu.Unlock()
-		c.add(quota, min(recountDelay, time.Until(due)))
+		c.add(quota, min(recountDelay, time.Until(l.due)))
 	}
 }
 

@@ -261,6 +261,31 @@ func TestQuotasAreCounted(t *testing.T) {
 			time.Sleep(6 * time.Minute)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
 	})
+	t.Run("after a conflict, as soon as the other status is to be seen", func(t *testing.T) {
+		t.Parallel()
+		conflict := apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "limit", errors.New("written since"))
+		assert.Equal(t, "refused; 1s limit: pods=0", writes(t, func(c *cluster) {
+			c.mu.Lock()
+			c.refuse = conflict
+			c.mu.Unlock()
+			c.delete("first")
+			time.Sleep(controller.StaleDelay / 2)
+			c.write(with(countedQuota("limit", "pods=9", "pods=1"), func(q *corev1.ResourceQuota) { q.Labels = map[string]string{"team": "a"} }))
+			synctest.Wait()
+		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
+	})
+	t.Run("soon after the API server has ceased to refuse the status", func(t *testing.T) {
+		t.Parallel()
+		denied := apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceQuota"}, "limit", nil)
+		assert.Regexp(t, "^1h1m[0-9]+s limit: pods=0$", writes(t, func(c *cluster) {
+			c.client.PrependReactor("update", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return time.Since(c.begin) < 61*time.Minute, nil, denied
+			})
+			c.delete("first")
+			c.write(with(countedQuota("limit", "pods=9", "pods=1"), func(q *corev1.ResourceQuota) { q.Spec.Hard = list("pods=5") }))
+			time.Sleep(90 * time.Minute)
+		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
+	})
 	t.Run("again after a conflict", func(t *testing.T) {
 		t.Parallel()
 		conflict := apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "limit", errors.New("written since"))
