@@ -76,7 +76,7 @@ type Loop[K comparable] struct {
 	LoopConfig[K]
 	queue   workqueue.TypedRateLimitingInterface[K]
 	limiter workqueue.TypedRateLimiter[K]
-	shares  *shares[K]
+	fair    *fairQueue[K]
 }
 
 // NewLoop returns a loop with an empty queue. Keys may be added at once; they
@@ -87,10 +87,12 @@ func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 	if config.RateLimiter != nil {
 		limiter = config.RateLimiter
 	}
+	fair := &fairQueue[K]{busy: map[string]int{}}
 	l := &Loop[K]{
 		LoopConfig: config,
-		queue:      newQueue(config.QueueName, limiter),
+		queue:      newQueue(config.QueueName, limiter, fair),
 		limiter:    limiter,
+		fair:       fair,
 	}
 	l.trace(limiter)
 	return l
@@ -115,7 +117,7 @@ func (l *Loop[K]) Run(ctx context.Context, workers int, synced ...cache.Informer
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, synced...) {
 		return
 	}
-	l.shares = newShares[K](workers)
+	l.fair.most = workers
 	for range workers + 1 {
 		running.Go(func() { l.work(ctx) })
 	}
@@ -134,10 +136,7 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	if !l.shares.take(key) {
-		return true
-	}
-	defer l.done(key)
+	defer l.queue.Done(key)
 	if ctx.Err() != nil {
 		return true // what is left in the queue is for whoever runs the loop next
 	}
@@ -156,16 +155,6 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 	}
 	l.retry(ctx, key, err)
 	return true
-}
-
-// done ends what next has begun. Its worker is free, so a key that waited for one
-// is put back into the queue.
-func (l *Loop[K]) done(key K) {
-	l.queue.Done(key)
-	if waited, ok := l.shares.give(key); ok {
-		l.queue.Add(waited)
-		l.queue.Done(waited)
-	}
 }
 
 // retry decides whether and when a key comes back whose sync has returned err,
