@@ -75,9 +75,9 @@ type LoopConfig[K comparable] struct {
 // Loop calls a sync function for each key that is added to its queue.
 type Loop[K comparable] struct {
 	LoopConfig[K]
-	queue  workqueue.TypedRateLimitingInterface[K]
-	stale  sync.Map // from keys that wait for a cache to since when
-	shares *shares[K]
+	queue workqueue.TypedRateLimitingInterface[K]
+	fair  *fairQueue[K]
+	stale sync.Map // from keys that wait for a cache to since when
 }
 
 // NewLoop returns a loop with an empty queue. Keys may be added at once; they
@@ -89,7 +89,8 @@ func NewLoop[K comparable](config LoopConfig[K]) *Loop[K] {
 		limiter = config.RateLimiter
 	}
 	limiter = &retries[K]{TypedRateLimiter: limiter}
-	l := &Loop[K]{LoopConfig: config, queue: newQueue(config.QueueName, limiter)}
+	fair := &fairQueue[K]{busy: map[string]int{}}
+	l := &Loop[K]{LoopConfig: config, queue: newQueue(config.QueueName, limiter, fair), fair: fair}
 	l.trace(limiter)
 	return l
 }
@@ -113,7 +114,7 @@ func (l *Loop[K]) Run(ctx context.Context, workers int, synced ...cache.Informer
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, synced...) {
 		return
 	}
-	l.shares = newShares[K](workers)
+	l.fair.most = workers
 	for range workers + 1 {
 		running.Go(func() { l.work(ctx) })
 	}
@@ -132,10 +133,7 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	if !l.shares.take(key) {
-		return true
-	}
-	defer l.done(key)
+	defer l.queue.Done(key)
 	if ctx.Err() != nil {
 		return true // what is left in the queue is for whoever runs the loop next
 	}
@@ -153,16 +151,6 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 	}
 	l.retry(ctx, key, err)
 	return true
-}
-
-// done ends what next has begun. Its worker is free, so a key that waited for one
-// is put back into the queue.
-func (l *Loop[K]) done(key K) {
-	l.queue.Done(key)
-	if waited, ok := l.shares.give(key); ok {
-		l.queue.Add(waited)
-		l.queue.Done(waited)
-	}
 }
 
 // retry decides whether and when a key comes back whose sync has returned err,

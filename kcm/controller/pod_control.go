@@ -142,9 +142,8 @@ func (c *podControl) Patch(ctx context.Context, pod *corev1.Pod, patch []byte) (
 	return pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
-// recoveringPods is a PodControl of which a write that panics is one that has
-// failed: owners write many pods at the same time, each in a goroutine of its own,
-// and keep books of what became of each.
+// recoveringPods is a PodControl of which a creation or a deletion that panics is
+// one that has failed: owners keep books of what became of each.
 type recoveringPods struct{ PodControl }
 
 func (c recoveringPods) Create(ctx context.Context, owner runtime.Object, pod *corev1.Pod) (created *corev1.Pod, err error) {
@@ -158,13 +157,4 @@ func (c recoveringPods) Create(ctx context.Context, owner runtime.Object, pod *c
 
 func (c recoveringPods) Delete(ctx context.Context, owner runtime.Object, pod *corev1.Pod) error {
 	return Recovered(ctx, func() error { return c.PodControl.Delete(ctx, owner, pod) }, "pod", klog.KObj(pod))()
-}
-
-func (c recoveringPods) Patch(ctx context.Context, pod *corev1.Pod, data []byte) (patched *corev1.Pod, err error) {
-	patch := func() (err error) {
-		patched, err = c.PodControl.Patch(ctx, pod, data)
-		return err
-	}
-	err = Recovered(ctx, patch, "pod", klog.KObj(pod))()
-	return patched, err
 }

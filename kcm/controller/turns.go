@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,70 +73,75 @@ func namespaceOf[K comparable](key K) string {
 	return ""
 }
 
-// fairQueue has the keys of a [Loop] wait in turns. The work queue calls it with
-// its lock held.
-type fairQueue[K comparable] struct{ turns[K] }
+// fairQueue has the keys of a [Loop] wait in turns, and lets the objects of one
+// namespace have so many workers and no more, however long each of them takes. The
+// work queue calls it with its lock held, but for give.
+type fairQueue[K comparable] struct {
+	turns[K]
+	most int // how many workers a namespace may have
+
+	mu   sync.Mutex
+	busy map[string]int // how many it has
+}
 
 func (q *fairQueue[K]) Touch(K)    {}
 func (q *fairQueue[K]) Push(key K) { q.push(namespaceOf(key), key) }
-func (q *fairQueue[K]) Len() int   { return q.count }
-func (q *fairQueue[K]) Pop() K     { return q.pop() }
 
-// newQueue returns a queue in which the keys of each namespace stand in a line of
-// their own.
-func newQueue[K comparable](name string, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K] {
-	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: name, Queue: &fairQueue[K]{}})
+// Len returns how many keys wait, and none if there is no worker left for them.
+func (q *fairQueue[K]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !slices.ContainsFunc(q.next, q.mayBegin) {
+		return 0
+	}
+	return q.count
+}
+
+// mayBegin tells whether a namespace has a worker left.
+func (q *fairQueue[K]) mayBegin(namespace string) bool { return q.busy[namespace] < q.most }
+
+// Pop takes the key whose turn it is. A namespace without a worker left keeps its
+// place before the others.
+func (q *fairQueue[K]) Pop() K {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := slices.IndexFunc(q.next, q.mayBegin)
+	namespace := q.next[first]
+	copy(q.next[1:], q.next[:first])
+	q.next[0] = namespace
+	q.busy[namespace]++
+	return q.pop()
+}
+
+// give says that the worker of a key is free.
+func (q *fairQueue[K]) give(key K) {
+	namespace := namespaceOf(key)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.busy[namespace]--; q.busy[namespace] == 0 {
+		delete(q.busy, namespace)
+	}
+}
+
+// sharedQueue is a work queue that has its keys in a fairQueue.
+type sharedQueue[K comparable] struct {
+	workqueue.TypedRateLimitingInterface[K]
+	fair *fairQueue[K]
+}
+
+// newQueue returns the queue of a loop, whose keys wait in fair.
+func newQueue[K comparable](name string, limiter workqueue.TypedRateLimiter[K], fair *fairQueue[K]) *sharedQueue[K] {
+	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: name, Queue: fair})
 	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{Name: name, Queue: keys})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[K]{Name: name, DelayingQueue: delayed})
+	return &sharedQueue[K]{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[K]{Name: name, DelayingQueue: delayed}), fair}
 }
 
-// shares lets the objects of one namespace have so many workers of a loop and no
-// more, however long each of them takes.
-type shares[K comparable] struct {
-	most int
-
-	mu   sync.Mutex
-	busy map[string]int // how many workers each namespace has
-	over map[string][]K // keys that were taken out of the queue and wait for one of these
-}
-
-func newShares[K comparable](most int) *shares[K] {
-	return &shares[K]{most: most, busy: map[string]int{}, over: map[string][]K{}}
-}
-
-// take tells whether a key may be synced now. If not, it is kept until a worker of
-// its namespace is free.
-func (s *shares[K]) take(key K) bool {
-	namespace := namespaceOf(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[namespace] == s.most {
-		s.over[namespace] = append(s.over[namespace], key)
-		return false
-	}
-	s.busy[namespace]++
-	return true
-}
-
-// give says that a key was synced, and returns one that has waited for that.
-func (s *shares[K]) give(key K) (next K, waits bool) {
-	namespace := namespaceOf(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[namespace]--; s.busy[namespace] == 0 {
-		delete(s.busy, namespace)
-	}
-	line := s.over[namespace]
-	switch len(line) {
-	case 0:
-		return next, false
-	case 1:
-		delete(s.over, namespace)
-	default:
-		s.over[namespace] = line[1:]
-	}
-	return line[0], true
+// Done says that a key was synced. A key that has waited for its worker wakes no
+// other one: the worker itself comes back for the next key.
+func (q *sharedQueue[K]) Done(key K) {
+	q.fair.give(key)
+	q.TypedRateLimitingInterface.Done(key)
 }
 
 // FairLimiter lets a client send qps requests a second, and burst at once after

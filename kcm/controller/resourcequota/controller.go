@@ -19,6 +19,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -78,7 +79,8 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	loop := func(queue string, sync func(context.Context, cache.ObjectName) error) *controller.Loop[cache.ObjectName] {
 		return controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 			Name: "resourcequota-controller", QueueName: queue, Sync: sync, MaxRetries: controller.RetryForever,
-			Objects: options.ResourceQuotaInformer.Informer().GetStore(),
+			Objects:     options.ResourceQuotaInformer.Informer().GetStore(),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute),
 		})
 	}
 	c.uncounted = loop("resourcequota_priority", c.sync)
@@ -87,6 +89,7 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 		c.look(pods, pod)
 		return nil
 	})
+	c.overdue.Objects = nil // its keys are no quotas
 	c.synced = controller.Handle(options.ResourceQuotaInformer.Informer(), controller.Handlers[*corev1.ResourceQuota]{
 		Add:    c.changed,
 		Update: c.updated,
@@ -121,18 +124,18 @@ func (c *Controller) resync(ctx context.Context) {
 }
 
 // updated has a quota looked at when its limits are others than those that the
-// API server goes by, and when a sum has changed: what the API server has added
-// it may have failed to store. The first look notes the sum, and those later tell
-// what has come of it.
+// API server goes by, when something has gone that its status still had a moment
+// ago, and when a sum has changed: what the API server has added it may have failed
+// to store. The first look notes the sum, and those later tell what has come of it.
 func (c *Controller) updated(old, quota *corev1.ResourceQuota) {
+	c.mu.Lock()
+	l := *c.ledger(quota)
+	c.mu.Unlock()
 	switch {
-	case !equality.Semantic.DeepEqual(quota.Spec.Hard, quota.Status.Hard):
+	case len(l.gone) > 0, !equality.Semantic.DeepEqual(quota.Spec.Hard, quota.Status.Hard):
 		c.changed(quota)
 	case !equality.Semantic.DeepEqual(old.Status.Used, quota.Status.Used):
-		c.mu.Lock()
-		last := c.ledger(quota).at
-		c.mu.Unlock()
-		c.add(quota, recountDelay-time.Since(last))
+		c.add(quota, min(recountDelay, time.Until(l.due)))
 	}
 }
 
@@ -206,8 +209,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 }
 
 // act writes the status, unless the API server has counted on since the quota
-// was read. Then that has to be read first, and what is to go is still there. After
-// any other error it may be gone, and only the next looks tell.
+// was read. Then that has to be read first. What a write that has failed was to
+// take away is still there, or that is not known.
 func (c *Controller) act(ctx context.Context, quota *corev1.ResourceQuota, status corev1.ResourceQuotaStatus) error {
 	freed := quotav1.SubtractWithNonNegativeResult(quota.Status.Used, status.Used)
 	quota = quota.DeepCopy()
@@ -223,7 +226,7 @@ func (c *Controller) act(ctx context.Context, quota *corev1.ResourceQuota, statu
 		c.ledger(quota).restore(freed)
 		return fmt.Errorf("quota %s was written since: %w", klog.KObj(quota), controller.ErrStaleCache)
 	case err != nil:
-		c.ledger(quota).shown = time.Now()
+		c.ledger(quota).doubt(quota, freed)
 		return fmt.Errorf("write status of quota %s: %w", klog.KObj(quota), err)
 	}
 	c.own.Wrote(cache.MetaObjectToName(quota), written.ResourceVersion)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +24,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 var comets = schema.GroupVersionResource{Group: "far.example.com", Version: "v1", Resource: "comets"}
@@ -37,6 +43,7 @@ type cluster struct {
 	client   *fake.Clientset
 	metadata *metadatafake.FakeMetadataClient
 	loop     *Controller
+	events   *record.FakeRecorder
 	begin    time.Time
 
 	mu sync.Mutex
@@ -98,7 +105,8 @@ func writes(t *testing.T, happens func(c *cluster), objects ...runtime.Object) s
 			},
 			InformerFactory: factory, Metadata: c.metadata,
 		})
-		ctx, stop := context.WithCancel(t.Context())
+		c.events = record.NewFakeRecorder(10)
+		ctx, stop := context.WithCancel(controller.WithEvents(t.Context(), c.events))
 		ended := make(chan struct{})
 		factory.Start(ctx.Done())
 		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
@@ -253,6 +261,31 @@ func TestQuotasAreCounted(t *testing.T) {
 			time.Sleep(6 * time.Minute)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
 	})
+	t.Run("after a conflict, as soon as the other status is to be seen", func(t *testing.T) {
+		t.Parallel()
+		conflict := apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "limit", errors.New("written since"))
+		assert.Equal(t, "refused; 1s limit: pods=0", writes(t, func(c *cluster) {
+			c.mu.Lock()
+			c.refuse = conflict
+			c.mu.Unlock()
+			c.delete("first")
+			time.Sleep(controller.StaleDelay / 2)
+			c.write(with(countedQuota("limit", "pods=9", "pods=1"), func(q *corev1.ResourceQuota) { q.Labels = map[string]string{"team": "a"} }))
+			synctest.Wait()
+		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
+	})
+	t.Run("soon after the API server has ceased to refuse the status", func(t *testing.T) {
+		t.Parallel()
+		denied := apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceQuota"}, "limit", nil)
+		assert.Regexp(t, "^1h1m[0-9]+s limit: pods=0$", writes(t, func(c *cluster) {
+			c.client.PrependReactor("update", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return time.Since(c.begin) < 61*time.Minute, nil, denied
+			})
+			c.delete("first")
+			c.write(with(countedQuota("limit", "pods=9", "pods=1"), func(q *corev1.ResourceQuota) { q.Spec.Hard = list("pods=5") }))
+			time.Sleep(90 * time.Minute)
+		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
+	})
 	t.Run("again after a conflict", func(t *testing.T) {
 		t.Parallel()
 		conflict := apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "limit", errors.New("written since"))
@@ -302,6 +335,19 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 		}, limit)
 		assert.NotNil(t, during, "the monitor of comets, while a quota limits them")
 		assert.Nil(t, after, "the monitor of comets, when no quota does")
+	})
+	t.Run("what is no resource is forgotten with its last quota", func(t *testing.T) {
+		t.Parallel()
+		var during, after bool
+		writes(t, func(c *cluster) {
+			invented := schema.ParseGroupResource("shoes.example.com")
+			during = c.knows(invented)
+			c.write(countedQuota("limit", "pods=9", "pods=0"))
+			time.Sleep(time.Minute)
+			after = c.knows(invented)
+		}, quota("limit", "pods=9 count/shoes.example.com=9"))
+		assert.True(t, during, "whether it is known, while a quota limits it")
+		assert.False(t, after, "when no quota does")
 	})
 	t.Run("one that discovery cannot tell about stays", func(t *testing.T) {
 		t.Parallel()
@@ -353,6 +399,77 @@ func TestWhatQuotasLimitIsWatched(t *testing.T) {
 		}, quota("limit", "count/events=1"))
 		assert.Nil(t, watched)
 	})
+}
+
+// elsewhere has something happen in a process of its own, in which panics do not
+// crash, and returns whether that has failed and what it has printed.
+func elsewhere(t *testing.T, happens func()) (failed bool, log string) {
+	t.Helper()
+	if os.Getenv("ELSEWHERE") != "" {
+		controller.ReallyCrash.Store(false)
+		happens()
+		t.SkipNow()
+	}
+	test := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	test.Env = append(os.Environ(), "ELSEWHERE=true")
+	output, err := test.CombinedOutput()
+	return err != nil, string(output)
+}
+
+func TestAPanicWhileAnObjectIsChargedEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for name, appears := range map[string]func(c *cluster){
+		"pod": func(c *cluster) { c.create(pod("first")) },
+		"comet": func(c *cluster) {
+			require.NoError(c.t, c.metadata.Tracker().Create(comets, comet("halley"), "here"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed, log := elsewhere(t, func() {
+				writes(t, func(c *cluster) {
+					c.discovers(cometsAreServed())
+					time.Sleep(time.Minute)
+					c.loop.mu.Lock()
+					for _, m := range c.loop.monitors {
+						m.tally = nil
+					}
+					c.loop.mu.Unlock()
+					appears(c)
+					time.Sleep(time.Minute)
+				}, quota("limit", "pods=9 count/comets.far.example.com=9"))
+			})
+			assert.True(t, failed, "a tally that has missed an object would be wrong from then on")
+			assert.Contains(t, log, "(*tally).charged")
+		})
+	}
+}
+
+// panicking is a store that panics.
+type panicking struct{ cache.Store }
+
+func TestAPanicAboutAPodIsNotToldOfAQuotaOfItsName(t *testing.T) {
+	t.Parallel()
+	failed, log := elsewhere(t, func() {
+		writes(t, func(c *cluster) {
+			c.loop.mu.Lock()
+			c.loop.monitors[pods].store = panicking{}
+			c.loop.mu.Unlock()
+			c.loop.overdue.Add(cache.NewObjectName("here", "limit"))
+			synctest.Wait()
+			assert.Empty(t, c.events.Events)
+		}, countedQuota("limit", "pods=9", "pods=0"))
+	})
+	assert.False(t, failed, log)
+	assert.Contains(t, log, "invalid memory address", "the pod's charge has ended, and the loop has looked at it")
+}
+
+// knows tells whether the loop has looked for a resource.
+func (c *cluster) knows(resource schema.GroupResource) bool {
+	c.loop.mu.Lock()
+	defer c.loop.mu.Unlock()
+	_, known := c.loop.monitors[resource]
+	return known
 }
 
 func (c *cluster) monitor(resource schema.GroupResource) *monitor {

@@ -17,7 +17,11 @@
 // that are there or on their way, also if informers do not show them yet: those of
 // one resource may be late by half a minute.
 //
-// What is not: that the first sum of a quota includes what was created shortly
+// What is not: that a charge of what was never stored goes while other objects keep
+// coming. Each may be the one that was charged. It goes after five seconds in which
+// fewer come than there are such charges.
+//
+// Nor that the first sum of a quota includes what was created shortly
 // before. The API server has not charged it. It is added when its informer shows
 // it; and if it has gone before that, a charge that is on its way may be missing
 // in the status until its object is shown.

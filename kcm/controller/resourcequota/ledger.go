@@ -1,6 +1,7 @@
 package resourcequota
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,13 +26,18 @@ type ledger struct {
 	uid types.UID
 	// gone is what objects have used and use no more, and the status still has.
 	gone corev1.ResourceList
+	// doubted is the version of the quota on top of which a write has failed, or has
+	// succeeded and the answer was lost.
+	doubted string
 
-	// then is what a status said at an earlier look, without what has gone since.
+	// then is what a status said at an earlier look of what can be counted, without
+	// what has gone since.
 	then    corev1.ResourceList
 	version string
-	at      time.Time
-	// shown is when informers were as new as that status, if they were late.
-	shown time.Time
+	// due is when all that was charged then and stored is to be seen: recountDelay
+	// after the first look that found the informers as new as that status, and at the
+	// latest after lateness.
+	due time.Time
 }
 
 // free notes what an object uses no more.
@@ -44,6 +50,14 @@ func (l *ledger) free(quota *corev1.ResourceQuota, before, after charge) {
 // restore takes back what was freed and is in the status nevertheless.
 func (l *ledger) restore(freed corev1.ResourceList) { l.gone = quotav1.Add(l.gone, freed) }
 
+// doubt takes back what a write was to free that may have succeeded. As long as the
+// quota is shown as it was, the write may be tried again: one of the two will be a
+// conflict. When it is shown otherwise, it is not known who has written it.
+func (l *ledger) doubt(quota *corev1.ResourceQuota, freed corev1.ResourceList) {
+	l.restore(freed)
+	l.doubted = quota.ResourceVersion
+}
+
 // settle returns what may be taken away from a quota's sums. That is what has
 // gone, and of what was there at an earlier look, what is not in the sums by now:
 // it was charged and never stored. While something else is missing there, settle
@@ -54,20 +68,21 @@ func (l *ledger) settle(quota *corev1.ResourceQuota, sums corev1.ResourceList, i
 		known := quotav1.Mask(used, quotav1.ResourceNames(sums))
 		return quotav1.RemoveZeros(quotav1.SubtractWithNonNegativeResult(known, sums))
 	}
-	freed, l.gone = l.gone, nil
-	never := missing(l.then)
-	for name := range never {
-		if now.Sub(l.at) < lateness && isLate(name, l.version) {
-			l.shown = now
-		}
+	if l.doubted != "" && l.doubted != quota.ResourceVersion {
+		l.gone, l.doubted = nil, ""
 	}
-	if now.Sub(l.shown) >= recountDelay {
-		freed = quotav1.Add(freed, never)
-		l.then, l.version = quotav1.Subtract(quota.Status.Used, freed), quota.ResourceVersion
-		l.at, l.shown = now, now
+	freed, l.gone = l.gone, nil
+	if !now.Before(l.due) {
+		freed = quotav1.Add(freed, missing(l.then))
+		l.then = quotav1.Mask(quotav1.Subtract(quota.Status.Used, freed), quotav1.ResourceNames(sums))
+		l.version, l.due = quota.ResourceVersion, now.Add(lateness)
+	}
+	late := func(name corev1.ResourceName) bool { return isLate(name, l.version) }
+	if soon := now.Add(recountDelay); soon.Before(l.due) && !slices.ContainsFunc(quotav1.ResourceNames(missing(l.then)), late) {
+		l.due = soon
 	}
 	if len(missing(quotav1.Subtract(quota.Status.Used, freed))) > 0 {
-		wait = recountDelay - now.Sub(l.shown)
+		wait = min(recountDelay, l.due.Sub(now))
 	}
 	return freed, wait
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	quotav1 "k8s.io/apiserver/pkg/quota/v1"
 	"pgregory.net/rapid"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -20,7 +21,8 @@ type namespace struct {
 	used    int
 	onWay   []time.Time // when a pod was charged that is neither stored nor refused yet
 	pods    int
-	quotas  []past // what the quota's informer shows when its time has come
+	quotas  []past // the versions of the quota
+	seen    int    // which of them its informer shows
 	changes []past // of pods: how many more there are
 	late    time.Duration
 	shown   int // pods that their informer shows
@@ -67,8 +69,17 @@ func (n *namespace) show() {
 	}
 }
 
+// What may become of a write.
+const (
+	arrives = "it arrives"
+	isLost  = "its answer is lost"
+	isStuck = "it does not arrive"
+)
+
 // look is a look of the loop at the quota as its informer shows it.
-func (n *namespace) look(seen past) {
+func (n *namespace) look(ago int, write string) {
+	n.seen = max(n.seen, len(n.quotas)-1-ago)
+	seen := n.quotas[n.seen]
 	if seen.version < n.wrote {
 		return
 	}
@@ -80,28 +91,46 @@ func (n *namespace) look(seen past) {
 		return controller.IsOlder(strconv.Itoa(n.cached), version)
 	}
 	freed, _ := n.ledger.settle(q, sums, isLate, n.now)
-	status, write := decide(q, sums, freed)
+	status, differs := decide(q, sums, freed)
+	if !differs {
+		return
+	}
 	used := int(status.Used.Pods().Value())
-	switch {
-	case !write:
-	case seen.version != n.quotas[len(n.quotas)-1].version:
-		n.ledger.restore(list(count(max(0, seen.n-used))))
-	default:
+	freed = list(count(max(0, seen.n-used)))
+	isNewest := n.seen == len(n.quotas)-1
+	if isNewest && write != isStuck {
 		n.setUsed(used)
+	}
+	switch {
+	case write != arrives:
+		n.ledger.doubt(q, freed)
+	case isNewest:
 		n.wrote = n.version
+	default:
+		n.ledger.restore(freed)
 	}
 }
 
+// upTo draws a time up to one of some bounds. Of a range of milliseconds, most that
+// are drawn would be so short that nothing is ever late.
+func upTo(t *rapid.T, label string, bounds ...time.Duration) time.Duration {
+	bound := rapid.SampledFrom(bounds).Draw(t, label+", at most")
+	return bound * time.Duration(rapid.IntRange(0, 7).Draw(t, label+", in sevenths of that")) / 7
+}
+
 // TestASumIsNeverLowerThanWhatIsChargedAndComes has the API server charge pods, store
-// them or not within a second, and delete them, while informers are late.
+// them or not within a second, and delete them, while informers are late and answers
+// are lost.
 func TestASumIsNeverLowerThanWhatIsChargedAndComes(t *testing.T) {
 	t.Parallel()
+	// Much waits: what has happened is late, and still is when the next thing happens.
+	steps := []string{"charge", "charge", "store", "refuse", "delete", "look", "look late", "look and fail", "wait", "wait", "wait", "wait"}
 	rapid.Check(t, func(t *rapid.T) {
 		n := &namespace{now: noon, version: 1, cached: 1}
 		n.setUsed(0)
-		n.late = time.Duration(rapid.IntRange(0, 20_000).Draw(t, "lateness of pods in ms")) * time.Millisecond
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"charge", "store", "refuse", "delete", "look", "look late", "wait"}).Draw(t, "step") {
+		n.late = upTo(t, "lateness of pods", 20*time.Second)
+		for range 10 * rapid.IntRange(1, 30).Draw(t, "tens of steps") {
+			switch rapid.SampledFrom(steps).Draw(t, "step") {
 			case "charge":
 				n.setUsed(n.used + 1)
 				n.onWay = append(n.onWay, n.now)
@@ -117,11 +146,13 @@ func TestASumIsNeverLowerThanWhatIsChargedAndComes(t *testing.T) {
 					n.addPods(-1)
 				}
 			case "look":
-				n.look(n.quotas[len(n.quotas)-1])
+				n.look(0, arrives)
 			case "look late":
-				n.look(n.quotas[max(0, len(n.quotas)-2)])
+				n.look(rapid.IntRange(1, 3).Draw(t, "versions ago"), arrives)
+			case "look and fail":
+				n.look(0, rapid.SampledFrom([]string{isLost, isStuck}).Draw(t, "what becomes of the write"))
 			case "wait":
-				n.now = n.now.Add(time.Duration(rapid.IntRange(1, 6_000).Draw(t, "ms")) * time.Millisecond)
+				n.now = n.now.Add(upTo(t, "wait", time.Second, 7*time.Second))
 				for len(n.onWay) > 0 && n.now.Sub(n.onWay[0]) > time.Second {
 					at := n.now
 					n.now = n.onWay[0].Add(time.Second)
@@ -140,8 +171,43 @@ func TestASumIsNeverLowerThanWhatIsChargedAndComes(t *testing.T) {
 		for range 20 {
 			n.now = n.now.Add(recountDelay)
 			n.show()
-			n.look(n.quotas[len(n.quotas)-1])
+			n.look(0, arrives)
 		}
 		require.Equal(t, n.pods, n.used, "in the end the status says what is there")
 	})
+}
+
+func TestAChargeOfNothingIsFoundInFiveSecondsInWhichNothingElseComes(t *testing.T) {
+	t.Parallel()
+	n := &namespace{now: noon, version: 1, cached: 1}
+	n.setUsed(1) // and nothing is stored
+	for range 20 {
+		n.look(0, arrives)
+		n.now = n.now.Add(recountDelay / 2)
+		n.setUsed(n.used + 1)
+		n.addPods(1)
+		n.show()
+		n.now = n.now.Add(recountDelay / 2)
+	}
+	require.Equal(t, 21, n.used, "the pod that has come may be the one that was charged first")
+	for range 2 {
+		n.look(0, arrives)
+		n.now = n.now.Add(recountDelay)
+	}
+	n.look(0, arrives)
+	require.Equal(t, 20, n.used, "no pod has come for five seconds")
+}
+
+func TestWhatCouldNotBeCountedIsNotMissingAsSoonAsItCan(t *testing.T) {
+	t.Parallel()
+	var l ledger
+	q := countedQuota("limit", "pods=9 count/comets=9", "pods=1 count/comets=2")
+	punctual := func(corev1.ResourceName, string) bool { return false }
+	freed := func(sums string, after time.Duration) string {
+		all, _ := l.settle(q, list(sums), punctual, noon.Add(after))
+		return written(quotav1.RemoveZeros(all))
+	}
+	require.Equal(t, "nothing", freed("pods=1", 0))
+	require.Equal(t, "nothing", freed("pods=1 count/comets=1", 6*time.Second), "the other one may be on its way")
+	require.Equal(t, "count/comets=1", freed("pods=1 count/comets=1", 11*time.Second))
 }

@@ -103,13 +103,16 @@ func (c *Controller) syncMonitors(ctx context.Context) (started map[schema.Group
 	limited := c.limited()
 	resources, err := c.discover(limited)
 	for resource, m := range c.monitors {
-		if m != nil && m.own != nil && resources[resource] != m.resource {
+		switch {
+		case m == nil && limited.Has(resource), m != nil && (m.own == nil || resources[resource] == m.resource):
+			continue
+		case m != nil:
 			klog.FromContext(ctx).V(2).Info("Counting no more", "resource", m.resource)
 			m.own.Stop()
-			c.mu.Lock()
-			delete(c.monitors, resource)
-			c.mu.Unlock()
 		}
+		c.mu.Lock()
+		delete(c.monitors, resource)
+		c.mu.Unlock()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +186,8 @@ func (c *Controller) discover(limited sets.Set[schema.GroupResource]) (map[schem
 }
 
 // startMonitor counts what there is of a resource, and what comes and goes. Of
-// what is only counted, the metadata is enough, and of that the name.
+// what is only counted, the metadata is enough, and of that the name. A tally that
+// has missed an object would be wrong from then on, so its handlers must not panic.
 func (c *Controller) startMonitor(ctx context.Context, resource schema.GroupVersionResource) *monitor {
 	klog.FromContext(ctx).V(2).Info("Counting", "resource", resource)
 	look := func(obj metav1.Object) { c.look(resource.GroupResource(), cache.MetaObjectToName(obj)) }
@@ -192,14 +196,15 @@ func (c *Controller) startMonitor(ctx context.Context, resource schema.GroupVers
 		m.store = informer.GetStore()
 		m.synced = controller.Handle(informer, controller.Handlers[metav1.Object]{
 			Add: look, Update: func(_, obj metav1.Object) { look(obj) }, Delete: look,
+			MustNotPanic: true,
 		})
 		c.InformerFactory.Start(ctx.Done())
 		return m
 	}
 	m.own = controller.WatchMetadata(ctx, c.Metadata, resource, trim, controller.Handlers[*metav1.PartialObjectMetadata]{
-		Add:    func(obj *metav1.PartialObjectMetadata) { look(obj) },
-		Update: func(_, obj *metav1.PartialObjectMetadata) {},
-		Delete: func(obj *metav1.PartialObjectMetadata) { look(obj) },
+		Add:          func(obj *metav1.PartialObjectMetadata) { look(obj) },
+		Delete:       func(obj *metav1.PartialObjectMetadata) { look(obj) },
+		MustNotPanic: true,
 	})
 	m.store, m.synced = m.own, m.own.HasSynced
 	return m
