@@ -428,7 +428,7 @@ func TestAPanicWhileAnObjectIsChargedEndsTheProcess(t *testing.T) {
 			t.Parallel()
 			failed, log := elsewhere(t, func() {
 				writes(t, func(c *cluster) {
-					c.discovers(cometsAreServed())
+					c.discovers(cometsAreServed(), notesAreServed())
 					time.Sleep(time.Minute)
 					c.loop.mu.Lock()
 					for _, m := range c.loop.monitors {
