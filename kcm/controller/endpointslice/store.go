@@ -3,6 +3,7 @@ package endpointslice
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -29,6 +30,8 @@ type Store struct {
 	managedBy string
 	// count is told of each write: create, update or delete.
 	count func(operation string)
+	// awaited has the Services whose slices the cache does not show as they were written.
+	awaited sync.Map
 }
 
 // NewStore returns the slices whose label endpointslice.kubernetes.io/managed-by
@@ -41,7 +44,7 @@ func NewStore(client kubernetes.Interface, informer discoveryinformers.EndpointS
 			utilruntime.HandleError(fmt.Errorf("index EndpointSlices by Service: %w", err))
 		}
 	}
-	return &Store{client, indexer, endpointsliceutil.NewEndpointSliceTracker(), managedBy, count}
+	return &Store{client: client, indexer: indexer, tracker: endpointsliceutil.NewEndpointSliceTracker(), managedBy: managedBy, count: count}
 }
 
 // serviceKeys returns the Service that a slice says it is of, if it says so.
@@ -61,13 +64,16 @@ func serviceOf(slice *discoveryv1.EndpointSlice) cache.ObjectName {
 // are the cache's. It returns [controller.ErrStaleCache] while the cache lacks
 // something that this Store has written for the Service.
 func (s *Store) Of(service *corev1.Service) ([]*discoveryv1.EndpointSlice, error) {
-	slices, err := s.cached(cache.MetaObjectToName(service))
+	key := cache.MetaObjectToName(service)
+	slices, err := s.cached(key)
 	if err != nil {
 		return nil, err
 	}
 	if s.tracker.StaleSlices(service, slices) {
+		s.awaited.Store(key, true)
 		return nil, fmt.Errorf("%w: it lacks slices that were written", controller.ErrStaleCache)
 	}
+	s.awaited.Delete(key)
 	return slices, nil
 }
 
@@ -146,10 +152,12 @@ func (s *Store) Clear(ctx context.Context, service cache.ObjectName) error {
 // Forget drops what was noted for a Service that is gone.
 func (s *Store) Forget(service cache.ObjectName) {
 	s.tracker.DeleteService(service.Namespace, service.Name)
+	s.awaited.Delete(service)
 }
 
 // Watch calls changed with each Service of which somebody else has changed a
-// slice, or has given one to this controller or taken it away. For what was taken
+// slice, or has given one to this controller or taken it away, and with one that
+// waits for its slices when it is shown one. For what was taken
 // away the Service does not wait any more, and gets another slice. A slice that
 // names no Service concerns none.
 func (s *Store) Watch(informer cache.SharedIndexInformer, changed func(service cache.ObjectName)) cache.InformerSynced {
@@ -158,9 +166,13 @@ func (s *Store) Watch(informer cache.SharedIndexInformer, changed func(service c
 			changed(service)
 		}
 	}
+	concerns := func(slice *discoveryv1.EndpointSlice) bool {
+		_, isAwaited := s.awaited.Load(serviceOf(slice))
+		return isAwaited || s.tracker.ShouldSync(slice)
+	}
 	return controller.Handle(informer, controller.Handlers[*discoveryv1.EndpointSlice]{
 		Add: func(slice *discoveryv1.EndpointSlice) {
-			if s.manages(slice) && s.tracker.ShouldSync(slice) {
+			if s.manages(slice) && concerns(slice) {
 				tell(slice)
 			}
 		},
@@ -172,7 +184,7 @@ func (s *Store) Watch(informer cache.SharedIndexInformer, changed func(service c
 			if isMoved {
 				tell(old)
 			}
-			if isMoved || s.manages(old) != isOurs || isOurs && s.tracker.ShouldSync(slice) {
+			if isMoved || s.manages(old) != isOurs || isOurs && concerns(slice) {
 				tell(slice)
 			}
 		},
