@@ -195,7 +195,8 @@ func (s *Store) Forget(service cache.ObjectName) {
 }
 
 // Watch calls changed with each Service of which somebody else has changed a
-// slice, or has given one to this controller or taken it away. For what was taken
+// slice, or has given one to this controller or taken it away, and with one that
+// waits for its slices when it is shown one. For what was taken
 // away the Service does not wait any more, and gets another slice. A slice that
 // names no Service concerns none.
 func (s *Store) Watch(informer cache.SharedIndexInformer, changed func(service cache.ObjectName)) cache.InformerSynced {
@@ -204,9 +205,13 @@ func (s *Store) Watch(informer cache.SharedIndexInformer, changed func(service c
 			changed(service)
 		}
 	}
+	concerns := func(slice *discoveryv1.EndpointSlice) bool {
+		_, isAwaited := s.behind.Load(serviceOf(slice))
+		return isAwaited || s.tracker.ShouldSync(slice)
+	}
 	return controller.Handle(informer, controller.Handlers[*discoveryv1.EndpointSlice]{
 		Add: func(slice *discoveryv1.EndpointSlice) {
-			if s.manages(slice) && s.tracker.ShouldSync(slice) {
+			if s.manages(slice) && concerns(slice) {
 				tell(slice)
 			}
 		},
@@ -218,7 +223,7 @@ func (s *Store) Watch(informer cache.SharedIndexInformer, changed func(service c
 			if isMoved {
 				tell(old)
 			}
-			if isMoved || s.manages(old) != isOurs || isOurs && s.tracker.ShouldSync(slice) {
+			if isMoved || s.manages(old) != isOurs || isOurs && concerns(slice) {
 				tell(slice)
 			}
 		},
