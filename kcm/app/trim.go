@@ -1,5 +1,7 @@
 package app
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and this keeps what loops read of them.
+
 import (
 	"slices"
 

@@ -53,9 +53,9 @@ type Controller struct {
 	triggers *endpointsliceutil.TriggerTimeTracker
 	waiting  *servicepods.Deferrals
 	topology *topologycache.TopologyCache
-	// hintless has, as keys, the unhinted.
-	hintless sync.Map
-	usage    *metrics.Cache
+	// spread has, as keys, the Services whose hints depend on the sizes of zones.
+	spread sync.Map
+	usage  *metrics.Cache
 	// limit is how many endpoints a slice has at most.
 	limit int
 
@@ -159,8 +159,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 }
 
 // lookAtNodes tells the library that spreads endpoints over zones how large they
-// are, and syncs the Services for which its last answer may be wrong by now: their
-// endpoints are too few for a zone, or it had no hints for them.
+// are, and syncs the Services that it does this for.
 func (c *Controller) lookAtNodes(ctx context.Context, _ string) error {
 	defer c.haveLooked.Store(true)
 	nodes, err := c.nodes.List(labels.Everything())
@@ -168,16 +167,8 @@ func (c *Controller) lookAtNodes(ctx context.Context, _ string) error {
 		return err
 	}
 	c.topology.SetNodes(klog.FromContext(ctx), nodes)
-	for _, key := range c.topology.GetOverloadedServices() {
-		name, err := cache.ParseObjectName(key)
-		if err != nil {
-			return err
-		}
-		c.loop.Add(name)
-	}
-	c.hintless.Range(func(key, _ any) bool {
-		c.hintless.Delete(key)
-		c.loop.Add(key.(unhinted).service)
+	c.spread.Range(func(service, _ any) bool {
+		c.loop.Add(service.(cache.ObjectName))
 		return true
 	})
 	return nil
@@ -315,5 +306,6 @@ func (c *Controller) retire(ctx context.Context, service *corev1.Service) error 
 func (c *Controller) forget(key cache.ObjectName) {
 	c.triggers.DeleteService(key.Namespace, key.Name)
 	c.waiting.Done(key)
+	c.spread.Delete(key)
 	c.usage.DeleteService(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 }

@@ -29,10 +29,16 @@ func (c *Controller) hint(logger klog.Logger, service *corev1.Service, addressTy
 		return
 	}
 	if isTopologyAware(service) {
-		plan.Create, plan.Update = c.spread(logger, service, info)
+		c.spread.Store(cache.MetaObjectToName(service), nil) // before the library is asked: nodes may change meanwhile
+		var events []*topologycache.EventBuilder
+		plan.Create, plan.Update, events = c.topology.AddHints(logger, info)
 		plan.Unchanged = info.Unchanged
+		for _, e := range events {
+			c.events.Event(service, e.EventType, e.Reason, e.Message)
+		}
 		return
 	}
+	c.spread.Delete(cache.MetaObjectToName(service))
 	if c.topology.HasPopulatedHints(info.ServiceKey) {
 		c.events.Event(service, corev1.EventTypeWarning, "TopologyAwareHintsDisabled",
 			topologycache.FormatWithAddressType(topologycache.TopologyAwareHintsDisabled, addressType))
@@ -41,30 +47,6 @@ func (c *Controller) hint(logger klog.Logger, service *corev1.Service, addressTy
 	// Without a distribution this takes hints away.
 	plan.Create, plan.Update, plan.Unchanged = trafficdist.ReconcileHints(
 		service.Spec.TrafficDistribution, info.ToCreate, info.ToUpdate, info.Unchanged)
-}
-
-// unhinted is a Service that the library has no hints for while zones have the sizes
-// that they have, or that it is about to be asked about.
-type unhinted struct {
-	service     cache.ObjectName
-	addressType discoveryv1.AddressType
-}
-
-// spread returns slices with hints that spread endpoints over zones, or without any,
-// which an event tells of.
-func (c *Controller) spread(logger klog.Logger, service *corev1.Service, info *topologycache.SliceInfo) (create, update []*discoveryv1.EndpointSlice) {
-	key := unhinted{cache.MetaObjectToName(service), info.AddressType}
-	c.hintless.Store(key, nil) // before the library is asked: nodes may change meanwhile
-	create, update, events := c.topology.AddHints(logger, info)
-	hasHints := true
-	for _, e := range events {
-		hasHints = hasHints && e.EventType == corev1.EventTypeNormal
-		c.events.Event(service, e.EventType, e.Reason, e.Message)
-	}
-	if hasHints {
-		c.hintless.Delete(key)
-	}
-	return create, update
 }
 
 // share is what of a node counts for the size of its zone.

@@ -30,8 +30,7 @@ type Store struct {
 	indexer   cache.Indexer
 	tracker   *endpointsliceutil.EndpointSliceTracker
 	managedBy string
-	// behind has since when the cache has lacked something, by Service, or when the
-	// API server was last asked for it.
+	// behind has since when the cache has lacked something, by Service.
 	behind sync.Map
 	// count is told of each write: create, update or delete.
 	count func(operation string)
@@ -82,30 +81,23 @@ func (s *Store) Of(ctx context.Context, service *corev1.Service) ([]*discoveryv1
 }
 
 // ask asks the API server, once the cache has been behind for a while, which slices
-// there are, and expects these instead if it does not have what was written. A slice
-// may have gone, and its Service with it, before the answer to its write came: the
-// cache had told of that already, and will not show the slice.
+// there are, and expects these and no others. A slice may have gone, and its Service
+// with it, before the answer to its write came: the cache has told of that already,
+// and will not show the slice.
 func (s *Store) ask(ctx context.Context, service *corev1.Service) error {
 	key := cache.MetaObjectToName(service)
 	since, _ := s.behind.LoadOrStore(key, time.Now())
 	if time.Since(since.(time.Time)) < controller.LookAgain {
 		return nil
 	}
-	s.behind.Store(key, time.Now())
 	ours := labels.Set{discoveryv1.LabelServiceName: key.Name, discoveryv1.LabelManagedBy: s.managedBy}
 	list, err := s.client.DiscoveryV1().EndpointSlices(key.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours.String()})
 	if err != nil {
 		return fmt.Errorf("list the slices of Service %s: %w", key, err)
 	}
-	var there []*discoveryv1.EndpointSlice
+	s.Forget(key)
 	for i := range list.Items {
 		if slice := &list.Items[i]; slice.DeletionTimestamp == nil {
-			there = append(there, slice)
-		}
-	}
-	if s.tracker.StaleSlices(service, there) {
-		s.Forget(key)
-		for _, slice := range there {
 			s.tracker.Update(slice)
 		}
 	}

@@ -18,6 +18,8 @@ import (
 const (
 	// selectorIndex is the name of the index behind [Services].
 	selectorIndex = "selector"
+	// nodeIndex is the name of the index of pods by their node.
+	nodeIndex = "node"
 	// portsPerSecond is for how many ports of a Service the changes of its pods
 	// are collected for a second.
 	portsPerSecond = 500
@@ -109,6 +111,29 @@ func (s Services) Watch(informer cache.SharedIndexInformer, batchPeriod time.Dur
 		Add:    func(pod *corev1.Pod) { changed(s.Selecting(pod)) },
 		Update: func(old, pod *corev1.Pod) { changed(s.affected(old, pod)) },
 		Delete: func(pod *corev1.Pod) { changed(s.Selecting(pod)) },
+	})
+}
+
+// WatchNodes calls queue with each Service that has pods on a node that has come or
+// gone, or is in another zone now: of a node, slices tell no more.
+func (s Services) WatchNodes(nodes, pods cache.SharedIndexInformer, batchPeriod time.Duration,
+	queue func(service cache.ObjectName, after time.Duration)) cache.InformerSynced {
+	controller.AddIndex(pods, nodeIndex, func(pod any) ([]string, error) { return []string{pod.(*corev1.Pod).Spec.NodeName}, nil })
+	changed := func(node *corev1.Node) {
+		there, _ := pods.GetIndexer().ByIndex(nodeIndex, node.Name) // an error says that there is no such index
+		for _, pod := range there {
+			for _, service := range s.Selecting(pod.(*corev1.Pod)) {
+				queue(service, batchPeriod+s.pause(service))
+			}
+		}
+	}
+	return controller.Handle(nodes, controller.Handlers[*corev1.Node]{
+		Add: changed, Delete: changed,
+		Update: func(old, node *corev1.Node) {
+			if old.Labels[corev1.LabelTopologyZone] != node.Labels[corev1.LabelTopologyZone] {
+				changed(node)
+			}
+		},
 	})
 }
 
