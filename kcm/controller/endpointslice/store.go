@@ -30,7 +30,8 @@ type Store struct {
 	indexer   cache.Indexer
 	tracker   *endpointsliceutil.EndpointSliceTracker
 	managedBy string
-	// behind has since when the cache has lacked something, by Service.
+	// behind has since when the cache has lacked something, by Service, or when the
+	// API server was last asked for it.
 	behind sync.Map
 	// count is told of each write: create, update or delete.
 	count func(operation string)
@@ -95,7 +96,8 @@ func (s *Store) ask(ctx context.Context, service *corev1.Service) error {
 	if err != nil {
 		return fmt.Errorf("list the slices of Service %s: %w", key, err)
 	}
-	s.Forget(key)
+	s.tracker.DeleteService(key.Namespace, key.Name)
+	s.behind.Store(key, time.Now())
 	for i := range list.Items {
 		if slice := &list.Items[i]; slice.DeletionTimestamp == nil {
 			s.tracker.Update(slice)
