@@ -127,6 +127,9 @@ func TestDecide(t *testing.T) {
 		{"some indexes may be enough", "index 0 and 2 have succeeded, which are named", testJob(indexed, completed("0,2"), enoughWith(new("0,2"), nil)), pods{"p1": {at(1)}}, "delete p1; SuccessCriteriaMet: SuccessPolicy"},
 		{"a number of named indexes may be enough", "0-2 are named, two of them are asked for, and index 1 has succeeded", testJob(indexed, parallelism(1), completed("1"), enoughWith(new("0-2"), new(int32(2)))), pods{"p0": {at(0)}}, ""},
 		{"a number of any indexes may be enough", "two are asked for, and two have succeeded", testJob(indexed, completed("1,2"), enoughWith(nil, new(int32(2)))), pods{}, "SuccessCriteriaMet: SuccessPolicy"},
+		{"a rule that asks for none is met by any", "0-1 are named, none of them is asked for, and index 2 has succeeded", testJob(indexed, completed("2"), enoughWith(new("0-1"), new(int32(0)))), pods{"p0": {at(0)}}, "delete p0; SuccessCriteriaMet: SuccessPolicy"},
+		{"but not before one has succeeded", "0-1 are named, none of them is asked for, and none has succeeded", testJob(indexed, enoughWith(new("0-1"), new(int32(0)))), pods{"p0": {at(0)}, "p1": {at(1)}}, ""},
+		{"also where it names none", "none is asked for, and index 2 has succeeded", testJob(indexed, completed("2"), enoughWith(nil, new(int32(0)))), pods{"p0": {at(0)}}, "delete p0; SuccessCriteriaMet: SuccessPolicy"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
