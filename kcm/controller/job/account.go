@@ -31,12 +31,22 @@ func account(seen observed, t tally, v *verdict, status *batchv1.JobStatus) (rel
 		release = append(release, pod)
 	}
 	if isIndexed(job) {
-		status.Succeeded, status.CompletedIndexes = int32(t.succeeded), t.completed.String()
+		status.Succeeded, status.CompletedIndexes = countIndexed(job, t), t.completed.String()
 	}
 	if countsPerIndex(job) {
 		status.FailedIndexes = new(t.failedIndexes.String())
 	}
 	return release
+}
+
+// countIndexed returns the counter of an Indexed Job: how many indexes are
+// completed. In one that was scaled down it falls, and that the API server takes
+// only while all indexes may run at once. Otherwise the counter stays.
+func countIndexed(job *batchv1.Job, t tally) int32 {
+	if *job.Spec.Completions == *job.Spec.Parallelism {
+		return int32(t.succeeded)
+	}
+	return max(job.Status.Succeeded, int32(t.succeeded))
 }
 
 // accountable returns the pods whose finalizer may go: those that have ended,
