@@ -17,11 +17,9 @@ func account(seen observed, t tally, v *verdict, status *batchv1.JobStatus) (rel
 	job := seen.job
 	settle(status, tracked(seen.pods))
 	uncounted := status.UncountedTerminatedPods
-	succeeded, failed := waiting(*status)
 	for _, pod := range accountable(seen, t, v) {
-		_, valid := indexOf(job, pod)
 		switch {
-		case !valid || failed.Has(pod.UID) || succeeded.Has(pod.UID):
+		case !t.due.Has(pod.UID):
 		case pod.Status.Phase == corev1.PodSucceeded && !isIndexed(job):
 			uncounted.Succeeded = append(uncounted.Succeeded, pod.UID)
 		case pod.Status.Phase == corev1.PodSucceeded:
@@ -60,12 +58,12 @@ func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
 	for _, pod := range seen.pods {
 		index, _ := indexOf(seen.job, pod)
 		all := v != nil || seen.job.DeletionTimestamp != nil
-		failedForGood := hasFailed(seen.job, pod) && t.replaced[index] != pod && !judge(seen.job.Spec.PodFailurePolicy, pod).failsJob()
+		failsJob := t.due.Has(pod.UID) && judge(seen.job.Spec.PodFailurePolicy, pod).failsJob()
 		switch {
-		case !hasFinalizer(pod) || !all && !failedForGood && pod.Status.Phase != corev1.PodSucceeded:
+		case !hasFinalizer(pod) || !all && t.replaced[index] == pod:
 		case succeeded.Has(pod.UID) || failed.Has(pod.UID):
 			known = append(known, pod)
-		default:
+		case all || pod.Status.Phase == corev1.PodSucceeded || hasFailed(seen.job, pod) && !failsJob:
 			others = append(others, pod)
 		}
 	}
