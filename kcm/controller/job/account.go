@@ -17,11 +17,9 @@ func account(seen observed, t tally, v *verdict, status *batchv1.JobStatus) (rel
 	job := seen.job
 	settle(status, tracked(seen.pods))
 	uncounted := status.UncountedTerminatedPods
-	succeeded, failed := waiting(*status)
 	for _, pod := range accountable(seen, t, v) {
-		_, valid := indexOf(job, pod)
 		switch {
-		case !valid || failed.Has(pod.UID) || succeeded.Has(pod.UID):
+		case !t.due.Has(pod.UID):
 		case pod.Status.Phase == corev1.PodSucceeded && !isIndexed(job):
 			uncounted.Succeeded = append(uncounted.Succeeded, pod.UID)
 		case pod.Status.Phase == corev1.PodSucceeded:
@@ -31,12 +29,22 @@ func account(seen observed, t tally, v *verdict, status *batchv1.JobStatus) (rel
 		release = append(release, pod)
 	}
 	if isIndexed(job) {
-		status.Succeeded, status.CompletedIndexes = int32(t.succeeded), t.completed.String()
+		status.Succeeded, status.CompletedIndexes = countIndexed(job, t), t.completed.String()
 	}
 	if countsPerIndex(job) {
 		status.FailedIndexes = new(t.failedIndexes.String())
 	}
 	return release
+}
+
+// countIndexed returns the counter of an Indexed Job: how many indexes are
+// completed. In one that was scaled down it falls, and that the API server takes
+// only while all indexes may run at once. Otherwise the counter stays.
+func countIndexed(job *batchv1.Job, t tally) int32 {
+	if *job.Spec.Completions == *job.Spec.Parallelism {
+		return int32(t.succeeded)
+	}
+	return max(job.Status.Succeeded, int32(t.succeeded))
 }
 
 // accountable returns the pods whose finalizer may go: those that have ended,
@@ -50,12 +58,12 @@ func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
 	for _, pod := range seen.pods {
 		index, _ := indexOf(seen.job, pod)
 		all := v != nil || seen.job.DeletionTimestamp != nil
-		failedForGood := hasFailed(seen.job, pod) && t.replaced[index] != pod && !judge(seen.job.Spec.PodFailurePolicy, pod).failsJob()
+		failsJob := t.due.Has(pod.UID) && judge(seen.job.Spec.PodFailurePolicy, pod).failsJob()
 		switch {
-		case !hasFinalizer(pod) || !all && !failedForGood && pod.Status.Phase != corev1.PodSucceeded:
+		case !hasFinalizer(pod) || !all && t.replaced[index] == pod:
 		case succeeded.Has(pod.UID) || failed.Has(pod.UID):
 			known = append(known, pod)
-		default:
+		case all || pod.Status.Phase == corev1.PodSucceeded || hasFailed(seen.job, pod) && !failsJob:
 			others = append(others, pod)
 		}
 	}

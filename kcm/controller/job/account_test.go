@@ -59,6 +59,10 @@ func counts(succeeded, failed int32, listed ...types.UID) func(*batchv1.Job) {
 	}
 }
 
+func failedFor(indexes string) func(*batchv1.Job) {
+	return func(job *batchv1.Job) { job.Status.FailedIndexes = &indexes }
+}
+
 func ignores42(job *batchv1.Job) {
 	job.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action:      batchv1.PodFailurePolicyActionIgnore,
@@ -111,6 +115,12 @@ func TestAccount(t *testing.T) {
 			pods{"f1": {going}}, nil, "succeeded 0 + none, failed 0 + none; let go: none"},
 		{"who has failed and then succeeds has failed", "f1 was deleted, is in the status as failed, and ends with success", testJob(counts(0, 0, "f1")),
 			pods{"f1": {going, ok}}, nil, "succeeded 0 + none, failed 0 + f1; let go: f1"},
+		{"who has succeeded and then fails has succeeded", "s1 is in the status as succeeded, and shows Failed by now", testJob(counts(0, 0, "s1")),
+			pods{"s1": {bad}}, nil, "succeeded 0 + s1, failed 0 + none; let go: s1"},
+		{"who is written down may go even if it runs again", "s1 is in the status as succeeded, and runs by now", testJob(counts(0, 0, "s1")),
+			pods{"s1": {}}, nil, "succeeded 0 + s1, failed 0 + none; let go: s1"},
+		{"who is written down does not fail the Job", "s1 is in the status as succeeded, and ends with exit code 42 by now, with which a Job fails", testJob(ignores42, failsWith, counts(0, 0, "s1")),
+			pods{"s1": {exit(42)}}, nil, "succeeded 0 + s1, failed 0 + none; let go: s1"},
 		{"a failure that a rule ignores is let go of and not counted", "f1 ends with exit code 42, f2 with 1", testJob(ignores42),
 			pods{"f1": {exit(42)}, "f2": {exit(1)}}, nil, "succeeded 0 + none, failed 0 + f2; let go: f1 f2"},
 		{"who fails the Job is kept until the Job has failed", "f1 ends with exit code 42, with which the Job fails, and another pod could not be told to go", testJob(ignores42, failsWith), pods{"f1": {exit(42)}}, nil,
@@ -123,6 +133,18 @@ func TestAccount(t *testing.T) {
 			"succeeded 2 + none, failed 0 + none, indexes 1,2; let go: s1 s2"},
 		{"an index that succeeds twice is one", "s1 and s2 have succeeded for index 1", testJob(indexed), pods{"s1": {ok, at(1)}, "s2": {ok, at(1)}}, nil,
 			"succeeded 1 + none, failed 0 + none, indexes 1; let go: s1 s2"},
+		{"of a Job that was scaled down fewer indexes are completed", "five indexes, of which 2-4 were completed, have become two, which may both run", testJob(indexed, completions(2), completed("2-4"), counts(3, 0)), pods{"s1": {ok, at(1)}}, nil,
+			"succeeded 1 + none, failed 0 + none, indexes 1; let go: s1"},
+		{"but the counter does not fall while not all may run at once", "five indexes, of which 2-4 were completed, have become two, of which one may run", testJob(indexed, completions(2), parallelism(1), completed("2-4"), counts(3, 0)), pods{"s1": {ok, at(1)}}, nil,
+			"succeeded 3 + none, failed 0 + none, indexes 1; let go: s1"},
+		{"an index that is completed cannot fail", "index 1 is completed, and f1, which was for it, has failed", testJob(indexed, completed("1"), counts(1, 0)), pods{"f1": {bad, at(1)}}, nil,
+			"succeeded 1 + none, failed 0 + none, indexes 1; let go: f1"},
+		{"not with its Job either", "index 1 is completed, f1 runs for it, and the Job fails", testJob(indexed, completed("1"), counts(1, 0)), pods{"f1": {at(1)}}, fail("BackoffLimitExceeded", ""),
+			"succeeded 1 + none, failed 0 + none, indexes 1; let go: f1"},
+		{"an index that has succeeded has not failed", "s1 has succeeded and f1 has failed for index 1, which may not fail again", testJob(indexed, perIndex(0)), pods{"s1": {ok, at(1)}, "f1": {bad, at(1)}}, nil,
+			"succeeded 1 + none, failed 0 + f1, indexes 1 and failed ; let go: f1 s1"},
+		{"an index that has failed for good does not succeed", "index 1 has failed, and s1 succeeds for it", testJob(indexed, perIndex(0), failedFor("1")), pods{"s1": {ok, at(1)}}, nil,
+			"succeeded 0 + none, failed 0 + none, indexes  and failed 1; let go: s1"},
 		{"who has no index counts for nothing", "s1 has succeeded without an index, f1 has failed for index 7 of 3", testJob(indexed),
 			pods{"s1": {ok}, "f1": {bad, at(7)}}, nil, "succeeded 0 + none, failed 0 + none, indexes ; let go: f1 s1"},
 		{"who is to be replaced is kept until then", "f1 has failed for index 1, which may fail twice more", testJob(indexed, perIndex(2)),

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -153,10 +154,10 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if d.deleted < len(p.delete) || !seen.mayAct {
 		p.verdict = nil // pods are left that it would not be about
 	}
-	err = c.track(ctx, seen, t, p, d)
-	if err == nil && failure != nil {
-		err = fmt.Errorf("pods of job %s: %w", key, failure)
+	if failure != nil {
+		failure = fmt.Errorf("pods of job %s: %w", key, failure)
 	}
+	err = errors.Join(failure, c.track(ctx, seen, t, p, d))
 	observeSync(seen, p, c.clock.Since(start), err)
 	return err
 }

@@ -1,10 +1,13 @@
 package job
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -21,6 +24,10 @@ type tally struct {
 	// completed and failedIndexes are the indexes of an Indexed Job that have
 	// succeeded, and that have failed for good.
 	completed, failedIndexes indexes
+	// due are the pods that have yet to be counted. What is written down stands: a
+	// pod whose UID or whose completed index is in the status counts as that says,
+	// whatever the pod shows by now.
+	due sets.Set[types.UID]
 	// replaced are, by index, the failed pods that wait for their replacement.
 	// Only for a Job that counts per index.
 	replaced map[int]*corev1.Pod
@@ -34,6 +41,11 @@ func count(seen observed) tally {
 	t := tally{
 		succeeded: int(status.Succeeded) + len(succeeded),
 		failed:    int(status.Failed) + len(failed),
+		due:       sets.Set[types.UID]{},
+	}
+	if isIndexed(job) {
+		t.completed = parseIndexes(status.CompletedIndexes, int(*job.Spec.Completions))
+		t.failedIndexes = parseIndexes(ptr.Deref(status.FailedIndexes, ""), int(*job.Spec.Completions))
 	}
 	var completed, failedIndexes []int
 	for _, pod := range seen.pods {
@@ -44,15 +56,16 @@ func count(seen observed) tally {
 			t.terminating = append(t.terminating, pod)
 		}
 		index, ok := indexOf(job, pod)
+		if !ok || !hasFinalizer(pod) || succeeded.Has(pod.UID) || failed.Has(pod.UID) || t.completed.has(index) {
+			continue
+		}
+		t.due.Insert(pod.UID)
 		switch {
-		case !ok || !hasFinalizer(pod):
-		case pod.Status.Phase == corev1.PodSucceeded && !failed.Has(pod.UID):
+		case pod.Status.Phase == corev1.PodSucceeded && !t.failedIndexes.has(index):
 			completed = append(completed, index)
-			if !succeeded.Has(pod.UID) {
-				t.succeeded++
-			}
+			t.succeeded++
 		case hasFailed(job, pod):
-			if !failed.Has(pod.UID) && judge(job.Spec.PodFailurePolicy, pod).counts() {
+			if judge(job.Spec.PodFailurePolicy, pod).counts() {
 				t.failed++
 			}
 			if countsPerIndex(job) && isLastTry(job, pod) {
@@ -61,11 +74,11 @@ func count(seen observed) tally {
 		}
 	}
 	if isIndexed(job) {
-		t.completed = parseIndexes(status.CompletedIndexes, int(*job.Spec.Completions)).union(indexesOf(completed...))
+		t.completed = t.completed.union(indexesOf(completed...))
 		t.succeeded = t.completed.len()
 	}
 	if countsPerIndex(job) {
-		t.failedIndexes = failedBefore(job).union(indexesOf(failedIndexes...))
+		t.failedIndexes = t.failedIndexes.union(indexesOf(slices.DeleteFunc(failedIndexes, t.completed.has)...))
 		t.replaced = toReplace(seen, t)
 	}
 	return t
@@ -78,12 +91,4 @@ func waiting(status batchv1.JobStatus) (succeeded, failed sets.Set[types.UID]) {
 		return nil, nil
 	}
 	return sets.New(uncounted.Succeeded...), sets.New(uncounted.Failed...)
-}
-
-// failedBefore returns the failed indexes of the status.
-func failedBefore(job *batchv1.Job) indexes {
-	if job.Status.FailedIndexes == nil {
-		return nil
-	}
-	return parseIndexes(*job.Status.FailedIndexes, int(*job.Spec.Completions))
 }

@@ -95,6 +95,9 @@ func TestDecide(t *testing.T) {
 		{"as many pods are created as may run at a time", "3 completions, 2 at a time", testJob(), pods{}, "create 2"},
 		{"no more than there are completions left", "2 of 3 have succeeded, 2 at a time", testJob(counts(2, 0)), pods{}, "create 1"},
 		{"a pod that waits in the status has succeeded", "s1 and s2 are in the status, and have their finalizers", testJob(counts(0, 0, "s1", "s2")), pods{"s1": {ok}, "s2": {ok}}, "create 1"},
+		{"also if it shows Failed by now", "s1 is in the status as succeeded and has failed since, and none may fail", testJob(backoffLimit(0), counts(0, 0, "s1")), pods{"s1": {exit(1), endedAt(-20)}, "p1": {}}, "create 1"},
+		{"nor if it runs again, and is restarted", "s1 is in the status as succeeded, runs since and was restarted 9 times, of 6 that are let pass", testJob(onFailure, counts(0, 0, "s1")), pods{"s1": {restarted(9)}, "p1": {}}, ""},
+		{"and no rule fails the Job for it", "s1 is in the status as succeeded and ends with 42 since, with which a Job fails", testJob(ignores42, failsWith, counts(0, 0, "s1")), pods{"s1": {exit(42)}, "p1": {}}, "create 1"},
 		{"a pod that the status does not know has succeeded", "s1 and s2 have succeeded", testJob(), pods{"s1": {ok}, "s2": {ok}}, "create 1"},
 		{"a pod that is being deleted is replaced", "p1 runs, p2 is being deleted, 20 s ago", testJob(), pods{"p1": {}, "p2": {going, endedAt(-20)}}, "create 1"},
 		{"or not before it has ended", "p1 runs, p2 is being deleted, and podReplacementPolicy is Failed", testJob(onlyFailed), pods{"p1": {}, "p2": {going}}, ""},
@@ -123,10 +126,15 @@ func TestDecide(t *testing.T) {
 		{"a rule ends it at once", "f1 ends with exit code 42, and FailJob is about that", testJob(ignores42, failsWith), pods{"f1": {exit(42)}, "p1": {}}, "delete p1; FailureTarget: PodFailurePolicy"},
 		{"an index that has failed is not tried again", "index 1 has failed for good", testJob(indexed, parallelism(3), perIndex(0), backoffLimit(100)), pods{"f1": {bad, at(1)}}, "create 2 #0 #2"},
 		{"an index waits for itself", "index 1 failed just now, and may again", testJob(indexed, parallelism(3), perIndex(2), backoffLimit(100)), pods{"f1": {bad, at(1), endedAt(0)}}, "create 2 #0 #2; wait 10s"},
+		{"and the others have its place meanwhile", "two of five may run, index 0 and 1 failed just now, and may again", testJob(indexed, completions(5), perIndex(2), backoffLimit(100)), pods{"f0": {bad, at(0), endedAt(0)}, "f1": {bad, at(1), endedAt(-4)}}, "create 2 #2 #3; wait 6s"},
+		{"after its pause it is the first again", "two of five may run, index 0 failed 11 s ago", testJob(indexed, completions(5), perIndex(2), backoffLimit(100)), pods{"f0": {bad, at(0), endedAt(-11)}}, "create 2 #0 #1"},
 		{"when all indexes have ended and one has failed, so has it", "index 0 and 2 have succeeded, index 1 has failed", testJob(indexed, perIndex(0), backoffLimit(100), completed("0,2")), pods{"f1": {bad, at(1)}}, "FailureTarget: FailedIndexes"},
 		{"some indexes may be enough", "index 0 and 2 have succeeded, which are named", testJob(indexed, completed("0,2"), enoughWith(new("0,2"), nil)), pods{"p1": {at(1)}}, "delete p1; SuccessCriteriaMet: SuccessPolicy"},
 		{"a number of named indexes may be enough", "0-2 are named, two of them are asked for, and index 1 has succeeded", testJob(indexed, parallelism(1), completed("1"), enoughWith(new("0-2"), new(int32(2)))), pods{"p0": {at(0)}}, ""},
 		{"a number of any indexes may be enough", "two are asked for, and two have succeeded", testJob(indexed, completed("1,2"), enoughWith(nil, new(int32(2)))), pods{}, "SuccessCriteriaMet: SuccessPolicy"},
+		{"a rule that asks for none is met by any", "0-1 are named, none of them is asked for, and index 2 has succeeded", testJob(indexed, completed("2"), enoughWith(new("0-1"), new(int32(0)))), pods{"p0": {at(0)}}, "delete p0; SuccessCriteriaMet: SuccessPolicy"},
+		{"but not before one has succeeded", "0-1 are named, none of them is asked for, and none has succeeded", testJob(indexed, enoughWith(new("0-1"), new(int32(0)))), pods{"p0": {at(0)}, "p1": {at(1)}}, ""},
+		{"also where it names none", "none is asked for, and index 2 has succeeded", testJob(indexed, completed("2"), enoughWith(nil, new(int32(0)))), pods{"p0": {at(0)}}, "delete p0; SuccessCriteriaMet: SuccessPolicy"},
 	} {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()

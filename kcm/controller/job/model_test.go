@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -55,10 +57,13 @@ type model struct {
 	// written are the pods that ever stood in the status by UID, and counted those
 	// that the counters took over.
 	written, counted map[types.UID]bool
-	// stopped are the pods that the loop itself has stopped, not to be counted.
-	stopped map[types.UID]bool
-	// succeeded and failed are the pods that truly have.
+	// nobodys are the pods that are not to be counted: the loop itself has stopped them, they have lost
+	// their labels or their finalizer, or their index was settled by another pod.
+	nobodys map[types.UID]bool
+	// succeeded and failed are the pods that truly have. One that shows one phase after the other may be both.
 	succeeded, failed map[types.UID]bool
+	// odd are the pods that somebody has done to what no kubelet does.
+	odd map[types.UID]bool
 
 	trace []string
 	// wrong is the first promise that the loop broke, and how.
@@ -105,13 +110,18 @@ func newModel(cachesTell bool, edits ...func(*batchv1.Job)) *model {
 		cachesTell: cachesTell,
 		written:    map[types.UID]bool{},
 		counted:    map[types.UID]bool{},
-		stopped:    map[types.UID]bool{},
+		nobodys:    map[types.UID]bool{},
 		succeeded:  map[types.UID]bool{},
 		failed:     map[types.UID]bool{},
+		odd:        map[types.UID]bool{},
 	}
 	job := testJob(edits...)
 	job.UID, job.Status = "", batchv1.JobStatus{}
-	stored(m.jobs.Create(job))
+	job = stored(m.jobs.Create(job))
+	// As the API server makes them, the labels bear the UID.
+	labels := map[string]string{batchv1.ControllerUidLabel: string(job.UID)}
+	job.Spec.Selector.MatchLabels, job.Spec.Template.Labels = labels, labels
+	stored(m.jobs.Update(job))
 	return m
 }
 
@@ -218,18 +228,32 @@ func (m *model) createPod(pod *corev1.Pod) *corev1.Pod {
 	}
 	if isIndexed(job) {
 		m.checkIndex(created)
-	} else if have := len(m.active()) + len(m.succeeded); have > int(*job.Spec.Completions)+m.unheard {
+	} else if have := m.needed(); have > int(*job.Spec.Completions)+m.unheard {
 		m.broke("a pod was created that is not needed", "created %s: %d pods are active or have succeeded, and %d completions are wanted",
 			created.Name, have, *job.Spec.Completions)
 	}
 	return created
 }
 
+// needed counts the pods that are active or have succeeded. Odd ones the cache may show otherwise.
+func (m *model) needed() int {
+	needed := maps.Clone(m.succeeded)
+	for _, pod := range m.active() {
+		needed[pod.UID] = true
+	}
+	maps.DeleteFunc(needed, func(uid types.UID, _ bool) bool { return m.odd[uid] })
+	return len(needed)
+}
+
 // checkIndex wants no pod for an index for which another one runs or has
 // succeeded, but for those of whose creation the loop has never heard.
 func (m *model) checkIndex(created *corev1.Pod) {
+	status, number := m.seen().Status, indexNumber(created)
+	if parseIndexes(status.CompletedIndexes, 100).has(number) || parseIndexes(ptr.Deref(status.FailedIndexes, ""), 100).has(number) {
+		m.broke("a pod was created that is not needed", "created %s for index %d, which is settled in the status", created.Name, number)
+	}
 	for _, pod := range m.pods.List() {
-		busy := m.succeeded[pod.UID] || controller.IsPodActive(pod)
+		busy := (m.succeeded[pod.UID] && !m.nobodys[pod.UID] || controller.IsPodActive(pod)) && !m.odd[pod.UID]
 		if pod.UID != created.UID && busy && m.unheard == 0 && index(pod) == index(created) {
 			m.broke("a pod was created that is not needed", "created %s for index %s, which %s has", created.Name, index(created), pod.Name)
 		}
@@ -238,13 +262,18 @@ func (m *model) checkIndex(created *corev1.Pod) {
 
 func index(pod *corev1.Pod) string { return pod.Annotations[batchv1.JobCompletionIndexAnnotation] }
 
-// patchPod takes the finalizer off. Other patches this cluster gives no reason for.
+// patchPod takes the finalizer off, adopts and releases.
 func (m *model) patchPod(name string, patch []byte) (*corev1.Pod, error) {
 	var wanted struct {
 		Metadata struct {
 			UID     types.UID `json:"uid"`
 			Version string    `json:"resourceVersion"`
 			Take    []string  `json:"$deleteFromPrimitiveList/finalizers"`
+			Give    []string  `json:"finalizers"`
+			Owners  []struct {
+				metav1.OwnerReference
+				Patch string `json:"$patch"`
+			} `json:"ownerReferences"`
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(patch, &wanted); err != nil {
@@ -258,30 +287,59 @@ func (m *model) patchPod(name string, patch []byte) (*corev1.Pod, error) {
 		return nil, apierrors.NewInvalid(schemaOf(pod), name, field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), pod.UID, "field is immutable")})
 	case wanted.Metadata.Version != "" && wanted.Metadata.Version != pod.ResourceVersion:
 		return nil, apierrors.NewConflict(corev1.Resource("pods"), name, errors.New("it has changed"))
-	case len(wanted.Metadata.Take) != 1 || !hasFinalizer(pod):
-		return pod, nil
 	}
-	m.checkReleased(pod)
-	pod.Finalizers = nil
-	if pod.DeletionTimestamp != nil && ended(pod) {
+	if pod.DeletionTimestamp != nil && len(wanted.Metadata.Give) > 0 && !hasFinalizer(pod) {
+		path := field.NewPath("metadata", "finalizers")
+		return nil, apierrors.NewInvalid(schemaOf(pod), name, field.ErrorList{field.Forbidden(path, "no new finalizers can be added if the object is being deleted")})
+	}
+	for _, owner := range wanted.Metadata.Owners {
+		if pod.OwnerReferences = nil; owner.Patch == "" {
+			pod.OwnerReferences = []metav1.OwnerReference{owner.OwnerReference}
+		}
+	}
+	switch {
+	case len(wanted.Metadata.Give) > 0 && ended(pod):
+		pod.Finalizers = wanted.Metadata.Give
+		m.end(pod, pod.Status.Phase)
+	case len(wanted.Metadata.Give) > 0:
+		pod.Finalizers = wanted.Metadata.Give
+		delete(m.nobodys, pod.UID)
+	case len(wanted.Metadata.Take) > 0 && len(wanted.Metadata.Owners) > 0:
+		m.let(pod)
+	case len(wanted.Metadata.Take) > 0 && hasFinalizer(pod):
+		m.checkReleased(pod)
+		m.let(pod)
+	}
+	if pod.DeletionTimestamp != nil && ended(pod) && !hasFinalizer(pod) {
 		stored(pod, m.pods.Delete(name))
 		return pod, nil
 	}
 	return stored(m.pods.Update(pod)), nil
 }
 
+// let takes the finalizer off a pod. If the status has never had it, nobody counts it any more.
+func (m *model) let(pod *corev1.Pod) {
+	pod.Finalizers = nil
+	if !m.written[pod.UID] {
+		m.nobodys[pod.UID] = true
+	}
+}
+
 // checkReleased wants the end of a pod to stand in the status before its finalizer
 // goes. A pod that runs is stopped, and is nobody's any more.
 func (m *model) checkReleased(pod *corev1.Pod) {
-	status := m.job().Status
+	job := m.job()
+	completed := parseIndexes(job.Status.CompletedIndexes, 100)
+	settled := completed.union(parseIndexes(ptr.Deref(job.Status.FailedIndexes, ""), 100))
+	_, valid := indexOf(job, pod)
+	_, seenValid := indexOf(m.seen(), pod) // with fewer completions, perhaps
 	switch {
-	case !m.succeeded[pod.UID] && !m.failed[pod.UID]:
-		m.stopped[pod.UID] = true
-	case m.succeeded[pod.UID] && isIndexed(m.job()):
-		if !parseIndexes(status.CompletedIndexes, 100).has(indexNumber(pod)) {
-			m.broke("a pod was let go of uncounted", "took the finalizer off %s, whose index %s is not completed in the status", pod.Name, index(pod))
-		}
-	case !m.written[pod.UID] && !isFinished(m.job()):
+	case m.written[pod.UID] || isFinished(job) || !valid || !seenValid || !ended(pod) && pod.DeletionTimestamp == nil:
+	case isIndexed(job) && pod.Status.Phase == corev1.PodSucceeded && !settled.has(indexNumber(pod)):
+		m.broke("a pod was let go of uncounted", "took the finalizer off %s, whose index %s is not completed in the status", pod.Name, index(pod))
+	case isIndexed(job) && (pod.Status.Phase == corev1.PodSucceeded || completed.has(indexNumber(pod))):
+	case !ended(pod) && isTrue(job.Status, batchv1.JobSuccessCriteriaMet): // it ran, and had nothing left to do
+	default:
 		m.broke("a pod was let go of uncounted", "took the finalizer off %s, which the status has never had", pod.Name)
 	}
 }
@@ -308,7 +366,7 @@ func (m *model) deletePod(name string, wanted *metav1.Preconditions) error {
 func (m *model) terminate(pod *corev1.Pod) {
 	if pod.DeletionTimestamp == nil {
 		pod.DeletionTimestamp = &metav1.Time{Time: m.clock.Now()}
-		if !ended(pod) && hasFinalizer(pod) {
+		if !ended(pod) && hasFinalizer(pod) && !isFinished(m.job()) {
 			m.failed[pod.UID] = true
 		}
 		pod = stored(m.pods.Update(pod))
@@ -324,24 +382,68 @@ func ended(pod *corev1.Pod) bool {
 
 // updateStatus is where each pod is to come in once, and be counted once.
 func (m *model) updateStatus(job *batchv1.Job) (*batchv1.Job, error) {
-	before := m.job().Status
+	before := m.job()
+	if job.ResourceVersion == before.ResourceVersion {
+		if refusal := refusesStatus(before, job); refusal != "" {
+			m.broke("a status was written that the API server does not take", "wrote a status, and %s", refusal)
+			return nil, apierrors.NewInvalid(kind.GroupKind(), job.Name, field.ErrorList{field.Forbidden(field.NewPath("status"), refusal)})
+		}
+	}
 	updated, err := m.jobs.Update(job)
 	if err != nil {
 		return nil, err
 	}
-	was, is := before.UncountedTerminatedPods, updated.Status.UncountedTerminatedPods
-	if was == nil {
-		was = &batchv1.UncountedTerminatedPods{}
-	}
+	was, is := cmp.Or(before.Status.UncountedTerminatedPods, &batchv1.UncountedTerminatedPods{}), updated.Status.UncountedTerminatedPods
 	counted := m.move(was.Succeeded, is.Succeeded, m.succeeded, "succeeded")
-	if grown := updated.Status.Succeeded - before.Succeeded; !isIndexed(job) && grown != counted {
+	if grown := updated.Status.Succeeded - before.Status.Succeeded; !isIndexed(job) && grown != counted {
 		m.broke("the counters do not grow by what leaves the lists", "took %d succeeded pods out of the list and added %d", counted, grown)
 	}
 	counted = m.move(was.Failed, is.Failed, m.failed, "failed")
-	if grown := updated.Status.Failed - before.Failed; grown != counted {
+	if grown := updated.Status.Failed - before.Status.Failed; grown != counted {
 		m.broke("the counters do not grow by what leaves the lists", "took %d failed pods out of the list and added %d", counted, grown)
 	}
+	m.checkStands(before, updated)
+	for _, pod := range m.pods.List() {
+		// A cache that cannot tell how late it is may not show what the loop has created, once the expectation of it has run out.
+		if _, shown, _ := m.podCache.GetStore().Get(pod); !shown && !m.cachesTell && isFinished(updated) {
+			m.odd[pod.UID] = true
+		}
+	}
 	return updated, nil
+}
+
+// checkStands wants what the status says of indexes to stand, and a Job to end with what the status says and nothing else.
+func (m *model) checkStands(before, job *batchv1.Job) {
+	failures := int(job.Status.Failed) + len(job.Status.UncountedTerminatedPods.Failed)
+	if v := saidBefore(job, batchv1.JobFailureTarget); v != nil && v.reason == batchv1.JobReasonBackoffLimitExceeded && failures <= int(*job.Spec.BackoffLimit) {
+		m.broke("the Job fails without need", "said that it has failed too often with %d failures, and %d are let pass", failures, *job.Spec.BackoffLimit)
+	}
+	if !isIndexed(job) {
+		has := int(job.Status.Succeeded) + len(job.Status.UncountedTerminatedPods.Succeeded)
+		if isTrue(job.Status, batchv1.JobSuccessCriteriaMet) && has < int(*job.Spec.Completions) {
+			m.broke("the Job is over too early", "said that %d succeeded pods are enough", has)
+		}
+		return
+	}
+	n := int(*job.Spec.Completions)
+	completed := parseIndexes(job.Status.CompletedIndexes, n)
+	if was := parseIndexes(before.Status.CompletedIndexes, n); was.common(completed) < was.len() {
+		m.broke("an index was completed, and is not any more", "wrote completed indexes %q after %q", job.Status.CompletedIndexes, before.Status.CompletedIndexes)
+	}
+	for _, pod := range m.pods.List() {
+		was := cmp.Or(before.Status.UncountedTerminatedPods, &batchv1.UncountedTerminatedPods{}).Failed
+		fresh := slices.Contains(job.Status.UncountedTerminatedPods.Failed, pod.UID) && !slices.Contains(was, pod.UID)
+		if fresh && parseIndexes(before.Status.CompletedIndexes, n).has(indexNumber(pod)) {
+			m.broke("a pod was counted twice", "wrote down that %s has failed, whose index %s is completed", pod.Name, index(pod))
+		}
+	}
+	failed := parseIndexes(ptr.Deref(job.Status.FailedIndexes, ""), n)
+	if was := parseIndexes(ptr.Deref(before.Status.FailedIndexes, ""), n); was.common(failed) < was.len() {
+		m.broke("an index had failed, and has not any more", "wrote failed indexes %q after %q", *job.Status.FailedIndexes, *before.Status.FailedIndexes)
+	}
+	if has := completed.len(); isTrue(job.Status, batchv1.JobSuccessCriteriaMet) && !isTrue(before.Status, batchv1.JobSuccessCriteriaMet) && has < n {
+		m.broke("the Job is over too early", "said that it is enough with the indexes %q of %d", job.Status.CompletedIndexes, n)
+	}
 }
 
 // move notes which pods came into a list and which left it.
@@ -383,6 +485,13 @@ const (
 	ends     = "ends, as it was told to"
 )
 
+// What somebody else may do to it, besides having it show any phase.
+const (
+	losesLabels = "loses its labels"
+	hasLabels   = "has its labels again"
+	isAnother   = "is another one of its name"
+)
+
 // live lets that happen to a pod, if it can, and tells whether it could.
 func (m *model) live(pod *corev1.Pod, what string) bool {
 	active := controller.IsPodActive(pod)
@@ -414,11 +523,45 @@ func (m *model) end(pod *corev1.Pod, phase corev1.PodPhase) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(m.clock.Now())}}}}
 	switch {
-	case !hasFinalizer(pod):
+	case !hasFinalizer(pod) || isFinished(m.job()):
 	case phase == corev1.PodSucceeded:
 		m.succeeded[pod.UID] = true
 	default:
 		m.failed[pod.UID] = true
+	}
+}
+
+// befall has something happen to a pod that no kubelet does, and no controller.
+func (m *model) befall(pod *corev1.Pod, what string) {
+	switch m.odd[pod.UID] = true; what {
+	case losesLabels:
+		pod.Labels = nil
+	case hasLabels:
+		pod.Labels = m.job().Spec.Template.Labels
+	case isAnother:
+		m.let(pod)
+		stored(pod, m.pods.Delete(pod.Name))
+		another := pod.DeepCopy()
+		another.ResourceVersion, another.DeletionTimestamp, another.Finalizers = "", nil, []string{batchv1.JobTrackingFinalizer}
+		another.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		m.odd[stored(m.pods.Create(another)).UID] = true
+		return
+	default:
+		m.turn(pod, corev1.PodPhase(what))
+		return
+	}
+	stored(m.pods.Update(pod))
+}
+
+// turn has a pod show a phase after whichever other.
+func (m *model) turn(pod *corev1.Pod, phase corev1.PodPhase) {
+	pod.Status = corev1.PodStatus{Phase: phase}
+	if ended(pod) {
+		m.end(pod, phase)
+	}
+	pod = stored(m.pods.Update(pod))
+	if pod.DeletionTimestamp != nil && ended(pod) && !hasFinalizer(pod) {
+		stored(pod, m.pods.Delete(pod.Name))
 	}
 }
 
@@ -433,6 +576,10 @@ func (m *model) wait() {
 // comeToRest lets the cluster come to rest: the caches catch up, failures have
 // ended, and pods succeed.
 func (m *model) comeToRest(t *rapid.T) {
+	m.change(func(spec *batchv1.JobSpec) {
+		spec.Suspend = nil
+		spec.Parallelism = new(max(1, *spec.Parallelism))
+	})
 	for rounds := 0; !isFinished(m.job()); rounds++ {
 		if rounds == 40 {
 			m.fail(t, "the Job does not end", "All was well, and the Job was not over after %d syncs", rounds)
@@ -450,32 +597,47 @@ func (m *model) comeToRest(t *rapid.T) {
 	m.checkDone(t)
 }
 
-// checkDone compares what the status says with what has happened.
-func (m *model) checkDone(t *rapid.T) {
-	job, status := m.job(), m.job().Status
-	succeeded := len(m.succeeded)
-	if isIndexed(job) {
-		succeeded = parseIndexes(status.CompletedIndexes, 100).len()
-	}
-	if int(status.Succeeded) != succeeded || int(status.Failed) != len(m.failed) {
-		m.fail(t, "the Job's counters are not what has happened", "The status says %d succeeded and %d failed, and %d and %d have",
-			status.Succeeded, status.Failed, succeeded, len(m.failed))
-	}
-	if status.Active != 0 || len(m.active()) > 0 || isTrue(status, batchv1.JobComplete) == isTrue(status, batchv1.JobFailed) {
-		m.fail(t, "the Job is not over when it says so", "The Job is over, with %d active pods, and says %v", len(m.active()), status.Conditions)
-	}
-	if isTrue(status, batchv1.JobComplete) && status.Succeeded < *job.Spec.Completions {
-		m.fail(t, "the Job is over too early", "The Job is complete with %d of %d", status.Succeeded, *job.Spec.Completions)
-	}
-	for _, pod := range m.pods.List() {
-		if hasFinalizer(pod) {
-			m.fail(t, "a pod is held for ever", "The Job is over, and %s has its finalizer", pod.Name)
-		}
+// change is what a user does to the Job.
+func (m *model) change(edit func(*batchv1.JobSpec)) {
+	job := m.job()
+	if edit(&job.Spec); !isFinished(job) {
+		stored(m.jobs.Update(job))
 	}
 }
 
-func (m *model) job() *batchv1.Job     { return stored(m.jobs.Get(name)) }
-func (m *model) active() []*corev1.Pod { return filter(m.pods.List(), controller.IsPodActive) }
+// checkDone compares what the status says with what has happened.
+func (m *model) checkDone(t *rapid.T) {
+	job, status := m.job(), m.job().Status
+	if int(status.Succeeded+status.Failed) != len(m.counted) && !isIndexed(job) || len(m.counted) < len(m.written) {
+		m.fail(t, "the Job's counters are not what has happened", "The status says %d succeeded and %d failed, and %d came into the lists",
+			status.Succeeded, status.Failed, len(m.written))
+	}
+	if completed := parseIndexes(status.CompletedIndexes, 100).len(); isIndexed(job) && int(status.Succeeded) < completed {
+		m.fail(t, "the Job's counters are not what has happened", "The status says %d succeeded, and completed are %s", status.Succeeded, status.CompletedIndexes)
+	}
+	for _, pod := range filter(m.pods.List(), hasFinalizer) {
+		if !m.isOdd(pod) {
+			m.fail(t, "a pod is held for ever", "The Job is over, and %s has its finalizer", pod.Name)
+		}
+		m.nobodys[pod.UID] = true // it has come after the end
+	}
+	for _, pods := range []map[types.UID]bool{m.failed, m.succeeded} {
+		for uid := range pods {
+			if !m.written[uid] && !m.nobodys[uid] && !(isIndexed(job) && m.succeeded[uid]) {
+				m.fail(t, "the Job's counters are not what has happened", "%s has ended, and was not counted", uid)
+			}
+		}
+	}
+	active := slices.DeleteFunc(m.active(), m.isOdd)
+	if status.Active != 0 || len(active) > 0 || isTrue(status, batchv1.JobComplete) == isTrue(status, batchv1.JobFailed) {
+		m.fail(t, "the Job is not over when it says so", "The Job is over, with %d active pods, and says %v", len(active), status.Conditions)
+	}
+}
+
+func (m *model) job() *batchv1.Job          { return stored(m.jobs.Get(name)) }
+func (m *model) isOdd(pod *corev1.Pod) bool { return m.odd[pod.UID] }
+func (m *model) seen() *batchv1.Job         { return m.jobCache.Cached()[0] }
+func (m *model) active() []*corev1.Pod      { return filter(m.pods.List(), controller.IsPodActive) }
 
 // note adds a line to the trace: what has happened, and how things are now.
 func (m *model) note(format string, args ...any) {
@@ -576,6 +738,82 @@ func anything(m *model) map[string]func(*rapid.T) {
 				}
 			}
 		},
+	}
+}
+
+// strangers are others who have a hand in it: they change pods as no kubelet does, and the Job meanwhile.
+func strangers(m *model) map[string]func(*rapid.T) {
+	all := anything(m)
+	all["what has ended is written down, and may not go"] = func(t *rapid.T) {
+		m.jobCache.CatchUp()
+		m.podCache.CatchUp()
+		m.sync(t, answers{how: denied, refusal: refusals[1]})
+	}
+	all["pods are changed"] = func(t *rapid.T) {
+		pods := m.pods.List()
+		if len(pods) == 0 {
+			t.SkipNow()
+		}
+		// Those that have ended and are held, if there are any: the status may know them.
+		if held := filter(pods, func(pod *corev1.Pod) bool { return ended(pod) && hasFinalizer(pod) }); len(held) > 0 {
+			pods = held
+		}
+		pod := pods[rapid.IntRange(0, len(pods)-1).Draw(t, "pod")]
+		counted, owned := m.written[pod.UID] && !ended(pod), len(pod.OwnerReferences) > 0
+		could := map[string]bool{
+			string(corev1.PodPending): owned, string(corev1.PodRunning): owned,
+			string(corev1.PodSucceeded): true, string(corev1.PodFailed): true,
+			losesLabels: pod.Labels != nil && !counted,
+			hasLabels:   pod.Labels == nil && !counted,
+			isAnother:   owned,
+		}
+		maps.DeleteFunc(could, func(_ string, can bool) bool { return !can })
+		what := rapid.SampledFrom(slices.Sorted(maps.Keys(could))).Draw(t, "what")
+		m.befall(pod, what)
+		m.note("%s %s", pod.Name, what)
+	}
+	all["the Job is changed"] = func(t *rapid.T) {
+		n := rapid.Int32Range(0, 5).Draw(t, "number")
+		m.change(func(spec *batchv1.JobSpec) {
+			switch what := rapid.SampledFrom([]string{"parallelism", "both", "suspend"}).Draw(t, "what"); {
+			case what == "suspend":
+				spec.Suspend = new(!ptr.Deref(spec.Suspend, false))
+			case what == "both" && isIndexed(m.job()):
+				spec.Completions = new(n)
+				fallthrough
+			default:
+				spec.Parallelism = new(n)
+			}
+		})
+		spec := m.job().Spec
+		m.note("completions %d, parallelism %d, suspended %t", *spec.Completions, *spec.Parallelism, ptr.Deref(spec.Suspend, false))
+	}
+	return all
+}
+
+func TestWhatIsWrittenDownStands(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		promise string
+		edits   []func(*batchv1.Job)
+	}{
+		{"a pod counts once, whatever it shows later", nil},
+		{"an index counts once, whatever its pods show later and how many are wanted", []func(*batchv1.Job){indexed}},
+		{"and one that has failed for good has", []func(*batchv1.Job){indexed, perIndex(1)}},
+	} {
+		t.Run(test.promise, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				m := newModel(true, append(test.edits,
+					completions(rapid.Int32Range(2, 4).Draw(t, "completions")),
+					parallelism(rapid.Int32Range(2, 4).Draw(t, "parallelism")),
+					backoffLimit(rapid.Int32Range(0, 1).Draw(t, "backoffLimit")))...)
+				m.start(t)
+				m.note("the loop starts")
+				t.Repeat(strangers(m))
+				m.comeToRest(t)
+			})
+		})
 	}
 }
 

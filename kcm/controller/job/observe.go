@@ -117,7 +117,8 @@ func (c *Controller) claim(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod
 
 // patchClaim sends the Claimer's patch. The finalizer comes and goes in the same
 // write as the owner: a pod that is adopted is to be counted, and one that is
-// released is no longer the Job's.
+// released is no longer the Job's. One that the Job itself has made, and that has
+// ended and lost its finalizer, may have been counted, and is not counted again.
 func (c *Controller) patchClaim(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
 	var claim struct {
 		Metadata map[string]any `json:"metadata"`
@@ -126,7 +127,8 @@ func (c *Controller) patchClaim(ctx context.Context, job *batchv1.Job, pod *core
 		return nil, err
 	}
 	field := "finalizers"
-	if metav1.GetControllerOfNoCopy(pod) != nil {
+	ended := !hasFinalizer(pod) && !controller.IsPodActive(pod) && pod.Labels[batchv1.ControllerUidLabel] == string(job.UID)
+	if ended || metav1.GetControllerOfNoCopy(pod) != nil {
 		field = "$deleteFromPrimitiveList/finalizers"
 	}
 	claim.Metadata[field] = []string{batchv1.JobTrackingFinalizer}

@@ -148,9 +148,10 @@ func tooFew(seen observed, t tally) ([]*corev1.Pod, time.Duration) {
 		}
 		return pods, 0
 	}
-	list, wait := waits(open(seen.job, t, n), t.replaced, seen.now)
+	// As many more are looked at as may have to wait: they hold no place meanwhile.
+	list, wait := waits(open(job, t, n+len(t.replaced)), t.replaced, seen.now)
 	var pods []*corev1.Pod
-	for _, index := range list {
+	for _, index := range list[:min(n, len(list))] {
 		pods = append(pods, newIndexedPod(job, index, t.replaced[index]))
 	}
 	return pods, wait

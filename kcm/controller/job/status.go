@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -49,7 +50,9 @@ func decideStatus(seen observed, t tally, p plan, d done) batchv1.JobStatus {
 }
 
 // finish ends the Job if there is a verdict and nothing to wait for: no pod that
-// has its finalizer, none that has to be counted, and none that may still run.
+// has its finalizer, none that has to be counted, and none that may still run. The
+// API server wants it to have started, and not after its end: it may be suspended,
+// or a process whose clock was ahead wrote when it started.
 func finish(status *batchv1.JobStatus, v *verdict, left int, now time.Time) {
 	uncounted := status.UncountedTerminatedPods
 	left += len(uncounted.Succeeded) + len(uncounted.Failed) + int(*status.Terminating)
@@ -57,8 +60,12 @@ func finish(status *batchv1.JobStatus, v *verdict, left int, now time.Time) {
 		return
 	}
 	setCondition(status, v.end(), corev1.ConditionTrue, v.reason, v.message, now)
+	at := &metav1.Time{Time: now}
+	if status.StartTime = cmp.Or(status.StartTime, at); at.Before(status.StartTime) {
+		at = status.StartTime
+	}
 	if !v.failed() {
-		status.CompletionTime = &metav1.Time{Time: now}
+		status.CompletionTime = at
 	}
 }
 

@@ -84,6 +84,26 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+func TestWhatEndsHasStartedAndNotLater(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		behaviour   string
+		start, want *metav1.Time
+	}{
+		{"what ends suspended starts with its end", nil, &metav1.Time{Time: testNow}},
+		{"what has started ends now", &metav1.Time{Time: testNow.Add(-time.Hour)}, &metav1.Time{Time: testNow}},
+		{"what has started by a clock that is ahead ends then", &metav1.Time{Time: testNow.Add(time.Hour)}, &metav1.Time{Time: testNow.Add(time.Hour)}},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			status := batchv1.JobStatus{StartTime: test.start, UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{}, Terminating: new(int32(0))}
+			finish(&status, enough, 0, testNow)
+			assert.Equal(t, test.want, status.CompletionTime, "when it was complete")
+			assert.NotNil(t, status.StartTime, "when it started")
+		})
+	}
+}
+
 func TestAPodIsHeldOnlyWhileSomebodyWillCountIt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

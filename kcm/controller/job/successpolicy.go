@@ -8,21 +8,22 @@ import (
 
 // meetsSuccessPolicy returns the message of the first rule that the succeeded
 // indexes meet: all that it names, or as many of these as it asks for, or as
-// many as it asks for of all.
+// many as it asks for of all. A rule may ask for none. It is met, as any other, as
+// soon as an index has succeeded.
 func meetsSuccessPolicy(job *batchv1.Job, succeeded indexes) (message string, met bool) {
 	if job.Spec.SuccessPolicy == nil || len(succeeded) == 0 {
 		return "", false
 	}
 	for i, rule := range job.Spec.SuccessPolicy.Rules {
-		have, need := succeeded.len(), 0
+		named := indexes{{0, int(*job.Spec.Completions) - 1}}
 		if rule.SucceededIndexes != nil {
-			named := parseIndexes(*rule.SucceededIndexes, int(*job.Spec.Completions))
-			have, need = named.common(succeeded), named.len()
+			named = parseIndexes(*rule.SucceededIndexes, int(*job.Spec.Completions))
 		}
+		need := named.len()
 		if rule.SucceededCount != nil {
-			need = int(*rule.SucceededCount)
+			need = min(need, int(*rule.SucceededCount))
 		}
-		if need > 0 && have >= need {
+		if len(named) > 0 && named.common(succeeded) >= need {
 			return fmt.Sprintf("Matched rules at index %d", i), true
 		}
 	}

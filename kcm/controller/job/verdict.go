@@ -38,7 +38,7 @@ func judgeJob(seen observed, t tally) *verdict {
 	return cmp.Or(
 		saidBefore(seen.job, batchv1.JobSuccessCriteriaMet),
 		saidBefore(seen.job, batchv1.JobFailureTarget),
-		failsByPolicy(seen),
+		failsByPolicy(seen, t),
 		failsByNumber(seen, t),
 		failsByTime(seen),
 		failsByIndex(seen.job, t),
@@ -63,9 +63,9 @@ func saidBefore(job *batchv1.Job, condition batchv1.JobConditionType) *verdict {
 
 // failsByPolicy is the verdict if the pod failure policy says of a pod that no
 // other pod would do better.
-func failsByPolicy(seen observed) *verdict {
+func failsByPolicy(seen observed, t tally) *verdict {
 	for _, pod := range seen.pods {
-		if !hasFailed(seen.job, pod) {
+		if !hasFailed(seen.job, pod) || !t.due.Has(pod.UID) {
 			continue
 		}
 		if judged := judge(seen.job.Spec.PodFailurePolicy, pod); judged.failsJob() {
@@ -81,7 +81,7 @@ func failsByNumber(seen observed, t tally) *verdict {
 	limit := int(*seen.job.Spec.BackoffLimit)
 	restarts := 0
 	if seen.job.Spec.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
-		restarts = restartsOf(seen.pods)
+		restarts = restartsOf(filter(seen.pods, func(pod *corev1.Pod) bool { return t.due.Has(pod.UID) }))
 	}
 	if t.failed > limit || restarts > 0 && restarts >= limit {
 		return fail(batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit")
