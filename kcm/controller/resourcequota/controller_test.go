@@ -54,6 +54,8 @@ type cluster struct {
 	kindsErr error
 	// refuse is what the API server says to a write.
 	refuse error
+	// policyEnds is until when a policy refuses each status.
+	policyEnds time.Time
 }
 
 func (c *cluster) discovers(kinds ...*metav1.APIResourceList) {
@@ -138,6 +140,9 @@ func (c *cluster) writes(action clienttesting.Action) (bool, runtime.Object, err
 	q := action.(clienttesting.UpdateAction).GetObject().(*corev1.ResourceQuota)
 	if action.GetSubresource() != "status" {
 		return false, nil, nil
+	}
+	if time.Now().Before(c.policyEnds) {
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceQuota"}, q.Name, nil)
 	}
 	at := time.Since(c.begin).Truncate(time.Second)
 	c.written = append(c.written, fmt.Sprintf("%s %s: %s", at, q.Name, written(q.Status.Used)))
@@ -276,13 +281,13 @@ func TestQuotasAreCounted(t *testing.T) {
 	})
 	t.Run("soon after the API server has ceased to refuse the status", func(t *testing.T) {
 		t.Parallel()
-		denied := apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceQuota"}, "limit", nil)
 		assert.Regexp(t, "^1h1m[0-9]+s limit: pods=0$", writes(t, func(c *cluster) {
-			c.client.PrependReactor("update", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return time.Since(c.begin) < 61*time.Minute, nil, denied
-			})
-			c.delete("first")
+			c.mu.Lock()
+			c.policyEnds = c.begin.Add(61 * time.Minute)
+			c.mu.Unlock()
 			c.write(with(countedQuota("limit", "pods=9", "pods=1"), func(q *corev1.ResourceQuota) { q.Spec.Hard = list("pods=5") }))
+			synctest.Wait() // one worker has it from now on: this API server accepts a status that was made of an older one
+			c.delete("first")
 			time.Sleep(90 * time.Minute)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
 	})
