@@ -162,7 +162,7 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 		}
 		job, err := c.client.BatchV1().Jobs(key.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && job.UID != ref.UID:
+		case controller.IsGone(err) || err == nil && job.UID != ref.UID:
 			seen.gone = append(seen.gone, ref)
 		case err != nil:
 			return observed{}, fmt.Errorf("read job %s of cron job %s: %w", ref.Name, key, err)

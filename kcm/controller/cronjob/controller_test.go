@@ -206,4 +206,7 @@ func TestAnActiveJobWhoseNameIsAPathIsGoneAndNotAskedFor(t *testing.T) {
 		assert.Empty(t, status.Active, "somebody has written that the Job %q is active", name)
 		assert.Empty(t, asked, "somebody has written that the Job %q is active", name)
 	}
+	cj := hourly(active(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("a", 253), UID: "invented"}}))
+	_, status := run(t, cj, 0, func(*fake.Clientset) { time.Sleep(10 * time.Minute) })
+	assert.Empty(t, status.Active, "somebody has written that a Job with a name of 253 characters is active, and there is none")
 }

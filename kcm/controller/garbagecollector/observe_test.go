@@ -263,6 +263,16 @@ func TestAnOwnerWhoseNameNoObjectCanHaveIsGoneAndNotAskedFor(t *testing.T) {
 		assert.Equal(t, "check pod", work{check: check}.String(), "the owner is called %q", name)
 		assert.Empty(t, gc.metadata.(*api).requests, "the owner is called %q", name)
 	}
+	for _, part := range []string{"", "..", "../../api/v1", "v1/../..", "a%2fb", strings.Repeat("a", 253)} {
+		for _, odd := range []func(r *metav1.OwnerReference){
+			func(r *metav1.OwnerReference) { r.Kind = part }, func(r *metav1.OwnerReference) { r.APIVersion = part },
+		} {
+			gc := looking(t, nil, thing("pod", calling(live("owner"), odd)))
+			_, err := gc.observe(t.Context(), here("pod"))
+			require.ErrorIs(t, err, controller.ErrStaleCache, "the kind or version of the owner is %q, which may be there some day", part)
+			assert.Empty(t, gc.metadata.(*api).requests, "the kind or version of the owner is %q", part)
+		}
+	}
 	longest := strings.Repeat("a", 253)
 	gc := looking(t, []string{longest}, thing("pod", ownedBy(live(longest))))
 	_, err := gc.collect(t.Context(), here(live(longest).UID))
