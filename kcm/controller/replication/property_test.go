@@ -135,6 +135,32 @@ func TestTheLoopOnALateCache(t *testing.T) {
 	})
 }
 
+// Where the promise ends: an expectation counts creations, and knows no names. A process
+// that begins with a cache that is behind is told late of a pod that another process has
+// made and deleted, and takes that for the news that it waits for. Two things keep a
+// manager from it: its caches begin with the newest list, and they tell their version.
+func TestOnlyALoopThatJustCountsTakesALateOldPodForItsNewOne(t *testing.T) {
+	t.Parallel()
+	for cachesTell, want := range map[bool]int{false: 2, true: 1} {
+		rapid.Check(t, func(t *rapid.T) { // which draws nothing
+			m := newModel(1, 1, cachesTell)
+			m.start(t, 0)
+			m.scale(0)
+			m.sync(t, answers{how: cutOff, after: 1}) // makes the first pod, for it has not seen that none is wanted
+			m.start(t, 0)
+			m.sync(t, answers{how: cutOff, after: 1}) // deletes it
+			m.start(t, 2)                             // and begins with what was there before both
+			m.podCache.Show(2)
+			m.sync(t, answers{how: refused, after: 1}) // makes its own pod
+			m.podCache.Tell(1)                         // of the first pod, which is one new pod
+			m.sync(t, answers{how: well})
+			if have := len(m.active()); have != want {
+				m.fail(t, "the promise ends elsewhere", "Of 1 pod there are %d, and %d were expected, with caches that tell their version: %t", have, want, cachesTell)
+			}
+		})
+	}
+}
+
 // shrinkingModel returns a cluster with six pods, all of them ready.
 func shrinkingModel(t *rapid.T) *model {
 	m := newModel(6, 6, false)
