@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -99,4 +100,14 @@ func (x OwnerIndex[T]) lookUp(wanted ...string) ([]T, error) {
 		objects = append(objects, obj.(T))
 	}
 	return objects, nil
+}
+
+// PodsOn returns what finds the pods that are bound to a node, without a look at all
+// others. It adds the index to the informer of pods unless it is there already.
+func PodsOn(pods cache.SharedIndexInformer) func(node string) []any {
+	AddIndex(pods, "node", func(pod any) ([]string, error) { return []string{pod.(*corev1.Pod).Spec.NodeName}, nil })
+	return func(node string) []any {
+		there, _ := pods.GetIndexer().ByIndex("node", node) // an error says that there is no such index
+		return there
+	}
 }

@@ -74,7 +74,7 @@ func NewController(
 			Add: wake, Update: func(_, cj *batchv1.CronJob) { wake(cj) }, Delete: wake,
 		}),
 		controller.Handle(jobInformer.Informer(), controller.Handlers[*batchv1.Job]{
-			Add: wakeOwner, Update: func(_, job *batchv1.Job) { wakeOwner(job) }, Delete: wakeOwner,
+			Add: wakeOwner, Update: func(old, job *batchv1.Job) { wakeOwner(old); wakeOwner(job) }, Delete: wakeOwner,
 		}))
 	return c
 }

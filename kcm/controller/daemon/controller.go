@@ -91,7 +91,7 @@ func New(
 	})
 	c.watchSets(setInformer.Informer())
 	c.watchOwned(podInformer.Informer(), revisionInformer.Informer())
-	c.watchNodes(nodeInformer.Informer())
+	c.watchNodes(nodeInformer.Informer(), podInformer.Informer())
 	return c
 }
 

@@ -32,19 +32,16 @@ const newsPeriod = 100 * time.Millisecond
 // concern, and takes observed creations and deletions of pods off what these
 // expect.
 func (c *Controller) watchOwned(pods, revisions cache.SharedIndexInformer) {
-	get := func(key cache.ObjectName) (*appsv1.DaemonSet, error) {
-		return c.sets.DaemonSets(key.Namespace).Get(key.Name)
-	}
 	list := func(namespace string) ([]*appsv1.DaemonSet, error) {
 		return c.sets.DaemonSets(namespace).List(labels.Everything())
 	}
 	selector := func(set *appsv1.DaemonSet) *metav1.LabelSelector { return set.Spec.Selector }
 	podWaker := &controller.Waker[*appsv1.DaemonSet, *corev1.Pod]{
-		Loop: c.loop, Kind: kind.Kind, Get: get, List: list, Selector: selector,
+		Loop: c.loop, Kind: kind.Kind, Get: c.set, List: list, Selector: selector,
 		NewsPeriod: newsPeriod, Expectations: c.expectations,
 	}
 	revisionWaker := &controller.Waker[*appsv1.DaemonSet, *appsv1.ControllerRevision]{
-		Loop: c.loop, Kind: kind.Kind, Get: get, List: list, Selector: selector,
+		Loop: c.loop, Kind: kind.Kind, Get: c.set, List: list, Selector: selector,
 		NewsPeriod: newsPeriod,
 	}
 	c.synced = append(c.synced,
@@ -52,13 +49,28 @@ func (c *Controller) watchOwned(pods, revisions cache.SharedIndexInformer) {
 		controller.Handle(revisions, revisionWaker.Handlers()))
 }
 
+// set reads the cache.
+func (c *Controller) set(key cache.ObjectName) (*appsv1.DaemonSet, error) {
+	return c.sets.DaemonSets(key.Namespace).Get(key.Name)
+}
+
 // watchNodes has a node that comes, changes or goes wake the DaemonSets whose
 // verdict on it that changes. (The original asks what pods are on the node, and
 // overlooks some changes that only the status has to tell of: it has a
 // DaemonSet's nodes counted as they were until something else happens.)
-func (c *Controller) watchNodes(informer cache.SharedIndexInformer) {
-	c.synced = append(c.synced, controller.Handle(informer, controller.Handlers[*corev1.Node]{
-		Add: func(node *corev1.Node) { c.wakeForNode(nil, node) },
+// Where pods are bound to a node that comes, it was away, and they were left alone:
+// their DaemonSets are woken, too.
+func (c *Controller) watchNodes(nodes, pods cache.SharedIndexInformer) {
+	podsOn := controller.PodsOn(pods)
+	c.synced = append(c.synced, controller.Handle(nodes, controller.Handlers[*corev1.Node]{
+		Add: func(node *corev1.Node) {
+			c.wakeForNode(nil, node)
+			for _, pod := range podsOn(node.Name) {
+				if set, ok := controller.OwnerOf(pod.(*corev1.Pod), kind.Kind, c.set); ok {
+					c.loop.AddAfter(cache.MetaObjectToName(set), newsPeriod)
+				}
+			}
+		},
 		Update: func(old, node *corev1.Node) {
 			if !equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
 				!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) {

@@ -7,9 +7,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // selectorIndex is the name of the index behind [setIndex].
@@ -23,10 +24,7 @@ type setIndex struct {
 
 // newSetIndex adds the index to the informer of DaemonSets.
 func newSetIndex(informer cache.SharedIndexInformer) setIndex {
-	if err := informer.AddIndexers(cache.Indexers{selectorIndex: selectorKeys}); err != nil {
-		// Only an informer that was stopped refuses an index.
-		utilruntime.HandleError(fmt.Errorf("index DaemonSets by node selector: %w", err))
-	}
+	controller.AddIndex(informer, selectorIndex, selectorKeys)
 	return setIndex{informer.GetIndexer()}
 }
 

@@ -61,7 +61,7 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 	if err := c.ownWritesObserved(key); err != nil {
 		return observed{}, err
 	}
-	set, err := c.sets.DaemonSets(key.Namespace).Get(key.Name)
+	set, err := c.set(key)
 	if apierrors.IsNotFound(err) {
 		c.expectations.Forget(key)
 		for _, writes := range []*controller.OwnWrites{c.setWrites, c.podWrites, c.revisionWrites} {

@@ -73,7 +73,7 @@ func NewDeploymentController(
 	c.synced = []cache.InformerSynced{
 		c.watchDeployments(dInformer.Informer()),
 		controller.Handle(rsInformer.Informer(), c.waker.Handlers()),
-		controller.Handle(podInformer.Informer(), controller.Handlers[*corev1.Pod]{Delete: c.podDeleted}),
+		controller.Handle(podInformer.Informer(), controller.Handlers[*corev1.Pod]{Update: c.podChanged, Delete: c.podEnded}),
 	}
 	return c
 }

@@ -37,9 +37,17 @@ func (c *Controller) newWaker() *controller.Waker[*appsv1.Deployment, *appsv1.Re
 	}
 }
 
-// podDeleted wakes a deployment that may have waited for its old pods to go.
+// podChanged takes note of a pod that has ended and that a finalizer keeps: not
+// every ReplicaSet's status tells of that. (The original does not notice.)
+func (c *Controller) podChanged(old, pod *corev1.Pod) {
+	if old.Status.Phase != pod.Status.Phase {
+		c.podEnded(pod)
+	}
+}
+
+// podEnded wakes a deployment that may have waited for the end of its old pods.
 // With other strategies the ReplicaSets' status says enough about pods.
-func (c *Controller) podDeleted(pod *corev1.Pod) {
+func (c *Controller) podEnded(pod *corev1.Pod) {
 	rs, ok := controller.OwnerOf(pod, "ReplicaSet", func(key cache.ObjectName) (*appsv1.ReplicaSet, error) {
 		return c.replicaSets.ReplicaSets(key.Namespace).Get(key.Name)
 	})

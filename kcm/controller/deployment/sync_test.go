@@ -336,11 +336,11 @@ func TestADeletedPodWakesOnlyADeploymentThatWaitsForIt(t *testing.T) {
 		former := *ref
 		former.UID = "former"
 		assert.Equal(t, tt.want, woken(t, c, func() {
-			c.podDeleted(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-1", OwnerReferences: []metav1.OwnerReference{*ref}}})
+			c.podEnded(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-1", OwnerReferences: []metav1.OwnerReference{*ref}}})
 		}))
 		assert.Empty(t, woken(t, c, func() {
-			c.podDeleted(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bare"}})
-			c.podDeleted(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", OwnerReferences: []metav1.OwnerReference{former}}})
+			c.podEnded(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bare"}})
+			c.podEnded(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old", OwnerReferences: []metav1.OwnerReference{former}}})
 		}))
 	}
 }

@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -25,12 +24,6 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
-
-func init() {
-	// One of the handlers sleeps by real time when errors come fast, which in a
-	// synctest bubble is for decades.
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
-}
 
 // server is an API server in memory that gives Endpoints versions.
 func server(objects ...runtime.Object) *fake.Clientset {

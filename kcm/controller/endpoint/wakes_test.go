@@ -4,11 +4,7 @@ package endpoint
 
 import (
 	"context"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,41 +14,21 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/labs/bubble"
 )
 
 // whoIsWoken has the cluster changed while the loop only notes what it is asked to look
 // at, and returns that.
 func whoIsWoken(t *testing.T, client *fake.Clientset, change func(ctx context.Context, c *Controller) error) string {
 	t.Helper()
-	var woken []string
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		factory := informers.NewSharedInformerFactory(client, 0)
+	var c *Controller
+	return bubble.Woken(t, client, func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		core := factory.Core().V1()
-		c := NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0)
-		var lock sync.Mutex
-		c.loop.Sync = func(_ context.Context, key cache.ObjectName) error {
-			lock.Lock()
-			defer lock.Unlock()
-			if !slices.Contains(woken, key.Name) {
-				woken = append(woken, key.Name)
-			}
-			return nil
-		}
-		factory.Start(ctx.Done())
-		synctest.Wait()
-		var running sync.WaitGroup
-		running.Go(func() { c.Run(ctx, 1) })
-		wait(time.Minute)
-		woken = nil // of the beginning
-		require.NoError(t, change(ctx, c))
-		wait(time.Minute)
-		stop()
-		running.Wait()
-		factory.Shutdown()
-	})
-	slices.Sort(woken)
-	return strings.Join(woken, " ")
+		c = NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0)
+		c.loop.Sync = bubble.Noting[cache.ObjectName](note, nil)
+		return func(ctx context.Context) { c.Run(ctx, 1) }
+	}, func(ctx context.Context) error { return change(ctx, c) })
 }
 
 // What decisions read of other objects:
@@ -70,10 +46,7 @@ func TestTheLoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 	}
 	endpoints := func(name string, edit func(*corev1.Endpoints)) change {
 		return func(ctx context.Context, client *fake.Clientset) error {
-			changed := written(name)
-			edit(changed)
-			_, err := client.CoreV1().Endpoints("default").Update(ctx, changed, metav1.UpdateOptions{})
-			return err
+			return bubble.Edit(ctx, client.CoreV1().Endpoints("default"), name, edit)
 		}
 	}
 	other := func(e *corev1.Endpoints) { e.Subsets[0].Addresses[0].IP = "192.0.2.1" }
@@ -107,9 +80,7 @@ func TestTheLoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 			return client.CoreV1().Endpoints("default").Delete(ctx, "web", metav1.DeleteOptions{})
 		}, "web"},
 		"the zone of a node is known": {func(ctx context.Context, client *fake.Clientset) error {
-			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "north"}}}
-			_, err := client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
-			return err
+			return bubble.Edit(ctx, client.CoreV1().Nodes(), "n", func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelTopologyZone: "north"} })
 		}, ""},
 	} {
 		t.Run(what, func(t *testing.T) {

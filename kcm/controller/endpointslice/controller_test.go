@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -28,12 +27,6 @@ import (
 	"k8s.io/endpointslice/metrics"
 	"k8s.io/utils/ptr"
 )
-
-func init() {
-	// One of the handlers sleeps by real time when errors come fast, which in a
-	// synctest bubble is for decades.
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
-}
 
 // server is an API server in memory that gives slices names, UIDs and generations.
 func server(objects ...runtime.Object) *fake.Clientset {

@@ -2,15 +2,10 @@ package endpointslice
 
 import (
 	"context"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,44 +13,27 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/labs/bubble"
 )
 
-// whoIsWoken has the cluster changed while both loops only note what they are asked to
-// look at, and returns that.
-func whoIsWoken(t *testing.T, client *fake.Clientset, change func(ctx context.Context) error) string {
-	t.Helper()
-	var woken []string
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		factory := informers.NewSharedInformerFactory(client, 0)
+// starting returns what makes both loops. They note what they are asked to look at, and
+// sync that only if they are said to.
+func starting(client *fake.Clientset, syncs bool, edits ...func(*Controller)) bubble.Start {
+	return func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		core := factory.Core().V1()
 		c := NewController(ctx, core.Pods(), core.Services(), core.Nodes(), factory.Discovery().V1().EndpointSlices(), limit, client, 0)
-		var lock sync.Mutex
-		note := func(name string) {
-			lock.Lock()
-			defer lock.Unlock()
-			if !slices.Contains(woken, name) {
-				woken = append(woken, name)
-			}
+		for _, edit := range edits {
+			edit(c)
 		}
-		c.loop.Sync = func(_ context.Context, key cache.ObjectName) error { note(key.Name); return nil }
-		c.zones.Sync = func(context.Context, string) error { note("zones"); c.haveLooked.Store(true); return nil }
-		factory.Start(ctx.Done())
-		synctest.Wait()
-		var running sync.WaitGroup
-		running.Go(func() { c.Run(ctx, 1) })
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		woken = nil // of the beginning
-		require.NoError(t, change(ctx))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		stop()
-		running.Wait()
-		factory.Shutdown()
-	})
-	slices.Sort(woken)
-	return strings.Join(woken, " ")
+		sync, zones := c.sync, c.lookAtNodes
+		if !syncs {
+			sync, zones = nil, func(context.Context, string) error { c.haveLooked.Store(true); return nil }
+		}
+		c.loop.Sync = bubble.Noting(note, sync)
+		c.zones.Sync = func(ctx context.Context, key string) error { note("zones"); return zones(ctx, key) }
+		return func(ctx context.Context) { c.Run(ctx, 1) }
+	}
 }
 
 // What decisions read of other objects:
@@ -68,14 +46,7 @@ func TestALoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 	t.Parallel()
 	nodeWith := func(change func(*corev1.Node)) func(context.Context, *fake.Clientset) error {
 		return func(ctx context.Context, client *fake.Clientset) error {
-			n, err := client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			n = n.DeepCopy()
-			change(n)
-			_, err = client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
-			return err
+			return bubble.Edit(ctx, client.CoreV1().Nodes(), "n", change)
 		}
 	}
 	podWith := func(change func(*corev1.Pod)) func(context.Context, *fake.Clientset) error {
@@ -86,15 +57,10 @@ func TestALoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 	}
 	sliceWith := func(change func(*discoveryv1.EndpointSlice)) func(context.Context, *fake.Clientset) error {
 		return func(ctx context.Context, client *fake.Clientset) error {
-			s, err := client.DiscoveryV1().EndpointSlices("default").Get(ctx, "web-1", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			s = s.DeepCopy()
-			change(s)
-			s.Generation++
-			_, err = client.DiscoveryV1().EndpointSlices("default").Update(ctx, s, metav1.UpdateOptions{})
-			return err
+			return bubble.Edit(ctx, client.DiscoveryV1().EndpointSlices("default"), "web-1", func(s *discoveryv1.EndpointSlice) {
+				change(s)
+				s.Generation++
+			})
 		}
 	}
 	for what, test := range map[string]struct {
@@ -118,10 +84,7 @@ func TestALoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 		"a pod starts another time":   {podWith(func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}} }), ""},
 		"the zone of a node is known": {nodeWith(func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "north" }), "web zones"},
 		"a node of no pods is in another zone": {func(ctx context.Context, client *fake.Clientset) error {
-			m := node()
-			m.Name, m.Labels = "m", map[string]string{corev1.LabelTopologyZone: "south"}
-			_, err := client.CoreV1().Nodes().Update(ctx, m, metav1.UpdateOptions{})
-			return err
+			return bubble.Edit(ctx, client.CoreV1().Nodes(), "m", func(m *corev1.Node) { m.Labels = map[string]string{corev1.LabelTopologyZone: "south"} })
 		}, ""}, // it does not work
 		"a node goes": {func(ctx context.Context, client *fake.Clientset) error {
 			return client.CoreV1().Nodes().Delete(ctx, "n", metav1.DeleteOptions{})
@@ -150,10 +113,7 @@ func TestALoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 		"a slice is somebody else's":   {sliceWith(func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = "me" }), "web"},
 		"a slice is another Service's": {sliceWith(func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "other" }), "other web"},
 		"a slice of somebody else changes": {func(ctx context.Context, client *fake.Clientset) error {
-			theirs := sliceOf("theirs", "me")
-			theirs.Endpoints = nil
-			_, err := client.DiscoveryV1().EndpointSlices("default").Update(ctx, theirs, metav1.UpdateOptions{})
-			return err
+			return bubble.Edit(ctx, client.DiscoveryV1().EndpointSlices("default"), "theirs", func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil })
 		}, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -167,9 +127,18 @@ func TestALoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 				service(func(s *corev1.Service) { s.Name, s.Spec.Selector = "other", map[string]string{"app": "other"} }),
 				service(func(s *corev1.Service) { s.Name, s.Spec.Selector = "waits", map[string]string{"app": "waits"} }),
 				sliceOf("web-1", ControllerName), sliceOf("theirs", "me"))
-			assert.Equal(t, test.want, whoIsWoken(t, client, func(ctx context.Context) error { return test.change(ctx, client) }))
+			assert.Equal(t, test.want, bubble.Woken(t, client, starting(client, false), func(ctx context.Context) error { return test.change(ctx, client) }))
 		})
 	}
+}
+
+func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
+	t.Parallel()
+	client := server(node(), service(), running("a"))
+	bubble.Deaf(client, "endpointslices")
+	sent := func() int { return len(client.Actions()) }
+	again := func(c *Controller) { c.loop.AddAfter(cache.NewObjectName("default", "web"), time.Second) } // when its slice was written
+	assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, again), sent), bubble.Most)
 }
 
 // sliceOf returns a slice of the Service web.

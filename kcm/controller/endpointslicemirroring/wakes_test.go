@@ -4,11 +4,7 @@ package endpointslicemirroring
 
 import (
 	"context"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,41 +14,20 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/labs/bubble"
 )
 
 // whoIsWoken has the cluster changed while the loop only notes what it is asked to look
 // at, and returns that.
 func whoIsWoken(t *testing.T, client *fake.Clientset, change func(ctx context.Context) error) string {
 	t.Helper()
-	var woken []string
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		factory := informers.NewSharedInformerFactory(client, 0)
+	return bubble.Woken(t, client, func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		core := factory.Core().V1()
 		c := NewController(ctx, core.Endpoints(), factory.Discovery().V1().EndpointSlices(), core.Services(), 2, client, 0)
-		var lock sync.Mutex
-		c.loop.Sync = func(_ context.Context, key cache.ObjectName) error {
-			lock.Lock()
-			defer lock.Unlock()
-			if !slices.Contains(woken, key.Name) {
-				woken = append(woken, key.Name)
-			}
-			return nil
-		}
-		factory.Start(ctx.Done())
-		synctest.Wait()
-		var running sync.WaitGroup
-		running.Go(func() { c.Run(ctx, 1) })
-		wait()
-		woken = nil // of the beginning
-		require.NoError(t, change(ctx))
-		wait()
-		stop()
-		running.Wait()
-		factory.Shutdown()
-	})
-	slices.Sort(woken)
-	return strings.Join(woken, " ")
+		c.loop.Sync = bubble.Noting[cache.ObjectName](note, nil)
+		return func(ctx context.Context) { c.Run(ctx, 1) }
+	}, change)
 }
 
 // What decisions read of other objects:

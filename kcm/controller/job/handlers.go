@@ -25,6 +25,7 @@ func (c *Controller) watchJobs(informer cache.SharedIndexInformer) {
 	c.synced = append(c.synced, controller.Handle(informer, controller.Handlers[*batchv1.Job]{
 		Add: func(job *batchv1.Job) {
 			countManagedElsewhere(job)
+			c.orphanPods(job) // they may have been seen before it, and it may be over
 			wake(job, 0)
 		},
 		Update: func(old, job *batchv1.Job) {

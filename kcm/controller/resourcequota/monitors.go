@@ -34,8 +34,8 @@ type monitor struct {
 	tally    *tally
 	store    cache.Store
 	synced   cache.InformerSynced
-	// settled is set when the informer has synced, or patience is over.
-	settled bool
+	// settled is set when the informer has synced, or patience is over and it is late.
+	settled, late bool
 	// own is nil for an informer of the factory, which runs as long as that.
 	own *controller.MetadataInformer
 }
@@ -75,9 +75,9 @@ func (c *Controller) settle(ctx context.Context, resource schema.GroupResource, 
 	if m != nil {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		cache.WaitForCacheSync(ctx.Done(), m.synced)
+		synced := cache.WaitForCacheSync(ctx.Done(), m.synced)
 		c.mu.Lock()
-		m.settled = true
+		m.settled, m.late = true, !synced
 		c.mu.Unlock()
 	}
 	c.wake(metav1.NamespaceAll, limits(resource), 0)
@@ -97,8 +97,8 @@ func (c *Controller) lacksMonitors(quota *corev1.ResourceQuota) bool {
 }
 
 // syncMonitors stops what is not needed any more and starts what is missing. It
-// returns what quotas may wait for: monitors that begin, and for what is no
-// resource, nil.
+// returns what quotas may wait for: monitors that begin, or were late and have
+// synced, and for what is no resource, nil.
 func (c *Controller) syncMonitors(ctx context.Context) (started map[schema.GroupResource]*monitor, err error) {
 	limited := c.limited()
 	resources, err := c.discover(limited)
@@ -121,7 +121,7 @@ func (c *Controller) syncMonitors(ctx context.Context) (started map[schema.Group
 		m, begun := c.monitors[resource]
 		if at, exists := resources[resource]; m == nil && exists {
 			m = c.startMonitor(ctx, at)
-		} else if begun {
+		} else if begun && (m == nil || !m.late || !m.synced()) {
 			continue
 		}
 		c.monitors[resource], started[resource] = m, m

@@ -85,6 +85,7 @@ func NewPublisher(
 			Update: func(_, ns *corev1.Namespace) { p.namespaceChanged(ns) },
 		}),
 		controller.Handle(cmInformer.Informer(), controller.Handlers[*corev1.ConfigMap]{
+			Add:    p.configMapChanged, // who has made it may have written anything
 			Update: func(_, cm *corev1.ConfigMap) { p.configMapChanged(cm) },
 			Delete: p.configMapChanged,
 		}),

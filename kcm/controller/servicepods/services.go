@@ -18,8 +18,6 @@ import (
 const (
 	// selectorIndex is the name of the index behind [Services].
 	selectorIndex = "selector"
-	// nodeIndex is the name of the index of pods by their node.
-	nodeIndex = "node"
 	// portsPerSecond is for how many ports of a Service the changes of its pods
 	// are collected for a second.
 	portsPerSecond = 500
@@ -118,10 +116,9 @@ func (s Services) Watch(informer cache.SharedIndexInformer, batchPeriod time.Dur
 // gone, or is in another zone now: of a node, slices tell no more.
 func (s Services) WatchNodes(nodes, pods cache.SharedIndexInformer, batchPeriod time.Duration,
 	queue func(service cache.ObjectName, after time.Duration)) cache.InformerSynced {
-	controller.AddIndex(pods, nodeIndex, func(pod any) ([]string, error) { return []string{pod.(*corev1.Pod).Spec.NodeName}, nil })
+	podsOn := controller.PodsOn(pods)
 	changed := func(node *corev1.Node) {
-		there, _ := pods.GetIndexer().ByIndex(nodeIndex, node.Name) // an error says that there is no such index
-		for _, pod := range there {
+		for _, pod := range podsOn(node.Name) {
 			for _, service := range s.Selecting(pod.(*corev1.Pod)) {
 				queue(service, batchPeriod+s.pause(service))
 			}
