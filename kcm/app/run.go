@@ -64,7 +64,7 @@ func Run(ctx context.Context, c config.CompletedConfig) error {
 		}
 		controllerContext.InformersStarted = started
 		health.ready.leading(controllerContext)
-		return StartControllers(controller.WithEvents(ctx, events), controllerContext, descriptors, mux, health.healthz)
+		return StartControllers(ctx, controllerContext, descriptors, mux, health.healthz)
 	}
 	descriptors := descriptorsOf(c.Name)
 	runAll := func(ctx context.Context) error {

@@ -64,9 +64,6 @@ type LoopConfig[K comparable] struct {
 	// MaxRetries is how often a failing key is put back before it is given up
 	// until something changes. RetryForever never gives up.
 	MaxRetries int
-	// Objects has the objects that keys name, for the event about one whose sync
-	// has panicked. A loop without it records none.
-	Objects cache.Store
 	// RateLimiter says when a failing key comes back. Without one that is
 	// after 5 ms, and then after twice as long each time, up to 1000 seconds.
 	RateLimiter workqueue.TypedRateLimiter[K]
@@ -145,10 +142,6 @@ func (l *Loop[K]) next(ctx context.Context) bool {
 	if !isStale(err) {
 		l.stale.Delete(key)
 	}
-	if errors.Is(err, errPanicked) {
-		l.panicked(ctx, key, err)
-		return true
-	}
 	l.retry(ctx, key, err)
 	return true
 }
@@ -162,6 +155,8 @@ func (l *Loop[K]) retry(ctx context.Context, key K, err error) {
 	case isStale(err):
 		klog.FromContext(ctx).V(4).Info("Sync has to wait", "key", key, "reason", err)
 		l.queue.AddAfter(key, l.staleDelay(key))
+	case errors.Is(err, errPanicked): // which has been logged
+		l.queue.AddRateLimited(key)
 	case ctx.Err() != nil:
 		// The loop is being stopped, which is most likely why the sync failed.
 	case l.MaxRetries == RetryForever:

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 )
 
@@ -47,27 +44,5 @@ func Recovered(ctx context.Context, f func() error, keysAndValues ...any) func()
 			err = fmt.Errorf("%w: %v", errPanicked, p)
 		}()
 		return f()
-	}
-}
-
-type eventsKey struct{}
-
-// WithEvents returns a context in which a [Loop] that runs records an event about
-// an object whose sync has panicked.
-func WithEvents(ctx context.Context, events record.EventRecorder) context.Context {
-	return context.WithValue(ctx, eventsKey{}, events)
-}
-
-// panicked puts back a key whose sync has panicked, however often it has, and
-// records an event about its object.
-func (l *Loop[K]) panicked(ctx context.Context, key K, err error) {
-	l.queue.AddRateLimited(key)
-	events, ok := ctx.Value(eventsKey{}).(record.EventRecorder)
-	if !ok || l.Objects == nil {
-		return
-	}
-	if obj, exists, _ := l.Objects.GetByKey(fmt.Sprint(key)); exists {
-		events.Eventf(obj.(runtime.Object), corev1.EventTypeWarning, "SyncPanicked",
-			"The %s has met a defect of its own with this object, and will try again: %v", l.Name, err)
 	}
 }

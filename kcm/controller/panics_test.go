@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
@@ -68,26 +67,6 @@ func TestWhatDoesNotPanicReturnsWhatItReturns(t *testing.T) {
 	t.Parallel()
 	assert.NoError(t, Recovered(t.Context(), func() error { return nil })())
 	assert.Equal(t, errSync, Recovered(t.Context(), func() error { return errSync })())
-}
-
-func TestTheObjectOfASyncThatHasPanickedGetsAnEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		objects := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		require.NoError(t, objects.Add(pod("web", "")))
-		events := record.NewFakeRecorder(10)
-		sync := func(_ context.Context, key cache.ObjectName) error { panic("a defect") }
-		ctx, stop := context.WithCancel(WithEvents(t.Context(), events))
-		loop := NewLoop(LoopConfig[cache.ObjectName]{Name: "pod-controller", Sync: sync, Objects: objects})
-		loop.Add(cache.NewObjectName("ns", "gone"))
-		loop.Add(cache.NewObjectName("ns", "web"))
-		go loop.Run(ctx, 1)
-		synctest.Wait()
-		stop()
-		synctest.Wait()
-		require.Len(t, events.Events, 1, "there is no object of the other key")
-		assert.Equal(t, "Warning SyncPanicked The pod-controller has met a defect of its own with this object, and will try again: panic: a defect", <-events.Events)
-	})
 }
 
 // This is not parallel: others go on after a panic.

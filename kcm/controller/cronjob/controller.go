@@ -61,7 +61,6 @@ func NewController(
 		QueueName:  "cronjob",
 		Sync:       c.sync,
 		MaxRetries: controller.RetryForever,
-		Objects:    cronJobInformer.Informer().GetStore(),
 	})
 	wake := func(cj *batchv1.CronJob) { c.loop.Add(cache.MetaObjectToName(cj)) }
 	wakeOwner := func(job *batchv1.Job) {

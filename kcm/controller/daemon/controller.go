@@ -87,7 +87,6 @@ func New(
 		QueueName:  "daemonset",
 		Sync:       c.sync,
 		MaxRetries: controller.RetryForever,
-		Objects:    setInformer.Informer().GetStore(),
 	})
 	c.watchSets(setInformer.Informer())
 	c.watchOwned(podInformer.Informer(), revisionInformer.Informer())

@@ -67,7 +67,6 @@ func NewDeploymentController(
 		QueueName:  "deployment",
 		Sync:       c.sync,
 		MaxRetries: maxRetries,
-		Objects:    dInformer.Informer().GetStore(),
 	})
 	c.waker = c.newWaker()
 	c.synced = []cache.InformerSynced{

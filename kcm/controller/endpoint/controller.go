@@ -73,7 +73,6 @@ func NewEndpointController(
 	}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name: "endpoints-controller", QueueName: "endpoint", Sync: c.sync, MaxRetries: maxRetries,
-		Objects: serviceInformer.Informer().GetStore(),
 	})
 	add := func(service *corev1.Service) { c.loop.Add(cache.MetaObjectToName(service)) }
 	c.synced = []cache.InformerSynced{

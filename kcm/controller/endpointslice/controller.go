@@ -97,7 +97,6 @@ func NewController(
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name: "endpointslice-controller", QueueName: "endpoint_slice",
 		Sync: c.sync, MaxRetries: maxRetries, RateLimiter: RetrySlowly(1000 * time.Second),
-		Objects: serviceInformer.Informer().GetStore(),
 	})
 	c.zones = controller.NewLoop(controller.LoopConfig[string]{
 		Name: "endpointslice-controller-topology", QueueName: "endpoint_slice_topology",

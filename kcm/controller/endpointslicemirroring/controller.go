@@ -75,7 +75,6 @@ func NewController(
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name: "endpointslice-mirroring-controller", QueueName: "endpoint_slice_mirroring",
 		Sync: c.sync, MaxRetries: maxRetries, RateLimiter: endpointslice.RetrySlowly(100 * time.Second),
-		Objects: endpointsInformer.Informer().GetStore(),
 	})
 	c.watch(endpointsInformer, sliceInformer, serviceInformer, endpointUpdatesBatchPeriod)
 	return c

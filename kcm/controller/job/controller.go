@@ -102,7 +102,6 @@ func newLoop(queue string, sync func(context.Context, cache.ObjectName) error, o
 		QueueName:   queue,
 		Sync:        sync,
 		MaxRetries:  controller.RetryForever,
-		Objects:     objects,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, time.Minute),
 	})
 }

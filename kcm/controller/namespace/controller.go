@@ -63,7 +63,6 @@ func NewNamespaceController(
 		QueueName:   "namespace",
 		Sync:        c.sync,
 		MaxRetries:  controller.RetryForever,
-		Objects:     nsInformer.Informer().GetStore(),
 		RateLimiter: retryWithinAMinute(),
 	})
 	c.synced = controller.Handle(nsInformer.Informer(), controller.Handlers[*corev1.Namespace]{

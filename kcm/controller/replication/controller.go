@@ -132,7 +132,6 @@ func newController(
 		QueueName:  kind.queue,
 		Sync:       c.sync,
 		MaxRetries: controller.RetryForever,
-		Objects:    sets,
 	})
 	return c
 }

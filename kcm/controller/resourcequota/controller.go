@@ -79,7 +79,6 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 	loop := func(queue string, sync func(context.Context, cache.ObjectName) error) *controller.Loop[cache.ObjectName] {
 		return controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 			Name: "resourcequota-controller", QueueName: queue, Sync: sync, MaxRetries: controller.RetryForever,
-			Objects:     options.ResourceQuotaInformer.Informer().GetStore(),
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute),
 		})
 	}
@@ -89,7 +88,6 @@ func NewController(ctx context.Context, options *ControllerOptions) *Controller 
 		c.look(pods, pod)
 		return nil
 	})
-	c.overdue.Objects = nil // its keys are no quotas
 	c.synced = controller.Handle(options.ResourceQuotaInformer.Informer(), controller.Handlers[*corev1.ResourceQuota]{
 		Add:    c.changed,
 		Update: c.updated,

@@ -24,8 +24,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -43,7 +41,6 @@ type cluster struct {
 	client   *fake.Clientset
 	metadata *metadatafake.FakeMetadataClient
 	loop     *Controller
-	events   *record.FakeRecorder
 	begin    time.Time
 
 	mu sync.Mutex
@@ -107,8 +104,7 @@ func writes(t *testing.T, happens func(c *cluster), objects ...runtime.Object) s
 			},
 			InformerFactory: factory, Metadata: c.metadata,
 		})
-		c.events = record.NewFakeRecorder(10)
-		ctx, stop := context.WithCancel(controller.WithEvents(t.Context(), c.events))
+		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		factory.Start(ctx.Done())
 		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
@@ -450,26 +446,6 @@ func TestAPanicWhileAnObjectIsChargedEndsTheProcess(t *testing.T) {
 	}
 }
 
-// panicking is a store that panics.
-type panicking struct{ cache.Store }
-
-func TestAPanicAboutAPodIsNotToldOfAQuotaOfItsName(t *testing.T) {
-	t.Parallel()
-	failed, log := elsewhere(t, func() {
-		writes(t, func(c *cluster) {
-			c.loop.mu.Lock()
-			c.loop.monitors[pods].store = panicking{}
-			c.loop.mu.Unlock()
-			c.loop.overdue.Add(cache.NewObjectName("here", "limit"))
-			synctest.Wait()
-			assert.Empty(t, c.events.Events)
-		}, countedQuota("limit", "pods=9", "pods=0"))
-	})
-	assert.False(t, failed, log)
-	assert.Contains(t, log, "invalid memory address", "the pod's charge has ended, and the loop has looked at it")
-}
-
-// knows tells whether the loop has looked for a resource.
 func (c *cluster) knows(resource schema.GroupResource) bool {
 	c.loop.mu.Lock()
 	defer c.loop.mu.Unlock()

@@ -77,7 +77,6 @@ func NewPublisher(
 		QueueName:  "root_ca_cert_publisher",
 		Sync:       measured(p.sync),
 		MaxRetries: controller.RetryForever,
-		Objects:    cmInformer.Informer().GetStore(),
 	})
 	p.synced = []cache.InformerSynced{
 		controller.Handle(nsInformer.Informer(), controller.Handlers[*corev1.Namespace]{

@@ -66,7 +66,6 @@ func NewServiceAccountsController(
 		QueueName:  "serviceaccount",
 		Sync:       c.sync,
 		MaxRetries: controller.RetryForever,
-		Objects:    nsInformer.Informer().GetStore(),
 	})
 	c.synced = []cache.InformerSynced{
 		controller.Handle(nsInformer.Informer(), controller.Handlers[*corev1.Namespace]{

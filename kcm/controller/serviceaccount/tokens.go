@@ -85,14 +85,12 @@ func NewTokensController(
 		QueueName:  "serviceaccount_tokens_service",
 		Sync:       c.syncAccount,
 		MaxRetries: controller.RetryForever,
-		Objects:    saInformer.Informer().GetStore(),
 	})
 	c.secrets = controller.NewLoop(controller.LoopConfig[secretKey]{
 		Name:       "serviceaccount-token-controller",
 		QueueName:  "serviceaccount_tokens_secret",
 		Sync:       c.syncSecret,
 		MaxRetries: controller.RetryForever,
-		Objects:    secretInformer.Informer().GetStore(),
 	})
 	c.synced = []cache.InformerSynced{
 		controller.Handle(saInformer.Informer(), c.accountHandlers()),

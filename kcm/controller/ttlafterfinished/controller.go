@@ -42,7 +42,6 @@ func New(jobInformer batchinformers.JobInformer, client kubernetes.Interface) *C
 		QueueName:  "ttl_jobs_to_delete",
 		Sync:       c.sync,
 		MaxRetries: controller.RetryForever,
-		Objects:    jobInformer.Informer().GetStore(),
 	})
 	c.synced = controller.Handle(jobInformer.Informer(), controller.Handlers[*batchv1.Job]{
 		Add:    c.changed,
