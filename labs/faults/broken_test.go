@@ -37,6 +37,12 @@ var brokenManagers = []broken{
 	{"what fails is not tried again",
 		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:", "case l.MaxRetries == RetryForever && false:",
 		"accounts/refuse-500/1", "stuck", 0},
+	{"what a policy refuses is taken for gone",
+		"kcm/controller/gone.go", "return apierrors.IsInvalid(err) &&", "return apierrors.IsInvalid(err) ||",
+		"finished/policy-422/1", "stuck", 0},
+	{"what fails is tried three times more",
+		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:", "case l.MaxRetries == RetryForever && l.queue.NumRequeues(key) < 3:",
+		"finished/policy-500/1", "stuck", 0},
 }
 
 // build builds the manager.

@@ -261,6 +261,7 @@ var recordable = map[string]schema.GroupVersionResource{
 	"serviceaccounts":        {Version: "v1", Resource: "serviceaccounts"},
 	"configmaps":             {Version: "v1", Resource: "configmaps"},
 	"jobs":                   {Group: "batch", Version: "v1", Resource: "jobs"},
+	"secrets":                {Version: "v1", Resource: "secrets"},
 	"services":               {Version: "v1", Resource: "services"},
 	"endpoints":              {Version: "v1", Resource: "endpoints"},
 	"resourcequotas":         {Version: "v1", Resource: "resourcequotas"},

@@ -276,9 +276,11 @@ func refuse(request *http.Request, code int) *http.Response {
 	if !found {
 		panic(fmt.Sprintf("no reason for code %d", code))
 	}
+	says := "the lab's proxy refuses this request"
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "the lab's proxy refuses this request",
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: says,
+		Details: &metav1.StatusDetails{Name: path.Base(request.URL.Path), Causes: []metav1.StatusCause{{Message: says}}},
 	})
 	if err != nil {
 		panic(err) // a Status is made of strings

@@ -70,6 +70,15 @@ var Workloads = []Workload{
 		Watched: []string{"resourcequotas"}, Needed: []string{"pods", "configmaps"}, Recorded: []string{"resourcequotas", "configmaps"}, play: createInBursts},
 	{Name: "accounts", Says: "a namespace gets its account and the root CA, and gets them again", Loops: []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"},
 		Watched: []string{"serviceaccounts", "configmaps"}, Recorded: []string{"serviceaccounts", "configmaps"}, Bare: true, play: accounts},
+	{Name: "inherit", Says: "a Deployment of 1 finds two old ReplicaSets and keeps one, which then loses its label", Loops: forDeployments, Watched: theThree, play: inherit},
+	{Name: "follow", Says: "a Job is deleted, and its 2 pods follow", Loops: []string{"job-controller", "garbage-collector-controller"},
+		Watched: []string{"jobs", "pods"}, Recorded: []string{"jobs"}, play: follow},
+	{Name: "finished", Says: "the time of one finished Job is over, and a CronJob keeps none of its own", Loops: []string{"ttl-after-finished-controller", "cronjob-controller", "garbage-collector-controller"},
+		Watched: []string{"jobs", "cronjobs"}, Recorded: []string{"jobs"}, play: finish},
+	{Name: "slices", Says: "a Service gives up one of two address families, and Endpoints that a user wrote go", Loops: []string{"endpointslice-controller", "endpointslice-mirroring-controller"},
+		Watched: []string{"services", "endpoints", "endpointslices"}, Recorded: []string{"services", "endpoints", "endpointslices"}, play: giveUp},
+	{Name: "tokens", Says: "an account gets a token Secret, and goes", Loops: []string{"serviceaccount-token-controller"},
+		Watched: []string{"serviceaccounts", "secrets"}, Recorded: []string{"serviceaccounts", "secrets"}, play: tokens},
 }
 
 const app = "web"
@@ -264,7 +273,16 @@ func deleteNamespace(ctx context.Context, s *stage) error {
 	}
 	s.did("delete the namespace")
 	s.checkUntil(time.Now()) // from now on all is deleted, in any order
-	return s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
+	if err := s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return s.insist(ctx, "the namespace goes", func(ctx context.Context) error {
+		ns, err := s.client.CoreV1().Namespaces().Get(ctx, s.namespace, metav1.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("it is there: %v", ns.Status)
+		}
+		return err
+	})
 }
 
 func accounts(ctx context.Context, s *stage) error {
@@ -291,7 +309,7 @@ func daemons(surge int32) func(context.Context, *stage) error {
 		s.did(fmt.Sprintf("create daemonset %s with a surge of %d", app, surge))
 		more, without := intstr.FromInt32(surge), intstr.FromInt32(1-surge)
 		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: app}, Spec: appsv1.DaemonSetSpec{
-			Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate("web:1", true),
+			Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate("web:1", true), RevisionHistoryLimit: new(int32),
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: &more, MaxUnavailable: &without}},
 		}}
 		if _, err := s.client.AppsV1().DaemonSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
@@ -336,14 +354,19 @@ func (s *stage) onAllNodes(ctx context.Context, image string) error {
 
 func (s *stage) createJob(ctx context.Context, completions, parallelism int32, runFor string) error {
 	s.did(fmt.Sprintf("create job %s of %d, %d at a time", app, completions, parallelism))
+	_, err := s.client.BatchV1().Jobs(s.namespace).Create(ctx, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec:       batchv1.JobSpec{Completions: &completions, Parallelism: &parallelism, Template: jobTemplate(runFor)},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// jobTemplate is one whose pods succeed after some time.
+func jobTemplate(runFor string) corev1.PodTemplateSpec {
 	template := podTemplate("web:1", false)
 	template.Annotations["lab.kcm-book.io/run-for"] = runFor
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	_, err := s.client.BatchV1().Jobs(s.namespace).Create(ctx, &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: app},
-		Spec:       batchv1.JobSpec{Completions: &completions, Parallelism: &parallelism, Template: template},
-	}, metav1.CreateOptions{})
-	return err
+	return template
 }
 
 func suspend(ctx context.Context, s *stage) error {
