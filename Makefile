@@ -272,16 +272,13 @@ prove-chaos prove-odd: bin/play bin/labcluster bin/kcm
 prove-memory: ## compare kcm's loops with the original's in memory (ARGS="-runs 5000 -seed 7")
 	@cd labs/differential && GOGC=800 go test -count=1 -timeout 0 -run KcmAndTheOriginal -args -runs 1000 -seed $(RAPID_SEED) $(ARGS)
 
-.PHONY: prove-fuzz prove-rights ## fuzz what loops read of others' objects (ARGS="-fuzztime 100000x"); tell which rights of its role each loop uses
+.PHONY: prove-fuzz ## fuzz what loops read of others' objects (ARGS="-fuzztime 100000x")
 prove-fuzz:
 	@for package in $$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./kcm/controller/...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 			go test -run '^$$' -fuzz "^$$target$$" -fuzzminimizetime 1s $(or $(ARGS),-fuzztime 20000x) $$package; \
 		done; \
 	done
-
-prove-rights: bin/play bin/labcluster bin/kcm
-	@bin/play rights '$(ONLY)'
 
 # Upstream's own suites, in a module of their own. What is built for them is in build/upstream.
 upstream_tool = cd labs/upstream && go build -o ../../build/upstream/bin/

@@ -162,12 +162,6 @@ func command() *cobra.Command {
 			Args:  cobra.ExactArgs(1),
 			RunE:  func(cmd *cobra.Command, args []string) error { return takePicture(cmd.Context(), args[0]) },
 		},
-		&cobra.Command{
-			Use:   "rights [REGEXP]",
-			Short: "Play the scenarios that match with kcm, and tell from the audit log which of its rights each loop has used",
-			Args:  cobra.MaximumNArgs(1),
-			RunE:  func(cmd *cobra.Command, args []string) error { return playRights(cmd.Context(), append(args, "")[0]) },
-		},
 	)
 	return root
 }
