@@ -4,8 +4,7 @@
 // In the environment, CLUSTER=kind plays on a kind cluster, REFERENCE=1 with the
 // original kube-controller-manager, PLACE=static-pod with kcm as a static pod of
 // a kind cluster, VIEW=1 shows the loops of a lab on a page, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter
-// before each step, JSON=1 prints what go test -json would, and KCM names another program
-// in place of the book's kcm.
+// before each step, and KCM names another program in place of the book's kcm.
 package main
 
 import (
@@ -52,13 +51,8 @@ func inRoot() error {
 	return err
 }
 
-// narratorOf tells of what is played as the environment asks for.
-func narratorOf(name string) play.Narrator {
-	if os.Getenv("JSON") != "" {
-		return play.NewRecorder(os.Stdout, name)
-	}
-	return play.NewTeller(os.Stdout, os.Getenv("STEP") != "")
-}
+// newNarrator tells of what is played as the environment asks for.
+func newNarrator() play.Narrator { return play.NewTeller(os.Stdout, os.Getenv("STEP") != "") }
 
 // parse prints the help where it is asked for, and is one line of an error where
 // a flag is wrong.
