@@ -7,7 +7,7 @@ SHELL := bash
 include labs/cluster.mk
 
 # A variable that is misspelt is told: `make labs REFRENCE=1` would play kcm.
-variables := ALL ARGS AT CLUSTER DEST DIR FILE FORCE FORMAT FROM JSON KEEP LABCLUSTER_DIR NN NODES ONLY PLACE PORT REFERENCE \
+variables := ALL ARGS AT CLUSTER DEST DIR FILE FORCE FORMAT FROM KEEP LABCLUSTER_DIR NN NODES ONLY PLACE PORT REFERENCE \
 	RAPID_SEED STAGE STEP VIEW YES
 misspelt := $(filter-out $(variables) GOFLAGS,$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
 $(if $(misspelt),$(error $(misspelt) means nothing here; what can be set is $(variables)))
@@ -47,11 +47,11 @@ demo: bin/play bin/labcluster bin/kcm ## kcm elects, rolls out and fails over on
 view: bin/play bin/labcluster bin/kcm site ## watch the inside of the loops in your browser, and disturb them (PORT=8080)
 	@bin/play view
 
-lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, STEP=1, KEEP=1, JSON=1; of 07: PLACE=static-pod)
+lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, STEP=1, KEEP=1; of 07: PLACE=static-pod)
 	@bin/play lab $*
 
 .PHONY: play
-play: bin/play bin/labcluster bin/kcm ## play a script of your own (FILE=my.txtar STEP=1, KEEP=1, JSON=1), or list the verbs
+play: bin/play bin/labcluster bin/kcm ## play a script of your own (FILE=my.txtar STEP=1, KEEP=1), or list the verbs
 	@bin/play file $(or $(FILE),--help)
 
 ##@ read it
@@ -272,16 +272,13 @@ prove-chaos prove-odd: bin/play bin/labcluster bin/kcm
 prove-memory: ## compare kcm's loops with the original's in memory (ARGS="-runs 5000 -seed 7")
 	@cd labs/differential && GOGC=800 go test -count=1 -timeout 0 -run KcmAndTheOriginal -args -runs 1000 -seed $(RAPID_SEED) $(ARGS)
 
-.PHONY: prove-fuzz prove-rights ## fuzz what loops read of others' objects (ARGS="-fuzztime 100000x"); tell which rights of its role each loop uses
+.PHONY: prove-fuzz ## fuzz what loops read of others' objects (ARGS="-fuzztime 100000x")
 prove-fuzz:
 	@for package in $$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./kcm/controller/...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 			go test -run '^$$' -fuzz "^$$target$$" -fuzzminimizetime 1s $(or $(ARGS),-fuzztime 20000x) $$package; \
 		done; \
 	done
-
-prove-rights: bin/play bin/labcluster bin/kcm
-	@bin/play rights '$(ONLY)'
 
 # Upstream's own suites, in a module of their own. What is built for them is in build/upstream.
 upstream_tool = cd labs/upstream && go build -o ../../build/upstream/bin/

@@ -3,7 +3,6 @@ package play
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -208,76 +207,4 @@ func (t *teller) Skipped(why string) {
 	t.skipped = true
 	t.mu.Unlock()
 	t.print("", "  ", "- left out, "+why)
-}
-
-// recorder writes what happens as go test -json would: a line of JSON for each
-// step that begins and ends, and for what is said.
-type recorder struct {
-	silent
-	mu       sync.Mutex
-	out      *json.Encoder
-	play     string
-	sentence string
-	skipped  bool
-}
-
-// NewRecorder returns a narrator who writes JSON for programs, in the form of
-// go test -json. Play is the name of what is played.
-func NewRecorder(out io.Writer, play string) Narrator {
-	return &recorder{out: json.NewEncoder(out), play: play}
-}
-
-// write writes an action. The lock is held.
-func (r *recorder) write(action, output string, took time.Duration) {
-	r.out.Encode(struct {
-		Time    time.Time
-		Action  string
-		Package string
-		Test    string  `json:",omitempty"`
-		Elapsed float64 `json:",omitempty"`
-		Output  string  `json:",omitempty"`
-	}{time.Now(), action, r.play, r.sentence, took.Seconds(), output})
-}
-
-func (r *recorder) Step(_ context.Context, _ int, sentence string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sentence = sentence
-	r.write("run", "", 0)
-	return nil
-}
-
-func (r *recorder) Say(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.write("output", strings.TrimRight(text, "\n")+"\n", 0)
-}
-
-func (r *recorder) Skipped(why string) {
-	r.Say(why)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.skipped = true
-}
-
-func (r *recorder) Passed(took time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	action := "pass"
-	if r.skipped {
-		action = "skip"
-	}
-	r.write(action, "", took)
-	r.sentence, r.skipped = "", false
-}
-
-func (r *recorder) Failed(took time.Duration, why string) {
-	r.Say(why)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.sentence != "" {
-		r.write("fail", "", took)
-	}
-	r.sentence = ""
-	r.write("fail", "", took)
 }

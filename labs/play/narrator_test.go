@@ -2,7 +2,6 @@ package play
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -106,49 +105,10 @@ type blocked chan struct{}
 
 func (b blocked) Read([]byte) (int, error) { <-b; return 0, fmt.Errorf("closed") }
 
-func TestProgramsAreToldWhatGoTestWouldTell(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	recorder := NewRecorder(&b, "00-lab")
-	narrate(t, recorder)
-	require.NoError(t, recorder.Step(t.Context(), 3, "Pods stay"))
-	recorder.Failed(time.Second, "x.txtar:3: no")
-	type event struct {
-		Action, Package, Test, Output string
-		Elapsed                       float64
-		Time                          time.Time
-	}
-	var events []event
-	for line := range strings.Lines(b.String()) {
-		var e event
-		decoder := json.NewDecoder(strings.NewReader(line))
-		decoder.DisallowUnknownFields()
-		require.NoError(t, decoder.Decode(&e))
-		require.WithinDuration(t, time.Now(), e.Time, time.Minute)
-		e.Time = time.Time{}
-		events = append(events, e)
-	}
-	const lab = "00-lab"
-	require.Equal(t, []event{
-		{Action: "output", Package: lab, Output: "a cluster is up\n"},
-		{Action: "run", Package: lab, Test: "Pods come"},
-		{Action: "output", Package: lab, Test: "Pods come", Output: "two\nlines\n"},
-		{Action: "pass", Package: lab, Test: "Pods come", Elapsed: 2},
-		{Action: "run", Package: lab, Test: "Pods go"},
-		{Action: "output", Package: lab, Test: "Pods go", Output: "only kind: why not\n"},
-		{Action: "skip", Package: lab, Test: "Pods go"},
-		{Action: "pass", Package: lab, Elapsed: 3},
-		{Action: "run", Package: lab, Test: "Pods stay"},
-		{Action: "output", Package: lab, Test: "Pods stay", Output: "x.txtar:3: no\n"},
-		{Action: "fail", Package: lab, Test: "Pods stay", Elapsed: 1},
-		{Action: "fail", Package: lab, Elapsed: 1},
-	}, events)
-}
-
 func TestNarratorsMayBeToldSeveralThingsAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	var b, c strings.Builder
-	for _, n := range []Narrator{silent{}, &teller{out: &b, width: 80}, NewRecorder(&c, "x")} {
+	var b strings.Builder
+	for _, n := range []Narrator{silent{}, &teller{out: &b, width: 80}} {
 		var tellers sync.WaitGroup
 		for range 4 {
 			tellers.Go(func() { narrate(t, n) })

@@ -76,7 +76,7 @@ func init() {
 		{"sequence", "[OBJECT] EXPR VALUE...", "the values that it has had, repetitions left out, were these; ... stands for any number of any values", (*Play).sequence, false, itself},
 		{"before", "EXPR EXPR", "a state in which the first was true came before any in which the second was", (*Play).before, false, itself},
 		{"timeline", "[OBJECT] EXPR", "tell the values that it has had, and how long each", (*Play).timeline, false, more},
-		{"draw", "NAME", "draw the sizes of the ReplicaSets over time, here and as NAME.svg beside the logs", (*Play).draw, false, more},
+		{"draw", "", "draw the sizes of the ReplicaSets over time", (*Play).draw, false, more},
 
 		{"kcm", "ARG...", "run the manager by itself until it ends; stdout and stderr check what it says; with ! it has to fail", (*Play).runManager, true, more},
 		{"start", "MANAGER ARG...", "start a manager; its log is kept, flags win over those that it has already, and $MANAGER_PORT is its port", (*Play).start, false, more},

@@ -43,14 +43,6 @@ func newCommand(root string) *cobra.Command {
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Bounds(cmd.OutOrStdout()) }),
 		stage(root),
 		stages(root),
-		&cobra.Command{
-			Use: "rename [DIR] OLD NEW", Args: arguments(2, 3),
-			Short: "rename a declaration in info strings, retirements and prose; not in the code",
-			RunE: func(cmd *cobra.Command, args []string) error {
-				dir := strings.Join(args[:len(args)-2], "")
-				return weave.Rename(root, dir, args[len(args)-2], args[len(args)-1], cmd.OutOrStdout())
-			},
-		},
 		transcripts(root),
 		siteCommand(root),
 	)

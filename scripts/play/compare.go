@@ -25,8 +25,6 @@ type column struct {
 	name    string
 	results []result
 	took    time.Duration
-	// lookBack, if there is one, is called when all have been played, before their cluster ends.
-	lookBack func(ctx context.Context, c *cluster.Cluster) error
 }
 
 // result is what became of one scenario.
@@ -114,9 +112,6 @@ func (c *column) play(ctx context.Context, chosen []scenarios.Scenario, referenc
 	}
 	err = group.Wait()
 	c.took = time.Since(begin)
-	if err == nil && c.lookBack != nil {
-		err = c.lookBack(ctx, s.Cluster)
-	}
 	return err
 }
 

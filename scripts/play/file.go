@@ -23,7 +23,7 @@ func playFile(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	narrator := narratorOf(filepath.Base(path))
+	narrator := newNarrator()
 	s, end, err := allLoops(ctx, narrator, os.Getenv("REFERENCE") == "1")
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func playLabs(ctx context.Context, words []string) error {
 		return err
 	}
 	for _, l := range labs {
-		if err := l.play(ctx, narratorOf(l.name)); err != nil {
+		if err := l.play(ctx, newNarrator()); err != nil {
 			return err
 		}
 	}

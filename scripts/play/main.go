@@ -4,8 +4,7 @@
 // In the environment, CLUSTER=kind plays on a kind cluster, REFERENCE=1 with the
 // original kube-controller-manager, PLACE=static-pod with kcm as a static pod of
 // a kind cluster, VIEW=1 shows the loops of a lab on a page, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter
-// before each step, JSON=1 prints what go test -json would, and KCM names another program
-// in place of the book's kcm.
+// before each step, and KCM names another program in place of the book's kcm.
 package main
 
 import (
@@ -52,13 +51,8 @@ func inRoot() error {
 	return err
 }
 
-// narratorOf tells of what is played as the environment asks for.
-func narratorOf(name string) play.Narrator {
-	if os.Getenv("JSON") != "" {
-		return play.NewRecorder(os.Stdout, name)
-	}
-	return play.NewTeller(os.Stdout, os.Getenv("STEP") != "")
-}
+// newNarrator tells of what is played as the environment asks for.
+func newNarrator() play.Narrator { return play.NewTeller(os.Stdout, os.Getenv("STEP") != "") }
 
 // parse prints the help where it is asked for, and is one line of an error where
 // a flag is wrong.
@@ -161,12 +155,6 @@ func command() *cobra.Command {
 			Short: "Take a picture of the live view in the middle of a failover",
 			Args:  cobra.ExactArgs(1),
 			RunE:  func(cmd *cobra.Command, args []string) error { return takePicture(cmd.Context(), args[0]) },
-		},
-		&cobra.Command{
-			Use:   "rights [REGEXP]",
-			Short: "Play the scenarios that match with kcm, and tell from the audit log which of its rights each loop has used",
-			Args:  cobra.MaximumNArgs(1),
-			RunE:  func(cmd *cobra.Command, args []string) error { return playRights(cmd.Context(), append(args, "")[0]) },
 		},
 	)
 	return root

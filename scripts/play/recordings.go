@@ -52,7 +52,7 @@ func record(ctx context.Context, words []string) (err error) {
 	if len(wanted) == 0 {
 		return nil
 	}
-	narrator := narratorOf("recordings")
+	narrator := newNarrator()
 	narrator.Title("Recording what moves in the book")
 	for _, r := range wanted {
 		if err := r.record(ctx, narrator); err != nil {
@@ -197,7 +197,7 @@ func (v *viewed) playExpectations(ctx context.Context) error {
 
 // takePicture takes a picture of the live view in the middle of a failover.
 func takePicture(ctx context.Context, file string) error {
-	v, end, err := newViewed(ctx, narratorOf("picture"), false)
+	v, end, err := newViewed(ctx, newNarrator(), false)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func playView(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("PORT: %w", err)
 	}
-	narrator := narratorOf("view")
+	narrator := newNarrator()
 	v, end, err := newViewed(ctx, narrator, os.Getenv("REFERENCE") == "1")
 	if err != nil {
 		return err

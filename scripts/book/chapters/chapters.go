@@ -652,39 +652,6 @@ func (c *Chapter) Write(root string, texts [][]byte) ([]string, error) {
 	return changed, nil
 }
 
-// Rename returns the texts of the pages with other names in the info strings and
-// retirements that are about a package, or about any if dir is "", and with other
-// spans in the prose.
-func (c *Chapter) Rename(dir string, name, span func(string) string) [][]byte {
-	var edits []edit
-	names := func(begin, end int) {
-		inside := ""
-		edits = append(edits, edit{begin, end, word.ReplaceAllStringFunc(string(c.Source[begin:end]), func(word string) string {
-			switch {
-			case inside == "":
-				inside = word
-			case dir == "" || inside == dir:
-				return name(word)
-			}
-			return word
-		})})
-	}
-	for _, b := range c.Blocks {
-		if b.Declares() && b.Rest() == "" {
-			names(b.opening+strings.Index(string(c.Source[b.opening:b.body]), b.Package()), b.body)
-		}
-	}
-	for _, match := range retirement.FindAllSubmatchIndex(c.Source, -1) {
-		names(match[2], match[3])
-	}
-	for _, s := range c.Spans {
-		edits = append(edits, edit{s.begin, s.begin + len(s.Text), span(s.Text)})
-	}
-	return c.edited(edits)
-}
-
-var word = regexp.MustCompile(`\S+`)
-
 // closedBy tells whether a line of a body would end the block.
 func (b *Block) closedBy(body string) bool {
 	return regexp.MustCompile("(?m)^ {0,3}" + b.fence + "`*[ \t\v\f\r]*$").MatchString(body)

@@ -300,49 +300,6 @@ chapters/02-b/README.md:1: kcm has no lead any more; if that is something else n
 chapters/names.txt is not up to date: make weave writes it anew`)
 }
 
-func TestRenamingChangesWhatTheBookCallsIt(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		dir, old, name string
-		want           []string
-	}{
-		"a function": {"", "lead", "campaign", []string{
-			"`campaign` and `campaign()`, `app.campaign(…)`, not `kubectl lead` or `leader`", "```go kcm/app Loop (*Loop).Run campaign\n", "`other.Loop` and `campaign`"}},
-		"in a package": {"kcm/app", "lead", "campaign", []string{"`campaign` and `campaign()`", "`other.Loop` and `lead`"}},
-		"a type": {"kcm/app", "Loop", "Cycle", []string{
-			"`Cycle.Run`, `(*Cycle).Run(ctx)`, `Run`, `*app.Cycle`, `Cycle.queue`, `curl`", "```go kcm/app Cycle (*Cycle).Run lead\n", "(*Cycle).early -->",
-			"`Loop`, `other.Loop`", "```go kcm/other Loop\n"}},
-		"a method":              {"", "(*Loop).Run", "(*Loop).Start", []string{"`Loop.Start`, `(*Loop).Start(ctx)`, `Run`,", "Loop (*Loop).Start lead\n"}},
-		"a field":               {"", "Loop.queue", "Loop.work", []string{"`Loop.work`"}},
-		"what has been retired": {"", "(*Loop).early", "(*Loop).first", []string{"<!-- retire: kcm/app (*Loop).first -->"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			root := t.TempDir()
-			writeTree(t, root, named)
-			var out bytes.Buffer
-			require.NoError(t, Rename(root, tt.dir, tt.old, tt.name, &out))
-			text := readFile(t, filepath.Join(root, "chapters/01-a/README.md")) + readFile(t, filepath.Join(root, "chapters/02-b/README.md"))
-			for _, want := range tt.want {
-				assert.Contains(t, text, want)
-			}
-			assert.Regexp(t, `(?s)^chapters/01-a/README.md:\d+: .*the code in kcm and in drafts is yours to change`, out.String())
-			assert.Equal(t, named["kcm/app/app.go"], readFile(t, filepath.Join(root, "kcm/app/app.go")))
-		})
-	}
-	root := t.TempDir()
-	writeTree(t, root, named)
-	for want, args := range map[string][3]string{
-		"no chapter names nothing":                                                 {"", "nothing", "something"},
-		"kcm/no is no package of kcm: there are kcm/app, kcm/other":                {"kcm/no", "lead", "campaign"},
-		"write both names in the same way, for example: (*Loop).Run (*Loop).Start": {"", "(*Loop).Run", "Start"},
-		"lead or a-b is no name: write it as in an info string":                    {"", "lead", "a-b"},
-	} {
-		assert.EqualError(t, Rename(root, args[0], args[1], args[2], io.Discard), want)
-	}
-}
-
 func TestTheBookOfThisRepositoryIsAsItShouldBe(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
