@@ -24,6 +24,10 @@
 //
 // What kcm's loop for quotas charges is compared with the evaluators of the original, object by object (quota_test.go).
 //
+// What kcm writes has to be what the API server of the original takes: each creation and each update goes through its
+// strategies (oracle.go). So do those of the loops for Jobs, CronJobs, DaemonSets and Services, which have a cluster of their
+// own where there is nothing to compare with (refused_test.go).
+//
 // What differs on purpose is listed in intended.go. A run ends where the two differ, be it by little, and where a fault has
 // hit a write of one side only.
 package differential

@@ -92,6 +92,9 @@ func (s step) play(worlds []*world, result *outcome) (ends bool) {
 			result.differences = append(result.differences, d)
 		}
 	}
+	for _, refusal := range worlds[0].invalid {
+		result.differences = append(result.differences, difference{of: "what the API server refuses", kcm: refusal})
+	}
 	for name := range reasons {
 		result.explained[name]++
 	}
@@ -113,8 +116,7 @@ func differ(result outcome) bool { return len(result.differences) > 0 }
 
 // reduce drops steps as long as what is left still shows something, and returns the shortest run. First it drops many at a
 // time, then single ones.
-func reduce(t *testing.T, theirs loops, steps []step, something func(outcome) bool) []step {
-	shows := func(steps []step) bool { return something(play(t, theirs, steps, false)) }
+func reduce[S any](steps []S, shows func(steps []S) bool) []S {
 	for size := len(steps) / 2; size > 0; {
 		dropped := false
 		for at := 0; at+size <= len(steps); {

@@ -1,6 +1,7 @@
 package differential
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -50,6 +52,8 @@ type server struct {
 	writes map[string]int // that were done or refused because they were made of something old
 	events map[string]int
 	log    []string // of writes, in order
+
+	invalid []string // why writes were refused that no API server takes
 }
 
 // webhook is what admission does to what a manager writes.
@@ -192,13 +196,20 @@ func (s *server) list(action clienttesting.ListActionImpl) runtime.Object {
 	return all
 }
 
-// write does a write, unless admission refuses it, and counts those that are done.
+// write does a write, unless it is invalid or admission refuses it, and counts those that are done.
 func (s *server) write(kind string, action clienttesting.Action) (obj runtime.Object, err error) {
 	switch action := action.(type) {
 	case clienttesting.CreateActionImpl:
-		obj, err = s.create(action.Object)
+		if err = s.validate(action, nil); err == nil {
+			obj, err = s.create(action.Object)
+		}
 	case clienttesting.UpdateActionImpl:
-		obj, err = s.update(action.Object, action.Subresource)
+		if obj, err = s.get(action.Resource.Resource, action.Object.(object).GetName()); err == nil {
+			err = s.validate(action, obj.(object))
+		}
+		if err == nil {
+			obj, err = s.update(action.Object, action.Subresource)
+		}
 	case clienttesting.PatchActionImpl:
 		obj, err = s.patch(action)
 	case clienttesting.DeleteActionImpl:
@@ -214,6 +225,24 @@ func (s *server) write(kind string, action clienttesting.Action) (obj runtime.Ob
 	}
 	s.log = append(s.log, kind+" "+tell(action)+" "+answered(err))
 	return obj, err
+}
+
+// validate refuses what the original's API server does not take in the place of what is there.
+func (s *server) validate(action interface {
+	clienttesting.Action
+	GetObject() runtime.Object
+}, there object) error {
+	obj := action.GetObject().DeepCopyObject().(object)
+	if there == nil {
+		rest.FillObjectMetaSystemFields(obj)
+		obj.SetNamespace(namespace)
+		obj.SetName(cmp.Or(obj.GetName(), obj.GetGenerateName()+"0"))
+	}
+	_, err := admit(action.GetResource(), action.GetSubresource(), obj, there)
+	if err != nil {
+		s.invalid = append(s.invalid, err.Error())
+	}
+	return err
 }
 
 // noteOwn notes the version of what the loop for Deployments has written.
@@ -413,9 +442,8 @@ func (s *server) patch(action clienttesting.PatchActionImpl) (runtime.Object, er
 	return s.replicaSets.Update(rs)
 }
 
-func patched[T latecache.Object[T]](obj T, patch []byte) (T, error) {
-	result := obj.DeepCopy()
-	reflect.ValueOf(result).Elem().SetZero()
+func patched[T object](obj T, patch []byte) (T, error) {
+	result := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(T)
 	data := done(strategicpatch.StrategicMergePatch(done(json.Marshal(obj)), patch, result))
 	if err := json.Unmarshal(data, result); err != nil {
 		panic(err)

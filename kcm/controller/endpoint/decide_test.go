@@ -116,6 +116,14 @@ func TestSubsetsOfAService(t *testing.T) {
 	}
 }
 
+// An empty name of a node the API server refuses, with all addresses.
+func TestAPodWithoutANodeIsAnAddressWithoutOne(t *testing.T) {
+	t.Parallel()
+	unbound := func(p *corev1.Pod) { p.Spec.NodeName = "" }
+	addresses := subsets(service(), []*corev1.Pod{running(1), running(2, unbound)})[0].Addresses
+	assert.Equal(t, []*string{new("n"), nil}, []*string{addresses[0].NodeName, addresses[1].NodeName})
+}
+
 // some returns subsets with so many ready addresses, and so many that are not, each.
 func some(sizes ...[2]int) []corev1.EndpointSubset {
 	var subsets []corev1.EndpointSubset

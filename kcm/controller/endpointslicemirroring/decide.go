@@ -107,10 +107,17 @@ func endpointOf(address corev1.EndpointAddress, ready bool) (endpoint discoveryv
 	return endpoint, addressType, true
 }
 
+// portsOf returns the ports that a slice may have: of several of one name, which the
+// API server takes in Endpoints alone, the first.
 func portsOf(ports []corev1.EndpointPort) []discoveryv1.EndpointPort {
 	mirrored := make([]discoveryv1.EndpointPort, 0, len(ports))
+	names := map[string]bool{}
 	for i := range ports {
 		port := ports[i]
+		if names[port.Name] {
+			continue
+		}
+		names[port.Name] = true
 		mirrored = append(mirrored, discoveryv1.EndpointPort{
 			Name: &port.Name, Port: &port.Port, Protocol: &port.Protocol, AppProtocol: port.AppProtocol,
 		})

@@ -98,6 +98,15 @@ func TestEndpointsByHandAreMirrored(t *testing.T) {
 	}
 }
 
+// Two subsets may each have a port without a name, and one may have two of the same.
+func TestASliceHasOnePortOfAName(t *testing.T) {
+	t.Parallel()
+	endpoints := byHand("8080: 192.0.2.1", "8081: 192.0.2.1", "9090: 192.0.2.1")
+	endpoints.Subsets[1].Ports[0].Name = endpoints.Subsets[0].Ports[0].Name
+	plan, _ := decide(endpoints, nil, 9)
+	assert.Equal(t, "create IPv4 8080,9090: 192.0.2.1", inWords(plan))
+}
+
 func TestAMirrorFollows(t *testing.T) {
 	t.Parallel()
 	written := func(endpoints *corev1.Endpoints) []*discoveryv1.EndpointSlice {

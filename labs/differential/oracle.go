@@ -1,0 +1,91 @@
+package differential
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
+	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
+	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
+	"k8s.io/kubernetes/pkg/registry/apps/deployment"
+	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
+	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
+	"k8s.io/kubernetes/pkg/registry/batch/job"
+	"k8s.io/kubernetes/pkg/registry/core/endpoint"
+	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
+	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
+	"k8s.io/kubernetes/pkg/registry/core/service"
+	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+)
+
+// strategy is what the original's API server does to what is written before it stores it, and what it refuses.
+type strategy interface {
+	rest.RESTCreateStrategy
+	rest.RESTUpdateStrategy
+}
+
+// strategies are those of resources and subresources that loops or users write.
+var strategies = map[string]strategy{
+	"controllerrevisions": controllerrevision.Strategy,
+	"cronjobs":            cronjob.Strategy, "cronjobs/status": cronjob.StatusStrategy,
+	"daemonsets": daemonset.Strategy, "daemonsets/status": daemonset.StatusStrategy,
+	"deployments": deployment.Strategy, "deployments/status": deployment.StatusStrategy,
+	"endpoints":      endpoint.Strategy,
+	"endpointslices": endpointslice.Strategy,
+	"jobs":           job.Strategy, "jobs/status": job.StatusStrategy,
+	"nodes": node.Strategy,
+	"pods":  pod.Strategy, "pods/status": pod.StatusStrategy,
+	"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,
+	"replicationcontrollers": replicationcontroller.Strategy, "replicationcontrollers/status": replicationcontroller.StatusStrategy,
+	"resourcequotas": resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
+	"services": service.Strategy,
+}
+
+// object is one of any kind.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// admit returns what the original's API server stores of an object that is written in the place of the one that is there, nil
+// if it is new, or why it refuses that.
+func admit(resource schema.GroupVersionResource, subresource string, obj, there object) (object, error) {
+	info := &genericapirequest.RequestInfo{APIGroup: resource.Group, APIVersion: resource.Version, Resource: resource.Resource, Subresource: subresource}
+	name := resource.Resource
+	if subresource != "" {
+		name += "/" + subresource
+	}
+	by, namespace := strategies[name], obj.GetNamespace()
+	ctx := genericapirequest.WithRequestInfo(genericapirequest.WithNamespace(context.Background(), namespace), info)
+	internal := decoded(resource, obj)
+	var err error
+	if there == nil {
+		err = rest.BeforeCreate(by, ctx, internal)
+	} else {
+		err = rest.BeforeUpdate(by, ctx, internal, decoded(resource, there))
+	}
+	if err != nil {
+		return nil, err
+	}
+	data := done(runtime.Encode(legacyscheme.Codecs.LegacyCodec(resource.GroupVersion()), internal))
+	stored := done(runtime.Decode(scheme.Codecs.UniversalDeserializer(), data)).(object)
+	stored.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return stored, nil
+}
+
+// decoded returns an object as the API server reads it from a request, with its defaults.
+func decoded(resource schema.GroupVersionResource, obj runtime.Object) runtime.Object {
+	data := done(runtime.Encode(legacyscheme.Codecs.LegacyCodec(resource.GroupVersion()), obj))
+	return done(runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), data))
+}
