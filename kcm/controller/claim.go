@@ -29,21 +29,29 @@ type Claimer[T metav1.Object] struct {
 	// owner that is being deleted must not adopt
 	// (https://github.com/kubernetes/kubernetes/issues/42639).
 	CanAdopt func(ctx context.Context) error
-	// Patch sends a strategic merge patch for one object.
-	Patch func(ctx context.Context, obj T, patch []byte) error
+	// Patch sends a strategic merge patch for one object, and returns what it has
+	// become.
+	Patch func(ctx context.Context, obj T, patch []byte) (T, error)
+
+	adopted map[types.UID]T
 }
 
 // Claim adopts and releases, and returns the objects that belong to the owner
-// afterwards. Objects of other owners are left alone. When some patches fail
-// it returns the rest of the objects together with all errors.
+// afterwards, those that it has adopted as they are now. Objects of other owners are
+// left alone. When some patches fail it returns the rest of the objects together
+// with all errors.
 func (c *Claimer[T]) Claim(ctx context.Context, objects []T) ([]T, error) {
 	canAdopt := sync.OnceValue(func() error { return c.CanAdopt(ctx) })
+	c.adopted = map[types.UID]T{}
 	var claimed []T
 	var errs []error
 	for _, obj := range objects {
 		ours, err := c.claim(ctx, obj, canAdopt)
 		if err != nil {
 			errs = append(errs, err)
+		}
+		if adopted, isNew := c.adopted[obj.GetUID()]; isNew {
+			obj = adopted
 		}
 		if ours {
 			claimed = append(claimed, obj)
@@ -89,7 +97,9 @@ func (c *Claimer[T]) adopt(ctx context.Context, obj T, canAdopt func() error) (b
 		return false, fmt.Errorf("adopt %s: %w", klog.KObj(obj), err)
 	}
 	klog.FromContext(ctx).V(2).Info("Adopting", "object", klog.KObj(obj), "owner", klog.KObj(c.Owner))
-	if err := c.Patch(ctx, obj, patch); err != nil {
+	c.adopted[obj.GetUID()], err = c.Patch(ctx, obj, patch)
+	if err != nil {
+		delete(c.adopted, obj.GetUID())
 		if apierrors.IsNotFound(err) {
 			return false, nil // it went before we could have it
 		}
@@ -106,7 +116,7 @@ func (c *Claimer[T]) release(ctx context.Context, obj T) error {
 		return fmt.Errorf("release %s: %w", klog.KObj(obj), err)
 	}
 	klog.FromContext(ctx).V(2).Info("Releasing", "object", klog.KObj(obj), "owner", klog.KObj(c.Owner))
-	err = c.Patch(ctx, obj, patch)
+	_, err = c.Patch(ctx, obj, patch)
 	if err == nil || IsGone(err) {
 		return nil
 	}

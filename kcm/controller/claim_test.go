@@ -54,7 +54,11 @@ func claimer(owner *appsv1.ReplicaSet, canAdopt func() error, answer func(patch 
 		Kind:     appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
 		Selector: labels.SelectorFromSet(labels.Set{"app": "web"}),
 		CanAdopt: func(context.Context) error { return canAdopt() },
-		Patch:    func(_ context.Context, _ *corev1.Pod, patch []byte) error { return answer(string(patch)) },
+		Patch: func(_ context.Context, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
+			now := pod.DeepCopy()
+			now.ResourceVersion = "now"
+			return now, answer(string(patch))
+		},
 	}
 }
 
@@ -189,6 +193,16 @@ func TestClaimOfSeveral(t *testing.T) {
 	t.Run("for several orphans the API server is asked for the set once", func(t *testing.T) {
 		t.Parallel()
 		assert.Equal(t, "the API server was asked for the set 1 times", timesAsked(t, orphan, orphan))
+	})
+	t.Run("a pod that was adopted is returned as it is now, and the others as they were", func(t *testing.T) {
+		t.Parallel()
+		c := claimer(&appsv1.ReplicaSet{}, func() error { return nil }, func(string) error { return nil })
+		other := claimable(true, "owner")
+		other.UID = "other"
+		claimed, err := c.Claim(t.Context(), []*corev1.Pod{other, orphan})
+		require.NoError(t, err)
+		require.Len(t, claimed, 2)
+		assert.Equal(t, []string{"", "now"}, []string{claimed[0].ResourceVersion, claimed[1].ResourceVersion})
 	})
 	t.Run("one pod that cannot be adopted and one that cannot be released do not hide the others", func(t *testing.T) {
 		t.Parallel()

@@ -120,7 +120,7 @@ func (c *Controller) mergeDuplicates(ctx context.Context, seen observed) error {
 			labels := map[string]string{hashLabel: hash}
 			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "labels": labels}})
 			if err == nil {
-				err = c.patchPod(seen.set)(ctx, pod, patch)
+				_, err = c.patchPod(seen.set)(ctx, pod, patch)
 			}
 			if err != nil && !controller.IsGone(err) {
 				return fmt.Errorf("label pod %s: %w", klog.KObj(pod), err)
@@ -157,24 +157,24 @@ func (c *Controller) deleteRevision(ctx context.Context, revision *appsv1.Contro
 
 func (c *Controller) patchRevision(
 	set *appsv1.DaemonSet,
-) func(context.Context, *appsv1.ControllerRevision, []byte) error {
-	return func(ctx context.Context, revision *appsv1.ControllerRevision, patch []byte) error {
+) func(context.Context, *appsv1.ControllerRevision, []byte) (*appsv1.ControllerRevision, error) {
+	return func(ctx context.Context, revision *appsv1.ControllerRevision, patch []byte) (*appsv1.ControllerRevision, error) {
 		patched, err := c.client.AppsV1().ControllerRevisions(revision.Namespace).
 			Patch(ctx, revision.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		if err == nil {
 			c.wroteRevision(set, patched)
 		}
-		return err
+		return patched, err
 	}
 }
 
-func (c *Controller) patchPod(set *appsv1.DaemonSet) func(context.Context, *corev1.Pod, []byte) error {
-	return func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
+func (c *Controller) patchPod(set *appsv1.DaemonSet) func(context.Context, *corev1.Pod, []byte) (*corev1.Pod, error) {
+	return func(ctx context.Context, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
 		patched, err := c.podControl.Patch(ctx, pod, patch)
 		if err == nil {
 			c.podWrites.Wrote(cache.MetaObjectToName(set), patched.ResourceVersion)
 		}
-		return err
+		return patched, err
 	}
 }
 

@@ -104,12 +104,12 @@ func (c *Controller) claimReplicaSets(ctx context.Context, d *appsv1.Deployment)
 		CanAdopt: controller.CanAdopt(d, func(ctx context.Context) (*appsv1.Deployment, error) {
 			return c.client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 		}),
-		Patch: func(ctx context.Context, rs *appsv1.ReplicaSet, patch []byte) error {
+		Patch: func(ctx context.Context, rs *appsv1.ReplicaSet, patch []byte) (*appsv1.ReplicaSet, error) {
 			patched, err := replicaSets.Patch(ctx, rs.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 			if err == nil {
 				c.replicaSetWrites.Wrote(cache.MetaObjectToName(d), patched.ResourceVersion)
 			}
-			return err
+			return patched, err
 		},
 	}
 	claimed, err := claimer.Claim(ctx, claimable)

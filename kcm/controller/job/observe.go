@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
 
@@ -92,7 +91,6 @@ func (c *Controller) claim(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod
 	if err != nil {
 		return nil, err
 	}
-	patched := map[types.UID]*corev1.Pod{}
 	claimer := controller.Claimer[*corev1.Pod]{
 		Owner:    job,
 		Kind:     kind,
@@ -100,19 +98,11 @@ func (c *Controller) claim(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod
 		CanAdopt: controller.CanAdopt(job, func(ctx context.Context) (*batchv1.Job, error) {
 			return c.client.BatchV1().Jobs(job.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
 		}),
-		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
-			now, err := c.patchClaim(ctx, job, pod, patch)
-			patched[pod.UID] = now
-			return err
+		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
+			return c.patchClaim(ctx, job, pod, patch)
 		},
 	}
-	claimed, err := claimer.Claim(ctx, pods)
-	for i, pod := range claimed {
-		if now := patched[pod.UID]; now != nil {
-			claimed[i] = now
-		}
-	}
-	return claimed, err
+	return claimer.Claim(ctx, pods)
 }
 
 // patchClaim sends the Claimer's patch. The finalizer comes and goes in the same

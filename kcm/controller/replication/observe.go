@@ -120,12 +120,12 @@ func (c *Controller) claim(
 		CanAdopt: controller.CanAdopt(set, func(ctx context.Context) (*appsv1.ReplicaSet, error) {
 			return c.sets.getFresh(ctx, key)
 		}),
-		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
+		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
 			patched, err := c.podControl.Patch(ctx, pod, patch)
 			if err == nil {
 				c.podWrites.Wrote(key, patched.ResourceVersion)
 			}
-			return err
+			return patched, err
 		},
 	}
 	return claimer.Claim(ctx, pods)

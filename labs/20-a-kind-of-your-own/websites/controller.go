@@ -142,10 +142,9 @@ func (c *Controller) claim(ctx context.Context, site *Website, all []*corev1.Con
 			website, err := toWebsite(fresh)
 			return website.(*Website), err
 		}),
-		Patch: func(ctx context.Context, page *corev1.ConfigMap, patch []byte) error {
-			_, err := c.client.CoreV1().ConfigMaps(page.Namespace).Patch(
+		Patch: func(ctx context.Context, page *corev1.ConfigMap, patch []byte) (*corev1.ConfigMap, error) {
+			return c.client.CoreV1().ConfigMaps(page.Namespace).Patch(
 				ctx, page.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-			return err
 		},
 	}
 	return claimer.Claim(ctx, all)
