@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,8 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
+var quotas = corev1.SchemeGroupVersion.WithResource("resourcequotas")
+
 var comets = schema.GroupVersionResource{Group: "far.example.com", Version: "v1", Resource: "comets"}
 
 func comet(name string) *metav1.PartialObjectMetadata {
@@ -44,6 +47,8 @@ type cluster struct {
 	begin    time.Time
 
 	mu sync.Mutex
+	// version is the newest that something has.
+	version int
 	// written are the statuses that were written, and when.
 	written []string
 	// kinds is what discovery answers.
@@ -140,6 +145,11 @@ func (c *cluster) writes(action clienttesting.Action) (bool, runtime.Object, err
 	if time.Now().Before(c.policyEnds) {
 		return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceQuota"}, q.Name, nil)
 	}
+	stored, err := c.client.Tracker().Get(quotas, q.Namespace, q.Name)
+	if err == nil && stored.(*corev1.ResourceQuota).ResourceVersion != q.ResourceVersion {
+		return true, nil, apierrors.NewConflict(quotas.GroupResource(), q.Name, errors.New("it was made of an older one"))
+	}
+	q.ResourceVersion = c.nextVersion()
 	at := time.Since(c.begin).Truncate(time.Second)
 	c.written = append(c.written, fmt.Sprintf("%s %s: %s", at, q.Name, written(q.Status.Used)))
 	return false, nil, nil
@@ -154,8 +164,18 @@ func (c *cluster) delete(name string) {
 	require.NoError(c.t, c.client.CoreV1().Pods("here").Delete(c.t.Context(), name, metav1.DeleteOptions{}))
 }
 
+// write has a quota be as somebody else has written it.
 func (c *cluster) write(q *corev1.ResourceQuota) {
-	require.NoError(c.t, c.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("resourcequotas"), q, q.Namespace))
+	c.mu.Lock()
+	q.ResourceVersion = c.nextVersion()
+	c.mu.Unlock()
+	require.NoError(c.t, c.client.Tracker().Update(quotas, q, q.Namespace))
+}
+
+// nextVersion is called while mu is held.
+func (c *cluster) nextVersion() string {
+	c.version++
+	return strconv.Itoa(c.version)
 }
 
 func TestQuotasAreCounted(t *testing.T) {
@@ -237,7 +257,6 @@ func TestQuotasAreCounted(t *testing.T) {
 		t.Parallel()
 		assert.Equal(t, "1s limit: pods=1", writes(t, func(c *cluster) {
 			c.write(countedQuota("limit", "pods=9", "pods=2"))
-			synctest.Wait() // this API server accepts a status that was made of an older one
 			c.delete("first")
 			time.Sleep(3 * time.Second)
 			c.create(pod("late"))
@@ -282,7 +301,7 @@ func TestQuotasAreCounted(t *testing.T) {
 			c.policyEnds = c.begin.Add(61 * time.Minute)
 			c.mu.Unlock()
 			c.write(with(countedQuota("limit", "pods=9", "pods=1"), func(q *corev1.ResourceQuota) { q.Spec.Hard = list("pods=5") }))
-			synctest.Wait() // one worker has it from now on: this API server accepts a status that was made of an older one
+			synctest.Wait() // the new limit is refused first
 			c.delete("first")
 			time.Sleep(90 * time.Minute)
 		}, countedQuota("limit", "pods=9", "pods=1"), pod("first")))
