@@ -20,29 +20,27 @@ import (
 type broken struct {
 	name, file, right, wrong string
 	run, about               string
-	// seed is one of chaos that is to show it, too, or 0.
-	seed uint64
 }
 
 var brokenManagers = []broken{
 	{"a new ReplicaSet grows to its full size at once",
 		"kcm/controller/deployment/rolling.go", "return min(now+room, *d.Spec.Replicas)", "_ = min(now, room); return *d.Spec.Replicas",
-		"rollout/none", "surge", 1},
+		"rollout/none", "surge"},
 	{"a rollout takes the pods of all nodes at once",
 		"kcm/controller/daemon/rolling.go", "room := max(maxUnavailable-unavailable, 0)", "room := max(maxUnavailable-unavailable, len(working))",
-		"daemons/none", "bare", 0},
+		"daemons/none", "bare"},
 	{"a pod that is going uses nothing of a quota",
 		"kcm/controller/resourcequota/pods.go", "|| !at.IsZero() && now.After(at)", "|| pod.DeletionTimestamp != nil || !at.IsZero() && now.After(at)",
-		"quota/none", "above-quota", 0},
+		"quota/none", "above-quota"},
 	{"what fails is not tried again",
 		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:", "case l.MaxRetries == RetryForever && false:",
-		"accounts/refuse-500/1", "stuck", 0},
+		"accounts/refuse-500/1", "stuck"},
 	{"what a policy refuses is taken for gone",
 		"kcm/controller/gone.go", "return apierrors.IsInvalid(err) &&", "return apierrors.IsInvalid(err) ||",
-		"finished/policy-422/1", "stuck", 0},
+		"finished/policy-422/1", "stuck"},
 	{"what fails is tried three times more",
 		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:", "case l.MaxRetries == RetryForever && l.queue.NumRequeues(key) < 3:",
-		"finished/policy-500/1", "stuck", 0},
+		"finished/policy-500/1", "stuck"},
 }
 
 // build builds the manager.
@@ -84,11 +82,6 @@ func TestABrokenManagerIsFound(t *testing.T) {
 			result, err := player.Play(t.Context(), m, spec.Workload, spec.Fault, "")
 			require.NoError(t, err)
 			requireFinding(t, result, b.about)
-			if b.seed > 0 {
-				result, err := player.PlaySteps(t.Context(), m, faults.Draw(b.seed))
-				require.NoError(t, err)
-				requireFinding(t, result, b.about)
-			}
 		})
 	}
 }

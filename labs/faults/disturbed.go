@@ -58,7 +58,7 @@ func (m *moment) meddledWith() []metav1.Object {
 			return []metav1.Object{d}
 		}
 	case *corev1.Pod:
-		deleted := m.deletedNow() != nil && m.users.deleted[was.UID]
+		deleted := m.deletedNow() != nil && m.deleted[was.UID]
 		relabelled := m.is != nil && m.is.GetLabels()[appLabel] != was.Labels[appLabel]
 		if deleted || relabelled {
 			return m.ownersOf(was)

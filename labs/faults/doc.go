@@ -14,13 +14,10 @@
 // is written any more after it. That nothing was found says that it did not
 // happen in the runs that were played, and no more.
 //
-// The other half is chaos: [Draw] draws operations of users and faults from a
-// seed, [Player.PlaySteps] plays them on dozens of objects of one namespace, and a
-// pure [Model] says of each where it has to end. The same proxy, faults and
-// invariants serve both. Where users act at the same moment as a loop, some bounds
+// Where users act at the same moment as a loop, as in the live view, some bounds
 // cannot hold: they do not count then for what is disturbed, which is said beside
 // each. After the API server was killed none counts, for some changes may have
-// been missed, but the end does. [Shorten] finds the steps that a failure needs.
+// been missed, but the end does.
 //
 // The proxy shows a manager one namespace as if there were no other. So many
 // managers work side by side on one control plane and do not disturb each other.

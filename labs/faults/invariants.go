@@ -51,7 +51,7 @@ var Invariants = []Invariant{
 // moment is one change, and the world after it.
 type moment struct {
 	*World
-	users
+	deleted map[types.UID]bool // pods that users have deleted
 	at      time.Time
 	was, is metav1.Object // nil is none
 	// deployments and sets are the versions of each that its loop may still go by:
@@ -60,19 +60,6 @@ type moment struct {
 	sets        map[types.UID][]*appsv1.ReplicaSet
 	disturbed   map[types.UID]time.Time // since when, see disturb
 	relabelled  map[string]bool         // by a Deployment's app, whether users have taken ReplicaSets out or in
-}
-
-// users are what users do that a history does not show.
-type users struct {
-	deleted map[types.UID]bool // pods that they have deleted
-	emptied []span             // when the namespace was deleted and made anew
-}
-
-// span are versions of objects from one to another.
-type span struct{ from, to uint64 }
-
-func (u users) empty(version uint64) bool {
-	return slices.ContainsFunc(u.emptied, func(s span) bool { return s.from <= version && version <= s.to })
 }
 
 // Violation is an invariant that a change has broken.
@@ -85,9 +72,9 @@ type Violation struct {
 }
 
 // check returns what is wrong in a history, for each invariant the first.
-func check(changes []history.Change, users users) ([]Violation, error) {
+func check(changes []history.Change) ([]Violation, error) {
 	var violations []Violation
-	j := newJudge(users)
+	j := NewJudge()
 	for _, change := range changes {
 		broken, err := j.Look(change)
 		if err != nil {
@@ -106,11 +93,9 @@ type Judge struct {
 }
 
 // NewJudge returns who has seen nothing yet.
-func NewJudge() *Judge { return newJudge(users{deleted: map[types.UID]bool{}}) }
-
-func newJudge(users users) *Judge {
+func NewJudge() *Judge {
 	return &Judge{broken: map[string]bool{}, moment: &moment{
-		World: newWorld(), users: users, disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{},
+		World: newWorld(), deleted: map[types.UID]bool{}, disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{},
 		deployments: map[types.UID][]*appsv1.Deployment{}, sets: map[types.UID][]*appsv1.ReplicaSet{},
 	}}
 }
@@ -127,9 +112,6 @@ func (j *Judge) Look(change history.Change) (violations []Violation, err error) 
 	j.at = change.Seen
 	j.remember()
 	j.seen++
-	if j.empty(change.Version) {
-		return nil, nil // all goes, in any order
-	}
 	for _, invariant := range Invariants {
 		if j.broken[invariant.Name] {
 			continue

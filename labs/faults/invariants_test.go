@@ -203,10 +203,10 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			p := &past{t: t}
 			test.happens(p)
 			last := len(p.changes) - 1
-			before, err := check(p.changes[:last], users{})
+			before, err := check(p.changes[:last])
 			require.NoError(t, err)
 			require.Empty(t, before, "the history is right until its last change")
-			violations, err := check(p.changes, users{})
+			violations, err := check(p.changes)
 			require.NoError(t, err)
 			require.Contains(t, violations, Violation{test.invariant, test.says, last})
 		})
@@ -233,7 +233,7 @@ func TestWhatAUserAsksForIsNoViolation(t *testing.T) {
 	d.DeletionTimestamp = &now // in the foreground: what it owns goes first
 	p.change(watch.Modified, "deployments", d)
 	p.deletePod(pods[2])
-	violations, err := check(p.changes, users{})
+	violations, err := check(p.changes)
 	require.NoError(t, err)
 	require.Empty(t, violations)
 }
@@ -246,7 +246,7 @@ func TestAPodThatIsRelabelledByAUserMayLoseItsOwner(t *testing.T) {
 	p.change(watch.Modified, "pods", pod)
 	pod.OwnerReferences = nil
 	p.change(watch.Modified, "pods", pod)
-	violations, err := check(p.changes, users{})
+	violations, err := check(p.changes)
 	require.NoError(t, err)
 	require.Empty(t, violations)
 }

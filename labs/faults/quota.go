@@ -175,7 +175,9 @@ func (s *stage) endPod(name string) func(context.Context) error {
 func (s *stage) deleting(kind, name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s.did("delete " + kind + " " + name)
-		return deleting(kind+"s", name)(s, ctx, Step{})
+		return s.insist(ctx, name+" is deleted", func(ctx context.Context) error {
+			return s.api(kind+"s").Delete(ctx, name, metav1.DeleteOptions{})
+		})
 	}
 }
 

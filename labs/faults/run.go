@@ -104,9 +104,7 @@ type Result struct {
 	// resource.
 	Writes int
 	Events map[string]int
-	// Objects is how many there were at one time or another, and Moments how many changes of objects the invariants were held against.
-	Objects, Moments int
-	Took             time.Duration
+	Took   time.Duration
 	// Story is what has happened, for a person.
 	Story []string
 }
@@ -121,20 +119,16 @@ type Finding struct {
 	Says  string
 	// Story is the shortest history that shows it.
 	Story []string
-	// at is how many changes there were when it was seen, or 0 for all.
-	at int
 }
 
 // stage is a run while it is played.
 type stage struct {
 	*Player
-	workload *Workload
-	fault    Fault
-	elects   bool // managers elect a leader
-	manager  *play.Manager
-	// wrong says what is not as it is to be in the end, or nothing. Seen describes
-	// the end.
-	wrong      func(seen string) (string, error)
+	workload   *Workload
+	fault      Fault
+	elects     bool // managers elect a leader
+	manager    *play.Manager
+	wanted     string // the ending, or empty if any is right
 	namespace  string
 	traffic    *traffic
 	recording  *history.Recording
@@ -146,9 +140,6 @@ type stage struct {
 	managers []*process.Process
 	ended    map[*process.Process]bool // by us
 	deeds    []deed
-	users    users
-	model    *Model        // of a run of chaos
-	pace     time.Duration // how often the end is looked at
 
 	striking sync.Mutex // one after the other
 	helping  sync.Once
@@ -172,13 +163,7 @@ func (s *stage) did(what string) {
 // if it is empty, any is right. An error is one of the lab, and says nothing
 // about the manager.
 func (p *Player) Play(ctx context.Context, m *play.Manager, w *Workload, fault Fault, ending string) (*Result, error) {
-	s := &stage{Player: p, workload: w, fault: fault, elects: fault.Name == "freeze", manager: m, pace: every}
-	s.wrong = func(seen string) (string, error) {
-		if ending == "" || seen == ending {
-			return "", nil
-		}
-		return "it ends otherwise than without the fault:\n" + difference(ending, seen), nil
-	}
+	s := &stage{Player: p, workload: w, fault: fault, elects: fault.Name == "freeze", manager: m, wanted: ending}
 	result, err := s.perform(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s with %s: %w", w.Name, fault, m.Name, err)
@@ -268,10 +253,14 @@ var recordable = map[string]schema.GroupVersionResource{
 	"endpointslices":         {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
 }
 
+func (s *stage) api(resource string) dynamic.ResourceInterface {
+	return s.dynamic.Resource(recordable[resource]).Namespace(s.namespace)
+}
+
 func (s *stage) record(ctx context.Context) (err error) {
 	clients := map[string]dynamic.ResourceInterface{}
 	for _, resource := range append(slices.Clone(theThree), s.workload.Recorded...) {
-		clients[resource] = s.dynamic.Resource(recordable[resource]).Namespace(s.namespace)
+		clients[resource] = s.api(resource)
 	}
 	s.recording, err = history.Record(ctx, clients)
 	return err
@@ -307,14 +296,11 @@ func (s *stage) startManager(ctx context.Context) error {
 
 func (s *stage) start() error {
 	flags := []string{"--kubeconfig=" + s.kubeconfig, "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"}
-	switch {
-	case !s.elects:
-		flags = append(flags, "--leader-elect=false")
-	case s.model == nil: // chaos lasts longer, and a busy machine would cost it a shorter Lease
-		flags = append(flags, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms")
-	}
 	if s.elects {
-		flags = append(flags, "--leader-elect-resource-namespace="+s.namespace)
+		flags = append(flags, "--leader-elect-resource-namespace="+s.namespace,
+			"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms")
+	} else {
+		flags = append(flags, "--leader-elect=false")
 	}
 	p, err := s.manager.Start(s.workload.Loops, flags...)
 	if err != nil {
@@ -465,6 +451,32 @@ func (s *stage) await(ctx context.Context, what string, done func(*World) bool) 
 	return err
 }
 
+// insist does something until it is done: the API server may be away, or what is
+// to be made anew still there. What is not there any more is no error.
+func (s *stage) insist(ctx context.Context, what string, do func(ctx context.Context) error) error {
+	err := await.Until(ctx, 5*every, patience, what, func(ctx context.Context) error {
+		if err := do(ctx); !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return vain{err}
+	}
+	return err
+}
+
+// insistOnMaking makes something that nobody else makes: if it is there, the
+// answer was lost.
+func (s *stage) insistOnMaking(ctx context.Context, what string, do func(ctx context.Context) error) error {
+	return s.insist(ctx, what, func(ctx context.Context) error {
+		if err := do(ctx); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
+}
+
 // catchUp returns when all that has happened is recorded. While the API server
 // is away it asks again.
 func (s *stage) catchUp(ctx context.Context) error {
@@ -487,13 +499,14 @@ func (s *stage) world() (*World, error) {
 // end waits until all is as it is to be in the end, and nothing is written.
 func (s *stage) end(ctx context.Context, result *Result) error {
 	var wrong string
-	err := await.Until(ctx, s.pace, patience, "all is at its end", func(ctx context.Context) (err error) {
+	err := await.Until(ctx, every, patience, "all is at its end", func(ctx context.Context) (err error) {
 		writes, _, struck := s.traffic.seen()
 		if result.Ending, err = s.ending(ctx); err != nil {
 			return await.Fatal(err)
 		}
-		if wrong, err = s.wrong(result.Ending); err != nil {
-			return await.Fatal(err)
+		wrong = ""
+		if s.wanted != "" && result.Ending != s.wanted {
+			wrong = "it ends otherwise than without the fault:\n" + difference(s.wanted, result.Ending)
 		}
 		var last time.Time
 		if len(struck) > 0 {
@@ -589,21 +602,13 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 	checked := slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {
 		return !s.checked.IsZero() && c.Seen.After(s.checked)
 	})
-	violations, err := check(checked, s.users)
+	violations, err := check(checked)
 	if err != nil {
 		return err
 	}
-	objects := map[types.UID]bool{}
-	for _, c := range changes {
-		objects[c.Object.GetUID()] = true
-	}
-	result.Objects, result.Moments = len(objects), len(checked)
 	result.Story = s.story(changes, writes)
 	for _, v := range violations {
-		result.Findings = append(result.Findings, Finding{v.Invariant, v.Says, s.story(changes[:v.Change+1], nil), v.Change + 1})
-	}
-	if s.model != nil {
-		s.tellChaos(result, changes)
+		result.Findings = append(result.Findings, Finding{v.Invariant, v.Says, s.story(changes[:v.Change+1], nil)})
 	}
 	return nil
 }
@@ -624,6 +629,6 @@ func (s *stage) cleanUp() {
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	for _, resource := range append(theThree[:3:3], s.workload.Recorded...) {
 		// What is left behind harms nobody.
-		_ = s.dynamic.Resource(recordable[resource]).Namespace(s.namespace).DeleteCollection(ctx, now, metav1.ListOptions{})
+		_ = s.api(resource).DeleteCollection(ctx, now, metav1.ListOptions{})
 	}
 }

@@ -183,7 +183,7 @@ func (t *traffic) write(next proxy.RoundTripper, request *http.Request) (*http.R
 	number, fault := t.beginWrite(request)
 	if fault.code != 0 {
 		t.endWrite(number, fault.code)
-		return refuse(request, fault.code), nil
+		return proxy.Refuse(request, fault.code), nil
 	}
 	response, err := next(request)
 	if err != nil {
@@ -267,34 +267,6 @@ func (t *traffic) showOlder(fault Fault, response *http.Response) error {
 	return nil
 }
 
-// refuse answers as an API server does.
-func refuse(request *http.Request, code int) *http.Response {
-	reason, found := map[int]metav1.StatusReason{
-		403: metav1.StatusReasonForbidden, 409: metav1.StatusReasonConflict, 410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid,
-		429: metav1.StatusReasonTooManyRequests, 500: metav1.StatusReasonInternalError, 504: metav1.StatusReasonTimeout,
-	}[code]
-	if !found {
-		panic(fmt.Sprintf("no reason for code %d", code))
-	}
-	says := "the lab's proxy refuses this request"
-	body, err := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: says,
-		Details: &metav1.StatusDetails{Name: path.Base(request.URL.Path), Causes: []metav1.StatusCause{{Message: says}}},
-	})
-	if err != nil {
-		panic(err) // a Status is made of strings
-	}
-	header := http.Header{"Content-Type": {"application/json"}}
-	if code == http.StatusTooManyRequests {
-		header.Set("Retry-After", "1")
-	}
-	return &http.Response{
-		StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: request,
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
-	}
-}
-
 func (t *traffic) list(next proxy.RoundTripper, request *http.Request, resource string) (*http.Response, error) {
 	query := request.URL.Query()
 	if older := t.isOlder(resource); older.version != "" && query.Get("resourceVersion") == "0" {
@@ -321,12 +293,12 @@ func (t *traffic) isOlder(resource string) older {
 func (t *traffic) watch(next proxy.RoundTripper, request *http.Request, resource string) (*http.Response, error) {
 	streamed := request.URL.Query().Get("sendInitialEvents") != ""
 	if streamed && t.isOlder(resource).version != "" {
-		return refuse(request, http.StatusUnprocessableEntity), nil // as an API server that knows no streamed lists
+		return proxy.Refuse(request, http.StatusUnprocessableEntity), nil // as an API server that knows no streamed lists
 	}
 	if missed, err := t.awaitGap(request.Context(), resource); err != nil {
 		return nil, err
 	} else if missed && !streamed {
-		return refuse(request, http.StatusGone), nil
+		return proxy.Refuse(request, http.StatusGone), nil
 	}
 	response, err := next(request)
 	if err != nil || response.StatusCode != http.StatusOK {

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -27,6 +30,7 @@ import (
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/play"
 	"github.com/kcm-book/kcm-book/labs/process"
+	"github.com/kcm-book/kcm-book/labs/proxy"
 )
 
 const (
@@ -48,26 +52,47 @@ type Player struct {
 	client  dynamic.Interface
 	kube    kubernetes.Interface
 	panics  int // that were told already
+
+	proxy      *httptest.Server
+	faulty     bool
+	disturbing atomic.Bool  // while operations are sent
+	faults     atomic.Int64 // since they began to be sent
 }
 
-// Start starts a cluster and a manager: the program, or the original.
-func Start(ctx context.Context, program string, reference bool) (*Player, error) {
+// Start starts a cluster and a manager: the program, or the original. If it is to be faulty, the API server refuses some
+// of the manager's writes, and some answers are lost, while operations are sent.
+func Start(ctx context.Context, program string, reference, faulty bool) (*Player, error) {
 	c, err := cluster.StartEmbedded(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := newPlayer(c)
-	m, err := play.NewManager(ctx, c, reference, program)
-	if err == nil {
-		p.port, err = process.FreePort()
-	}
-	if err == nil {
-		p.process, err = m.Start(m.Loops, "--leader-elect=false", "--secure-port="+p.port)
-	}
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
+	p.faulty = faulty
+	if err := p.start(ctx, program, reference); err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// start starts the proxy, and the manager behind it.
+func (p *Player) start(ctx context.Context, program string, reference bool) error {
+	m, err := play.NewManager(ctx, p.cluster, reference, program)
+	if err != nil {
+		return err
+	}
+	user := cluster.KCM
+	if reference {
+		user = cluster.Reference
+	}
+	kubeconfig := filepath.Join(p.cluster.Dir(), "disturbed.kubeconfig")
+	if p.proxy, err = proxy.Start(p.cluster.RESTConfig(user), kubeconfig, p.disturb); err != nil {
+		return err
+	}
+	if p.port, err = process.FreePort(); err != nil {
+		return err
+	}
+	p.process, err = m.Start(m.Loops, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port="+p.port)
+	return err
 }
 
 func newPlayer(c *cluster.Cluster) *Player {
@@ -78,7 +103,12 @@ func newPlayer(c *cluster.Cluster) *Player {
 
 // Close ends the manager and the cluster.
 func (p *Player) Close() error {
-	p.process.Kill()
+	if p.process != nil {
+		p.process.Kill()
+	}
+	if p.proxy != nil {
+		proxy.Close(p.proxy)
+	}
 	return p.cluster.Close()
 }
 
@@ -88,7 +118,9 @@ type Result struct {
 	// the API server has taken and refused, by kind.
 	Sent           []Op
 	Taken, Refused map[string]int
-	Findings       []Finding
+	// Faults is how many writes of the manager were refused or got no answer.
+	Faults   int
+	Findings []Finding
 	Figures
 	Took time.Duration
 }
@@ -144,7 +176,11 @@ func (r *round) play(ctx context.Context, ops []Op) error {
 	if err := r.setUp(ctx); err != nil {
 		return err
 	}
+	r.faults.Store(0)
+	r.disturbing.Store(r.faulty)
 	r.sendAll(ctx, ops)
+	r.disturbing.Store(false)
+	r.Faults = int(r.faults.Load())
 	if r.wants("panic") || r.wants("hot") || r.wants("unmade") {
 		sleep(ctx, settling)
 	}

@@ -3,7 +3,10 @@
 package proxy
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -13,6 +16,7 @@ import (
 	"path"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -80,6 +84,34 @@ func Close(server *httptest.Server) {
 func Watches(request *http.Request, resources ...string) bool {
 	return request.URL.Query().Get("watch") != "" &&
 		(len(resources) == 0 || slices.Contains(resources, path.Base(request.URL.Path)))
+}
+
+// Refuse answers as an API server does that refuses a request with a code.
+func Refuse(request *http.Request, code int) *http.Response {
+	reason, found := map[int]metav1.StatusReason{
+		403: metav1.StatusReasonForbidden, 409: metav1.StatusReasonConflict, 410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid,
+		429: metav1.StatusReasonTooManyRequests, 500: metav1.StatusReasonInternalError, 504: metav1.StatusReasonTimeout,
+	}[code]
+	if !found {
+		panic(fmt.Sprintf("no reason for code %d", code))
+	}
+	says := "the lab's proxy refuses this request"
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: says,
+		Details: &metav1.StatusDetails{Name: path.Base(request.URL.Path), Causes: []metav1.StatusCause{{Message: says}}},
+	})
+	if err != nil {
+		panic(err) // a Status is made of strings
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if code == http.StatusTooManyRequests {
+		header.Set("Retry-After", "1")
+	}
+	return &http.Response{
+		StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: request,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
 }
 
 func unanswered(w http.ResponseWriter, _ *http.Request, err error) {

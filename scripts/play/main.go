@@ -123,14 +123,8 @@ func command() *cobra.Command {
 			RunE:               func(cmd *cobra.Command, args []string) error { return playFaults(cmd.Context(), args) },
 		},
 		&cobra.Command{
-			Use:                "chaos [flags]",
-			Short:              "Play random operations with random faults, and look for what the manager then does wrong",
-			DisableFlagParsing: true,
-			RunE:               func(cmd *cobra.Command, args []string) error { return playChaos(cmd.Context(), args) },
-		},
-		&cobra.Command{
 			Use:                "odd [neighbours] [flags]",
-			Short:              "Have a manager live with odd objects, or measure what one namespace costs others, and look for what is wrong",
+			Short:              "Have a manager live with odd objects and with faults, or measure what one namespace costs others, and look for what is wrong",
 			DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 && args[0] == "neighbours" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kcm-book/kcm-book/labs/faults"
 	"github.com/kcm-book/kcm-book/labs/odd"
 )
 
@@ -22,6 +20,7 @@ type oddOptions struct {
 	runs    int
 	seed    uint64
 	shorten time.Duration
+	faulty  bool
 	keep    []int // the numbers of the operations that are to be played again; nil plays all of many seeds
 }
 
@@ -30,6 +29,7 @@ func parseOddOptions(args []string) (o oddOptions, err error) {
 	flags.IntVar(&o.runs, "runs", 20, "how many seeds to play")
 	flags.DurationVar(&o.shorten, "shorten", 10*time.Minute, "how long to look for fewer operations of a seed that fails")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(100_000), "the first seed; by default any")
+	flags.BoolVar(&o.faulty, "faults", true, "refuse some writes of the manager, and lose some answers, while a seed is played")
 	keep := flags.String("keep", "", "play these operations of the seed again, such as 3,9,12, or all")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "Usage: odd [flags], or odd neighbours [flags]; REFERENCE=1 in the environment plays with the original")
@@ -47,6 +47,24 @@ func parseOddOptions(args []string) (o oddOptions, err error) {
 		o.keep, err = parseNumbers(*keep, odd.Ops)
 	}
 	return o, err
+}
+
+// parseNumbers reads numbers of operations, of which there are so many.
+func parseNumbers(text string, most int) (numbers []int, err error) {
+	if text == "all" {
+		for i := range most {
+			numbers = append(numbers, i+1)
+		}
+		return numbers, nil
+	}
+	for number := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || n > most {
+			return nil, fmt.Errorf("-keep: %q is no operation: they are numbers from 1 to %d, with commas, or all", number, most)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
 }
 
 // playOdd has a manager live with odd objects, and is an error if it cannot.
@@ -105,7 +123,7 @@ func (p *oddPlay) goesOn() bool {
 // untilItFails plays seeds with one manager until the last or one that has found something, and returns the
 // next seed, which what is left of that one might disturb.
 func (p *oddPlay) untilItFails(ctx context.Context, seed uint64) (next uint64, err error) {
-	player, err := odd.Start(ctx, p.program, p.reference)
+	player, err := odd.Start(ctx, p.program, p.reference, p.faulty)
 	if err != nil {
 		return seed, err
 	}
@@ -139,9 +157,9 @@ func (p *oddPlay) keepRound(seed uint64, r *odd.Result) {
 		mark, about = "✗", about+" | "+f.About
 		p.found = append(p.found, oddFinding{seed, r.Sent, f})
 	}
-	fmt.Fprintf(os.Stderr, "%4d %s %5.1f s  %s, seed %d: %d operations taken, %d refused; then %d goroutines, %d MiB%s\n",
+	fmt.Fprintf(os.Stderr, "%4d %s %5.1f s  %s, seed %d: %d operations taken, %d refused, %d faults; then %d goroutines, %d MiB%s\n",
 		p.rounds, mark, r.Took.Seconds(), nameOf(p.reference), seed,
-		addTo(p.taken, r.Taken), addTo(p.refused, r.Refused), r.Goroutines, r.Heap>>20, about)
+		addTo(p.taken, r.Taken), addTo(p.refused, r.Refused), r.Faults, r.Goroutines, r.Heap>>20, about)
 }
 
 // addTo adds counts to others, and returns the sum of those that were added.
@@ -197,8 +215,7 @@ func (p *oddPlay) shortened(ctx context.Context, f oddFinding) oddFinding {
 	bySize := slices.SortedFunc(slices.Values(f.ops), func(a, b odd.Op) int { return b.Size() - a.Size() })
 	least := bySize[min(10, len(bySize)-1)].Size()
 	fails(slices.DeleteFunc(slices.Clone(f.ops), func(op odd.Op) bool { return op.Size() <= least }))
-	alike := func(a, b odd.Op) int { return cmp.Compare(a.Kind.Resource, b.Kind.Resource) }
-	faults.Shorten(f.ops, alike, func(op odd.Op) int { return op.Number }, fails)
+	odd.Shorten(f.ops, fails)
 	return f
 }
 
@@ -208,7 +225,7 @@ func (p *oddPlay) try(ctx context.Context, seed uint64, ops []odd.Op, about stri
 	if ctx.Err() != nil || len(ops) == 0 {
 		return nil
 	}
-	player, err := odd.Start(ctx, p.program, p.reference)
+	player, err := odd.Start(ctx, p.program, p.reference, p.faulty)
 	if err != nil {
 		return nil
 	}
@@ -228,10 +245,13 @@ func (p *oddPlay) tell(f oddFinding) {
 		fmt.Println("---\n" + op.String())
 		numbers = append(numbers, strconv.Itoa(op.Number))
 	}
-	environment := ""
+	environment, flags := "", ""
+	if !p.faulty {
+		flags = "-faults=false "
+	}
 	if p.reference {
 		environment = "REFERENCE=1 "
 	}
-	fmt.Printf("%d operations; again: %smake prove-odd ARGS=\"-seed %d -keep %s\"\n",
-		len(f.ops), environment, f.seed, strings.Join(numbers, ","))
+	fmt.Printf("%d operations; again: %smake prove-odd ARGS=\"%s-seed %d -keep %s\"\n",
+		len(f.ops), environment, flags, f.seed, strings.Join(numbers, ","))
 }
