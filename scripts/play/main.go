@@ -123,15 +123,10 @@ func command() *cobra.Command {
 			RunE:               func(cmd *cobra.Command, args []string) error { return playFaults(cmd.Context(), args) },
 		},
 		&cobra.Command{
-			Use:                "odd [neighbours] [flags]",
-			Short:              "Have a manager live with odd objects and with faults, or measure what one namespace costs others, and look for what is wrong",
+			Use:                "odd [flags]",
+			Short:              "Have a manager live with odd objects and with faults, and look for what is wrong",
 			DisableFlagParsing: true,
-			RunE: func(cmd *cobra.Command, args []string) error {
-				if len(args) > 0 && args[0] == "neighbours" {
-					return playNeighbours(cmd.Context(), args[1:])
-				}
-				return playOdd(cmd.Context(), args)
-			},
+			RunE:               func(cmd *cobra.Command, args []string) error { return playOdd(cmd.Context(), args) },
 		},
 		&cobra.Command{
 			Use:   "view",

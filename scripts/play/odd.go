@@ -32,7 +32,7 @@ func parseOddOptions(args []string) (o oddOptions, err error) {
 	flags.BoolVar(&o.faulty, "faults", true, "refuse some writes of the manager, and lose some answers, while a seed is played")
 	keep := flags.String("keep", "", "play these operations of the seed again, such as 3,9,12, or all")
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "Usage: odd [flags], or odd neighbours [flags]; REFERENCE=1 in the environment plays with the original")
+		fmt.Fprintln(flags.Output(), "Usage: odd [flags]; REFERENCE=1 in the environment plays with the original")
 		flags.PrintDefaults()
 		fmt.Fprint(flags.Output(), "\nThe kinds:\n")
 		for _, k := range odd.Kinds {
