@@ -137,7 +137,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return c.clear(ctx, key, nil)
+		return c.gone(ctx, key)
 	case err != nil:
 		return err
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
@@ -225,6 +225,19 @@ func (c *Controller) retire(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	return c.clear(ctx, key, &metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion})
+}
+
+// gone deletes the Endpoints of a Service that is gone, once the API server says so,
+// too: the cache may not have the Service yet for which a user has written them.
+func (c *Controller) gone(ctx context.Context, key cache.ObjectName) error {
+	_, err := c.client.CoreV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return c.clear(ctx, key, nil)
+	case err != nil:
+		return fmt.Errorf("ask for Service %s: %w", key, err)
+	}
+	return nil // it wakes the loop when the cache has it
 }
 
 // clear deletes the Endpoints of a Service that is not to have any, and what is

@@ -153,6 +153,18 @@ func TestEndpointsWithoutAServiceGoWhenTheLoopBeginsButForLocks(t *testing.T) {
 	})
 }
 
+func TestEndpointsStayUnlessTheAPIServerSaysThatTheirServiceIsGone(t *testing.T) {
+	t.Parallel()
+	for what, answer := range map[string]error{"the cache does not have the Service yet": nil, "the API server cannot say": errors.New("no answer")} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := server(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
+			client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) { return true, service(), answer })
+			play(t, client, 0, func(context.Context) { assert.Equal(t, "", there(client, "web")) })
+		})
+	}
+}
+
 func TestAServiceWithoutASelectorAndANameForSomethingOutsideAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	client := server(

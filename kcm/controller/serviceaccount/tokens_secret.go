@@ -47,7 +47,7 @@ func (c *TokensController) observeSecret(ctx context.Context, key secretKey) (ob
 	if err != nil {
 		return seen, err
 	}
-	if (seen.secret == nil) == (cached == nil) {
+	if seen.secret != nil && cached != nil {
 		seen.account = cached
 		return seen, nil
 	}

@@ -36,10 +36,10 @@ func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 			observed:  "Secret there, account uid with the list []; asked 0 times",
 		},
 		{
-			name: "when the caches have neither, nothing is asked",
+			name: "an account that the caches do not have may list a Secret that is gone",
 			live: []runtime.Object{builder("uid")}, key: keyOf(filled),
 			situation: "the caches have neither the Secret nor its account",
-			observed:  "Secret gone, account gone; asked 0 times",
+			observed:  "Secret gone, account uid with the list []; asked 1 times",
 		},
 		{
 			name:   "an account that the cache has not heard of yet is found",
