@@ -66,12 +66,20 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 			})
 		}
 		_ = clearing.Wait() // each failure is among those of left
-		if len(left.objects) > 0 || len(left.failures) > 0 {
+		if len(left.failures) > 0 || len(left.objects) > 0 && !c.haveEnded(ctx, ns.Name) {
 			break
 		}
 	}
 	left.waited = c.asked.since(ns.UID)
 	return left
+}
+
+// haveEnded tells whether all pods of a namespace have, and use nothing of it any
+// more. One that its Job holds may wait for a successor, which cannot come here.
+func (c *NamespaceController) haveEnded(ctx context.Context, namespace string) bool {
+	running := metav1.ListOptions{FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"}
+	list, err := c.metadata.Resource(pods).Namespace(namespace).List(ctx, running)
+	return err == nil && len(list.Items) == 0
 }
 
 // resources returns those that may have objects in a namespace: all that discovery

@@ -38,6 +38,8 @@ type server struct {
 	refused   map[string]error // by verb and resource
 	namespace *corev1.Namespace
 	discovery error
+	// ended is whether all pods have.
+	ended bool
 	// unnamed are groups that discovery leaves out without an error.
 	unnamed []string
 }
@@ -82,6 +84,9 @@ func (s *server) react(action clienttesting.Action) (bool, runtime.Object, error
 	keep := func(o metav1.PartialObjectMetadata) bool { return false }
 	switch action := action.(type) {
 	case clienttesting.ListActionImpl:
+		if s.ended && !action.ListRestrictions.Fields.Empty() {
+			return true, &metav1.List{}, nil
+		}
 		return true, &metav1.List{Items: raw(s.there[resource])}, nil
 	case clienttesting.DeleteActionImpl:
 		keep = func(o metav1.PartialObjectMetadata) bool { return o.Name != action.Name }
@@ -195,6 +200,11 @@ func TestSync(t *testing.T) {
 			s.there["pods"] = []metav1.PartialObjectMetadata{object("web", heldBy("example.com/audit"))}
 			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
 		}, "delete-collection pods; update status"},
+		{"for a pod that has ended nothing else waits", func(s *server) {
+			s.there["pods"] = []metav1.PartialObjectMetadata{object("web", heldBy("batch.kubernetes.io/job-tracking"))}
+			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
+			s.ended = true
+		}, "delete-collection configmaps; delete-collection pods; update status"},
 		{"while pods cannot be listed nothing else is deleted", func(s *server) {
 			s.refused["list pods"] = errors.New("not now")
 			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
