@@ -421,7 +421,7 @@ func (r *round) drew(k *Kind, o unstructured.Unstructured) bool {
 
 // end deletes an object, unless it goes with its namespace, and takes away its finalizers but those that a loop takes
 // away: that of Jobs from pods that nothing else controls, those for dependents from all but events, which the garbage
-// collector does not look at.
+// collector does not look at, and nodes, whose dependents may wait for pods that the lab does not end on a node that goes.
 func (r *round) end(ctx context.Context, k *Kind, o unstructured.Unstructured) error {
 	api := r.api(k, o.GetNamespace())
 	if o.GetDeletionTimestamp() == nil && !strings.HasPrefix(o.GetNamespace(), own(r.seed, "")) {
@@ -438,7 +438,7 @@ func (r *round) end(ctx context.Context, k *Kind, o unstructured.Unstructured) e
 	mayBeOfJob := k.Kind == "Pod" && (owner == nil || owner.Kind == "Job")
 	kept := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool {
 		ofDependents := f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
-		return !(ofDependents && k.Kind != "Event" || f == batchv1.JobTrackingFinalizer && mayBeOfJob)
+		return !(ofDependents && k.Kind != "Event" && k.Kind != "Node" || f == batchv1.JobTrackingFinalizer && mayBeOfJob)
 	})
 	if len(kept) < len(o.GetFinalizers()) {
 		o.SetFinalizers(kept)
