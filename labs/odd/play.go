@@ -441,6 +441,15 @@ func (r *round) end(ctx context.Context, k *Kind, o unstructured.Unstructured) e
 		return !(ofDependents && k.Kind != "Event" && k.Kind != "Node" || f == batchv1.JobTrackingFinalizer && mayBeOfJob)
 	})
 	if len(kept) < len(o.GetFinalizers()) {
+		if k.Kind == "Node" {
+			// With a status that was drawn it may be too odd to be updated.
+			valid := []byte(`{"status":{"nodeInfo":null},"metadata":{"resourceVersion":"` + o.GetResourceVersion() + `"}}`)
+			node, err := api.Patch(ctx, o.GetName(), types.MergePatchType, valid, metav1.PatchOptions{}, "status")
+			if err != nil {
+				return err
+			}
+			o = *node
+		}
 		o.SetFinalizers(kept)
 		_, err := api.Update(ctx, &o, metav1.UpdateOptions{})
 		return err
