@@ -139,11 +139,11 @@ lint: modules ## check formatting, go vet and staticcheck; `make lint-labs` does
 
 .PHONY: lint-labs
 lint-labs:
-	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in labs/controlplane labs/differential labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
+	@staticcheck=$$(go tool -n staticcheck) || exit 1; for module in labs/controlplane labs/upstream; do (cd $$module && go vet ./... && $$staticcheck ./...) || exit 1; done
 
 .PHONY: darwin
 darwin:
-	@for module in . labs/controlplane labs/differential labs/upstream; do (cd $$module && GOOS=darwin go build -o /dev/null ./... && GOOS=darwin go vet ./...) || exit 1; done
+	@for module in . labs/controlplane labs/upstream; do (cd $$module && GOOS=darwin go build -o /dev/null ./... && GOOS=darwin go vet ./...) || exit 1; done
 
 # Path and version of each module that a package of this module is built from.
 built_from := go list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}{{end}}{{end}}' ./... | sort -u
@@ -151,7 +151,7 @@ built_from := go list -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}} 
 # Modules that use different versions of what they share compile it twice.
 .PHONY: modules
 modules:
-	@set -o pipefail; ours=$$($(built_from)) || exit 1; for module in labs/controlplane labs/differential labs/upstream; do \
+	@set -o pipefail; ours=$$($(built_from)) || exit 1; for module in labs/controlplane labs/upstream; do \
 	theirs=$$(cd $$module && $(built_from)) || exit 1; \
 	differ=$$(join <(echo "$$ours") <(echo "$$theirs") | awk '$$2 != $$3') || exit 1; \
 	if [ -n "$$differ" ]; then echo "different versions in go.mod and $$module/go.mod, so these compile twice:"; echo "$$differ"; exit 1; fi; done
@@ -206,7 +206,6 @@ prove: ## prove everything else, one step after the other, in some hours; a tabl
 .PHONY: prove-modules
 prove-modules: lint-labs darwin
 	@cd labs/upstream && go test -short ./...
-	@cd labs/differential && go test ./...
 
 .PHONY: prove-cluster prove-race ## run the tests that need an API server, all scenarios with kcm among them; the same with the race detector
 prove-cluster: bin/labcluster
@@ -270,8 +269,9 @@ prove-odd: bin/play bin/labcluster bin/kcm
 	@bin/play odd -seed $(RAPID_SEED) $(ARGS)
 
 .PHONY: prove-memory
-prove-memory: ## compare kcm's loops with the original's in memory, and what they write with what its API server takes (ARGS="-runs 5000 -seed 7")
-	@cd labs/differential && GOGC=800 go test -count=1 -timeout 0 -run 'KcmAndTheOriginal|TheAPIServerRefuses' -args -runs 1000 -seed $(RAPID_SEED) $(ARGS)
+prove-memory: ## hold what the loops write, and what quotas charge, against the original's API server (ARGS="-runs 5000 -seed 7")
+	@cd labs/upstream && go test -count=1 ./charges
+	@cd labs/upstream && GOGC=800 go test -count=1 -timeout 0 -run TheAPIServerRefuses ./validation -args -runs 1000 -seed $(RAPID_SEED) $(ARGS)
 
 .PHONY: prove-fuzz ## fuzz what loops read of others' objects (ARGS="-fuzztime 100000x")
 prove-fuzz:

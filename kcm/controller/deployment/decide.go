@@ -3,6 +3,7 @@ package deployment
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -102,12 +103,14 @@ func noteRevision(seen observed) *appsv1.Deployment {
 }
 
 // paused scales a deployment that is not to be rolled out any further, and
-// tidies up. A rollback that waits for the pause to end may still need what
-// would be tidied away.
+// tidies up, but for what it gives pods in the same round. A rollback that waits
+// for the pause to end may still need what would be tidied away.
 func paused(seen observed) plan {
 	p := plan{change: scale(seen)}
 	if !wantsRollback(seen.deployment) {
-		p.remove = expired(seen)
+		p.remove = slices.DeleteFunc(expired(seen), func(rs *appsv1.ReplicaSet) bool {
+			return slices.ContainsFunc(p.change, func(c change) bool { return c.from == rs })
+		})
 	}
 	return p.withStatus(seen, statusOf(seen))
 }

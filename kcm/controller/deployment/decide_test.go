@@ -250,6 +250,16 @@ func TestAPausedDeploymentScalesAndTidiesButDoesNotRollOut(t *testing.T) {
 	assert.Empty(t, decide(see(d, replicaSet(d, 0, 0), replicaSet(d, 1, 3))).remove, "a rollback may need it")
 }
 
+func TestAPausedDeploymentDoesNotDeleteTheReplicaSetThatItGivesPods(t *testing.T) {
+	t.Parallel()
+	d := rolling(4, "1", "0")
+	d.Spec.Paused = true
+	d.Spec.RevisionHistoryLimit = new(int32(0))
+
+	p := decide(see(d, replicaSet(d, 0, 0), replicaSet(d, 1, 0)))
+	assert.Equal(t, "v1 from 0 to 4; delete v0", p.tells())
+}
+
 func names(replicaSets []*appsv1.ReplicaSet) []string {
 	var result []string
 	for _, rs := range replicaSets {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -303,6 +305,33 @@ func TestASetThatIsGoneIsForgotten(t *testing.T) {
 	c.expectations.Expect(set, 1)
 	require.NoError(t, c.sync(t.Context(), cache.MetaObjectToName(set)))
 	assert.True(t, c.expectations.Satisfied(set))
+}
+
+func TestAPodBecomesAvailableInTimeThoughAnotherCannotBeCreated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := testSet(2)
+		set.Spec.MinReadySeconds = 10
+		store := storeOf(set)
+		store.answers = []error{nil}
+		c := testController(store)
+		withPods(t, c, podOf(set.UID, ready, func(p *corev1.Pod) {
+			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(testNow)
+		})).answer = errors.New("refused")
+		looked := make(chan time.Duration, 1)
+		began, key := time.Now(), cache.MetaObjectToName(set)
+		c.burstReplicas = 1
+		c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{Sync: func(context.Context, cache.ObjectName) error {
+			looked <- time.Since(began)
+			return nil
+		}})
+		assert.ErrorContains(t, c.sync(t.Context(), key), "refused")
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		c.loop.Run(ctx, 1)
+		close(looked)
+		assert.Equal(t, 10*time.Second, <-looked)
+	})
 }
 
 // named gives a pod a name, and a UID of its own.

@@ -1,8 +1,12 @@
-package differential
+// Package validation has users, kubelets and nodes do whatever the API server lets them, and kcm's loops work on it, in a
+// bubble of testing/synctest. What the loops write has to pass the validation of the original's API server, and no sync may
+// be in conflict with what it has written itself.
+package validation
 
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/core/endpoint"
 	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
 	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
@@ -44,8 +49,9 @@ var strategies = map[string]strategy{
 	"endpoints":      endpoint.Strategy,
 	"endpointslices": endpointslice.Strategy,
 	"jobs":           job.Strategy, "jobs/status": job.StatusStrategy,
-	"nodes": node.Strategy,
-	"pods":  pod.Strategy, "pods/status": pod.StatusStrategy,
+	"nodes":                  node.Strategy,
+	"persistentvolumeclaims": persistentvolumeclaim.Strategy,
+	"pods":                   pod.Strategy, "pods/status": pod.StatusStrategy,
 	"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,
 	"replicationcontrollers": replicationcontroller.Strategy, "replicationcontrollers/status": replicationcontroller.StatusStrategy,
 	"resourcequotas": resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
@@ -68,12 +74,14 @@ func admit(resource schema.GroupVersionResource, subresource string, obj, there 
 	}
 	by, namespace := strategies[name], obj.GetNamespace()
 	ctx := genericapirequest.WithRequestInfo(genericapirequest.WithNamespace(context.Background(), namespace), info)
-	internal := decoded(resource, obj)
-	var err error
-	if there == nil {
+	internal, err := decoded(resource, obj)
+	switch {
+	case err != nil:
+		err = apierrors.NewBadRequest(err.Error())
+	case there == nil:
 		err = rest.BeforeCreate(by, ctx, internal)
-	} else {
-		err = rest.BeforeUpdate(by, ctx, internal, decoded(resource, there))
+	default:
+		err = rest.BeforeUpdate(by, ctx, internal, done(decoded(resource, there)))
 	}
 	if err != nil {
 		return nil, err
@@ -85,7 +93,7 @@ func admit(resource schema.GroupVersionResource, subresource string, obj, there 
 }
 
 // decoded returns an object as the API server reads it from a request, with its defaults.
-func decoded(resource schema.GroupVersionResource, obj runtime.Object) runtime.Object {
+func decoded(resource schema.GroupVersionResource, obj runtime.Object) (runtime.Object, error) {
 	data := done(runtime.Encode(legacyscheme.Codecs.LegacyCodec(resource.GroupVersion()), obj))
-	return done(runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), data))
+	return runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), data)
 }

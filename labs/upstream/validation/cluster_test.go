@@ -1,0 +1,480 @@
+package validation
+
+//lint:file-ignore SA1019 Endpoints are deprecated, and two of the loops are about them.
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/controller/cronjob"
+	"github.com/kcm-book/kcm-book/kcm/controller/daemon"
+	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpoint"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpointslicemirroring"
+	"github.com/kcm-book/kcm-book/kcm/controller/job"
+	"github.com/kcm-book/kcm-book/kcm/controller/replication"
+	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
+)
+
+// cluster is an API server that validates as the original's does, with kcm's loops.
+type cluster struct {
+	*fake.Clientset
+	version   int
+	denied    string // what a policy keeps loops from writing, as "update jobs/status"
+	informers []*informer
+	queues    []*queue
+	stop      func()
+	refused   string // what a loop has written that the API server does not take
+}
+
+const (
+	// namespace is where everything is.
+	namespace = "ns"
+	// maxEndpoints is how many endpoints a slice may have, and burstReplicas how many pods a sync creates or deletes: few, so
+	// that it matters.
+	maxEndpoints, burstReplicas = 3, 3
+	// enough is how many syncs the loops may need to come to rest. None needs a tenth of them that ever will.
+	enough = 500
+)
+
+// start starts the loops with empty memories.
+func (c *cluster) start() {
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
+	factory := informers.NewSharedInformerFactory(c, 0)
+	c.informers, c.queues = nil, nil
+	for _, obj := range []object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &corev1.ReplicationController{}, &batchv1.Job{}, &batchv1.CronJob{},
+		&appsv1.DaemonSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Node{}, &corev1.Service{}, &corev1.Endpoints{},
+		&discoveryv1.EndpointSlice{}, &corev1.ResourceQuota{}, &corev1.PersistentVolumeClaim{}} {
+		byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		informer := &informer{SharedIndexInformer: cache.NewSharedIndexInformer(nil, obj, 0, byNamespace), of: obj, shown: -1}
+		c.informers = append(c.informers, informer)
+		factory.InformerFor(obj, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return informer })
+	}
+	apps, batch, core, slices := factory.Apps().V1(), factory.Batch().V1(), factory.Core().V1(), factory.Discovery().V1().EndpointSlices()
+	pods, services, nodes, sets := core.Pods(), core.Services(), core.Nodes(), apps.ReplicaSets()
+	var running sync.WaitGroup
+	for _, loop := range []interface {
+		Run(ctx context.Context, workers int)
+	}{
+		deployment.NewDeploymentController(ctx, apps.Deployments(), sets, pods, c),
+		replication.NewReplicaSetController(ctx, sets, pods, c, burstReplicas),
+		replication.NewReplicationManager(ctx, pods, core.ReplicationControllers(), c, burstReplicas),
+		job.NewController(ctx, c, pods, batch.Jobs()),
+		cronjob.NewController(ctx, batch.Jobs(), batch.CronJobs(), c),
+		daemon.New(ctx, apps.DaemonSets(), apps.ControllerRevisions(), pods, nodes, c, flowcontrol.NewBackOff(time.Second, time.Minute)),
+		endpoint.NewEndpointController(ctx, pods, services, core.Endpoints(), c, 0),
+		endpointslice.NewController(ctx, pods, services, nodes, slices, maxEndpoints, c, 0),
+		endpointslicemirroring.NewController(ctx, core.Endpoints(), slices, services, maxEndpoints, c, 0),
+		resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+			QuotaClient: c.CoreV1(), ResourceQuotaInformer: core.ResourceQuotas(), InformerFactory: factory,
+			ResyncPeriod:  func() time.Duration { return 0 },
+			DiscoveryFunc: func() ([]*metav1.APIResourceList, error) { return nil, nil },
+		}),
+	} {
+		c.takeOver(loop)
+		running.Go(func() { loop.Run(ctx, 1) })
+	}
+	c.stop = func() { cancel(); running.Wait() }
+}
+
+// takeOver gives a loop queues from which a test has it sync, and a recorder that forgets its events. kcm has no door for
+// this.
+func (c *cluster) takeOver(loop any) {
+	before := len(c.queues)
+	for _, place := range fields(loop) {
+		switch place := place.(type) {
+		case **controller.Events:
+			(*place).EventRecorder = &record.FakeRecorder{}
+		case **controller.Loop[cache.ObjectName]:
+			c.queues = append(c.queues, replaceQueue(*place))
+		}
+	}
+	if len(c.queues) == before {
+		panic(fmt.Sprintf("%T has no queue any more where takeOver looks for it", loop))
+	}
+}
+
+// fields returns the places of a struct's fields, also of those that are not exported.
+func fields(of any) (places []any) {
+	for _, field := range reflect.ValueOf(of).Elem().Fields() {
+		places = append(places, reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Interface())
+	}
+	return places
+}
+
+// replaceQueue gives a loop another queue.
+func replaceQueue(loop *controller.Loop[cache.ObjectName]) (its *queue) {
+	for _, place := range fields(loop) {
+		if place, ok := place.(*workqueue.TypedRateLimitingInterface[cache.ObjectName]); ok {
+			(*place).ShutDown()
+			its = &queue{keys: make(chan cache.ObjectName), done: make(chan struct{})}
+			its.due, its.failures = map[cache.ObjectName]time.Time{}, map[cache.ObjectName]int{}
+			*place = its
+		}
+	}
+	return its
+}
+
+// run lets the loops work for a while. Caches show all there is whenever a loop begins to sync.
+func (c *cluster) run(period time.Duration) {
+	end := time.Now().Add(period)
+	for range enough {
+		for _, informer := range c.informers {
+			informer.show(c)
+		}
+		synctest.Wait() // for what loops do besides the syncs of their objects
+		if slices.ContainsFunc(c.queues, (*queue).sync) && c.refused == "" {
+			continue
+		}
+		next := end
+		for _, q := range c.queues {
+			if at := q.next(); !at.IsZero() && at.Before(next) {
+				next = at
+			}
+		}
+		if time.Sleep(time.Until(next)); next == end || c.refused != "" {
+			return
+		}
+	}
+}
+
+// queue is a loop's work queue that gives out a key when it is told to.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[cache.ObjectName] // nil: no loop calls anything else
+
+	keys chan cache.ObjectName
+	done chan struct{}
+
+	mu       sync.Mutex
+	due      map[cache.ObjectName]time.Time
+	failures map[cache.ObjectName]int
+}
+
+// Add adds a key that is due at once.
+func (q *queue) Add(key cache.ObjectName) { q.AddAfter(key, 0) }
+
+// AddAfter adds a key that is due later. Of two times the earlier counts.
+func (q *queue) AddAfter(key cache.ObjectName, delay time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := time.Now().Add(delay)
+	if due, waits := q.due[key]; !waits || at.Before(due) {
+		q.due[key] = at
+	}
+}
+
+// AddRateLimited adds a key that is due after 5 ms, and with each failure after twice the time.
+func (q *queue) AddRateLimited(key cache.ObjectName) {
+	q.AddAfter(key, 5*time.Millisecond<<min(q.NumRequeues(key), 17))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.failures[key]++
+}
+
+// NumRequeues returns how often a key has failed.
+func (q *queue) NumRequeues(key cache.ObjectName) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failures[key]
+}
+
+// Forget has the next failure of a key be its first.
+func (q *queue) Forget(key cache.ObjectName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.failures, key)
+}
+
+// Get is a worker's.
+func (q *queue) Get() (key cache.ObjectName, shutdown bool) {
+	key, open := <-q.keys
+	return key, !open
+}
+
+// Done tells whoever has asked for the sync that it is done.
+func (q *queue) Done(cache.ObjectName) { q.done <- struct{}{} }
+
+// ShutDown ends the workers.
+func (q *queue) ShutDown() { close(q.keys) }
+
+// sync has a worker sync the first key that is due, and waits for it. It returns false when there is none. Of several it
+// is the first by name: which one came first may be by chance.
+func (q *queue) sync() bool {
+	q.mu.Lock()
+	var ready []cache.ObjectName
+	for key, at := range q.due {
+		if !at.After(time.Now()) {
+			ready = append(ready, key)
+		}
+	}
+	if len(ready) == 0 {
+		q.mu.Unlock()
+		return false
+	}
+	key := slices.MinFunc(ready, func(a, b cache.ObjectName) int { return strings.Compare(a.String(), b.String()) })
+	delete(q.due, key)
+	q.mu.Unlock()
+	q.keys <- key
+	<-q.done
+	return true
+}
+
+// next returns when the next key is due, or the zero time.
+func (q *queue) next() (first time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, at := range q.due {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// informer is an informer whose watch breaks all the time: of several changes of an object it tells as of one.
+type informer struct {
+	cache.SharedIndexInformer // never run: it holds the cache
+	of                        runtime.Object
+	shown                     int // the version that the cache shows
+	handlers                  []cache.ResourceEventHandler
+}
+
+// RunWithContext has nothing to do: the test calls show.
+func (i *informer) RunWithContext(context.Context) {}
+
+// AddEventHandler keeps the handler for show. It tells it of all that is in the cache, which the caller does not wait for.
+func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	go func() {
+		for _, obj := range sorted(i.GetStore().List()) {
+			handler.OnAdd(obj, true)
+		}
+	}()
+	i.handlers = append(i.handlers, handler)
+	return i, nil
+}
+
+// HasSynced is true: nothing is synced before show.
+func (i *informer) HasSynced() bool { return true }
+
+// GetIndexer returns an index that gives out objects in the order of their names.
+func (i *informer) GetIndexer() cache.Indexer { return inOrder{i.SharedIndexInformer.GetIndexer()} }
+
+type inOrder struct{ cache.Indexer }
+
+func (x inOrder) List() []any { return sorted(x.Indexer.List()) }
+
+func (x inOrder) Index(name string, obj any) ([]any, error) {
+	found, err := x.Indexer.Index(name, obj)
+	return sorted(found), err
+}
+
+func (x inOrder) ByIndex(name, value string) ([]any, error) {
+	found, err := x.Indexer.ByIndex(name, value)
+	return sorted(found), err
+}
+
+func sorted(objects []any) []any {
+	slices.SortFunc(objects, func(a, b any) int { return strings.Compare(a.(object).GetName(), b.(object).GetName()) })
+	return objects
+}
+
+// show fills the cache and tells the handlers what is new.
+func (i *informer) show(c *cluster) {
+	if i.shown == c.version {
+		return
+	}
+	before, gone, now := map[string]object{}, sorted(i.GetStore().List()), c.list(i.of)
+	for _, old := range gone {
+		before[old.(object).GetName()] = old.(object)
+	}
+	i.shown = c.version
+	if err := i.GetStore().Replace(now, strconv.Itoa(i.shown)); err != nil {
+		panic(err)
+	}
+	gone = slices.DeleteFunc(gone, func(old any) bool { _, exists, _ := i.GetStore().Get(old); return exists })
+	for _, handler := range i.handlers {
+		for _, obj := range now {
+			if old := before[obj.(object).GetName()]; old == nil {
+				handler.OnAdd(obj, false)
+			} else if old.GetResourceVersion() != obj.(object).GetResourceVersion() {
+				handler.OnUpdate(old, obj)
+			}
+		}
+		for _, old := range gone {
+			handler.OnDelete(old)
+		}
+	}
+}
+
+// list returns the objects of a kind, by their names.
+func (c *cluster) list(of runtime.Object) (all []any) {
+	kinds, _, err := scheme.Scheme.ObjectKinds(of)
+	for _, obj := range done(meta.ExtractList(done(c.Tracker().List(resourceOf(of), done(kinds, err)[0], "")))) {
+		all = append(all, obj)
+	}
+	return sorted(all)
+}
+
+func resourceOf(obj runtime.Object) schema.GroupVersionResource {
+	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
+	resource, _ := meta.UnsafeGuessKindToResource(done(kinds, err)[0])
+	return resource
+}
+
+// answer is the answer to a loop's request. Its caches have shown everything when the sync began, and no other loop has
+// written since: what it has changed itself has to be the only thing that it could be in conflict with.
+func (c *cluster) answer(action clienttesting.Action) (handled bool, obj runtime.Object, err error) {
+	what := strings.TrimSuffix(action.GetVerb()+" "+action.GetResource().Resource+"/"+action.GetSubresource(), "/")
+	if what == c.denied {
+		return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "", errors.New("a policy keeps it as it is"))
+	}
+	switch action := action.(type) {
+	case clienttesting.CreateActionImpl:
+		obj, err = c.write(action.Subresource, action.Object.(object))
+	case clienttesting.UpdateActionImpl:
+		obj, err = c.write(action.Subresource, action.Object.(object))
+	case clienttesting.PatchActionImpl:
+		if obj, err = c.Tracker().Get(action.Resource, action.Namespace, action.Name); err == nil {
+			obj, err = patched(obj.(object), action.Patch)
+		}
+		if err == nil {
+			obj, err = c.write(action.Subresource, obj.(object))
+		}
+	case clienttesting.DeleteActionImpl:
+		err = c.remove(action.Resource, action.Namespace, action.Name, action.DeleteOptions.Preconditions)
+	default:
+		return false, nil, nil // reads the store
+	}
+	if (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsConflict(err)) && c.refused == "" {
+		c.refused = what + ": " + err.Error()
+	}
+	return true, obj, err
+}
+
+// patched applies a strategic merge patch. A UID in it is a precondition.
+func patched(obj object, patch []byte) (object, error) {
+	result := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(object)
+	data := done(strategicpatch.StrategicMergePatch(done(json.Marshal(obj)), patch, result))
+	if err := json.Unmarshal(data, result); err != nil {
+		panic(err)
+	}
+	if result.GetUID() != obj.GetUID() {
+		return nil, conflict(resourceOf(obj), obj, "the UID in the patch is another")
+	}
+	return result, nil
+}
+
+func conflict(resource schema.GroupVersionResource, obj object, why string) error {
+	return apierrors.NewConflict(resource.GroupResource(), obj.GetName(), errors.New(why))
+}
+
+// write creates an object that has no UID, or updates it. The API server may refuse it.
+func (c *cluster) write(subresource string, obj object) (runtime.Object, error) {
+	resource, obj := resourceOf(obj), obj.DeepCopyObject().(object)
+	c.version++
+	creates := obj.GetUID() == ""
+	if creates {
+		obj.SetName(cmp.Or(obj.GetName(), fmt.Sprintf("%s%05d", obj.GetGenerateName(), c.version)))
+		obj.SetUID(types.UID(fmt.Sprint("uid-", c.version)))
+		obj.SetCreationTimestamp(metav1.Now())
+	}
+	found, err := c.Tracker().Get(resource, obj.GetNamespace(), obj.GetName())
+	there, exists := found.(object)
+	switch {
+	case creates && exists:
+		return nil, apierrors.NewAlreadyExists(resource.GroupResource(), obj.GetName())
+	case !creates && !exists:
+		return nil, err
+	case exists && cmp.Or(obj.GetResourceVersion(), there.GetResourceVersion()) != there.GetResourceVersion():
+		return nil, conflict(resource, obj, "the loop has changed it in the same sync")
+	}
+	if exists {
+		obj.SetResourceVersion(there.GetResourceVersion())
+	}
+	stored, err := admit(resource, subresource, obj, there)
+	if err != nil || exists && equality.Semantic.DeepEqual(stored, there) {
+		return there, err
+	}
+	stored.SetResourceVersion(strconv.Itoa(c.version))
+	switch {
+	case creates:
+		return stored, c.Tracker().Create(resource, stored, stored.GetNamespace())
+	case stored.GetDeletionTimestamp() != nil && mayGo(stored):
+		return stored, c.Tracker().Delete(resource, stored.GetNamespace(), stored.GetName())
+	}
+	return stored, c.Tracker().Update(resource, stored, stored.GetNamespace())
+}
+
+// remove removes an object, or asks for that if something holds it.
+func (c *cluster) remove(resource schema.GroupVersionResource, namespace, name string, wanted *metav1.Preconditions) error {
+	found, err := c.Tracker().Get(resource, namespace, name)
+	if err != nil {
+		return err
+	}
+	obj := found.(object)
+	if wanted != nil && (wanted.UID != nil && *wanted.UID != obj.GetUID() ||
+		wanted.ResourceVersion != nil && *wanted.ResourceVersion != obj.GetResourceVersion()) {
+		return conflict(resource, obj, "the loop has changed it in the same sync")
+	}
+	c.version++
+	if mayGo(obj) {
+		return c.Tracker().Delete(resource, namespace, name)
+	}
+	if obj.GetDeletionTimestamp() == nil {
+		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Truncate(time.Second)})
+		obj.SetDeletionGracePeriodSeconds(new(int64(30)))
+		obj.SetResourceVersion(strconv.Itoa(c.version))
+	}
+	return c.Tracker().Update(resource, obj, namespace)
+}
+
+// mayGo tells whether nothing holds an object: no finalizer, and of a pod no kubelet.
+func mayGo(obj object) bool {
+	pod, isPod := obj.(*corev1.Pod)
+	runs := isPod && pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
+	return len(obj.GetFinalizers()) == 0 && !runs
+}
+
+// done stops the test when the API server refuses what the test itself wants.
+func done[T any](obj T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}

@@ -1,0 +1,147 @@
+package validation
+
+//lint:file-ignore SA1019 Endpoints are deprecated, and two of the loops are about them.
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+)
+
+var (
+	seed = flag.Uint64("seed", 1, "the number of the first random run")
+	runs = flag.Uint64("runs", 50, "how many random runs there are about each kind")
+)
+
+func TestMain(m *testing.M) {
+	if flag.Parse(); flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "%q is no flag\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	utilruntime.ErrorHandlers = nil // syncs fail all the time here, and one of the handlers sleeps
+	klog.SetLogger(klog.Logger{})
+	os.Exit(m.Run())
+}
+
+// TestKcmWritesNothingThatTheAPIServerRefuses has users, kubelets and nodes do several things before a loop looks.
+func TestKcmWritesNothingThatTheAPIServerRefuses(t *testing.T) {
+	for about := range deedsAbout {
+		t.Run(about, func(t *testing.T) {
+			t.Parallel()
+			for n := *seed; n < *seed+*runs; n++ {
+				if deeds := randomDeeds(about, n); refusedAfter(t, deeds) != "" {
+					deeds = reduce(deeds, func(fewer []deed) bool { return refusedAfter(t, fewer) != "" })
+					t.Fatalf("kcm wrote what the API server refuses: %s\nagain: make prove-memory ARGS='-runs 1 -seed %d'", refusedAfter(t, deeds), n)
+				}
+			}
+		})
+	}
+}
+
+// A loop that writes what it may not is found, whatever it writes.
+func TestWhatTheAPIServerRefusesIsFound(t *testing.T) {
+	for _, wrong := range []struct {
+		about, refusal string
+		change         func(client *fake.Clientset)
+	}{
+		{"Deployments", "`selector` does not match", change("create", "replicasets", func(rs *appsv1.ReplicaSet) { rs.Spec.Template.Labels = nil })},
+		{"Deployments", "availableReplicas", change("update", "deployments", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = -1 })},
+		{"Deployments", "readyReplicas", change("update", "replicationcontrollers", func(rc *corev1.ReplicationController) {
+			rc.Status.ReadyReplicas = rc.Status.Replicas + 1
+		})},
+		{"Deployments", "has changed it in the same sync", change("update", "replicasets", func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "0" })},
+		{"Quotas", "must be an integer", change("update", "resourcequotas", func(q *corev1.ResourceQuota) {
+			q.Status.Used[corev1.ResourcePods] = resource.MustParse("1.5")
+		})},
+		{"Jobs", "startTime: Required value", change("update", "jobs", func(job *batchv1.Job) { job.Status.StartTime = nil })},
+		{"Jobs", "more ready pods than active", change("update", "jobs", func(job *batchv1.Job) { *job.Status.Ready = job.Status.Active + 1 })},
+		{"Jobs", "finalizers", change("create", "pods", func(pod *corev1.Pod) { pod.Finalizers = []string{"no name"} })},
+		{"CronJobs", "parallelism", change("create", "jobs", func(job *batchv1.Job) { job.Spec.Parallelism = new(int32(-1)) })},
+		{"DaemonSets", "numberReady", change("update", "daemonsets", func(set *appsv1.DaemonSet) { set.Status.NumberReady = -1 })},
+		{"DaemonSets", "data: Invalid value", change("update", "controllerrevisions", func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") })},
+		{"Services", "port: Invalid value", change("update", "endpoints", func(e *corev1.Endpoints) {
+			for _, subset := range e.Subsets {
+				subset.Ports[0].Port = 0
+			}
+		})},
+		{"Services", "Duplicate value", change("create", "endpointslices", func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports...) })},
+	} {
+		t.Run(wrong.refusal, func(t *testing.T) {
+			t.Parallel()
+			for n := range uint64(200) {
+				if told := refusedAfter(t, randomDeeds(wrong.about, n), wrong.change); told != "" {
+					assert.Contains(t, told, wrong.refusal)
+					return
+				}
+			}
+			t.Fatal("it was not found in 200 runs")
+		})
+	}
+}
+
+// refusedAfter tells what the API server refused after deeds, and what had been done until then, or nothing.
+func refusedAfter(t *testing.T, deeds []deed, wrong ...func(client *fake.Clientset)) (told string) {
+	synctest.Test(t, func(*testing.T) {
+		c := &cluster{Clientset: fake.NewSimpleClientset()}
+		c.PrependReactor("*", "*", c.answer)
+		for _, change := range wrong {
+			change(c.Clientset)
+		}
+		c.start()
+		for _, d := range slices.Concat(deeds, []deed{deny(""), pass(10 * time.Minute)}) {
+			told += "\n  " + d.what
+			if d.do(c); c.refused != "" {
+				break
+			}
+		}
+		if told = c.refused + ", after:" + told; c.refused == "" {
+			told = ""
+		}
+		c.stop()
+	})
+	return told
+}
+
+// change changes what the loops write.
+func change[T runtime.Object](verb, resource string, to func(obj T)) func(client *fake.Clientset) {
+	return func(client *fake.Clientset) {
+		client.PrependReactor(verb, resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+			to(action.(interface{ GetObject() runtime.Object }).GetObject().(T))
+			return false, nil, nil
+		})
+	}
+}
+
+// reduce drops deeds as long as what is left still shows something. First it drops many at a time, then single ones.
+func reduce(deeds []deed, shows func(deeds []deed) bool) []deed {
+	for size := len(deeds) / 2; size > 0; {
+		dropped := false
+		for at := 0; at+size <= len(deeds); {
+			if fewer := slices.Delete(slices.Clone(deeds), at, at+size); shows(fewer) {
+				deeds, dropped = fewer, true
+			} else {
+				at += size
+			}
+		}
+		if !dropped || size > 1 {
+			size /= 2
+		}
+	}
+	return deeds
+}
