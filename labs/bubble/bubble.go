@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func init() {
@@ -29,16 +31,17 @@ func init() {
 }
 
 // Start makes a controller of the factory's informers, and returns what runs it until ctx ends. Its loops are to call note
-// with each key that they are asked to look at: see [Noting].
+// with each key that they are asked to look at: see [Note].
 type Start func(ctx context.Context, factory informers.SharedInformerFactory, note func(key string)) (run func(ctx context.Context))
 
-// Noting returns a sync function that notes the key. Then it calls sync, or nothing if that is nil. What the key is called
-// in the notes is left of the last slash: of a namespace and a name, the name.
-func Noting[K comparable](note func(key string), sync func(context.Context, K) error) func(context.Context, K) error {
-	return func(ctx context.Context, key K) error {
+// Note has a loop note each key that it is asked to look at, and sync it only if it is said to. What the key is called in the
+// notes is left of the last slash: of a namespace and a name, the name.
+func Note[K comparable](loop *controller.Loop[K], note func(key string), syncs bool) {
+	sync := loop.Sync
+	loop.Sync = func(ctx context.Context, key K) error {
 		words := fmt.Sprint(key)
 		note(words[strings.LastIndex(words, "/")+1:])
-		if sync == nil {
+		if !syncs {
 			return nil
 		}
 		return sync(ctx, key)

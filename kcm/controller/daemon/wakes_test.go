@@ -32,11 +32,7 @@ func starting(client *fake.Clientset, syncs bool, edits ...func(*Controller)) bu
 		for _, edit := range edits {
 			edit(c)
 		}
-		sync := c.sync
-		if !syncs {
-			sync = nil
-		}
-		c.loop.Sync = bubble.Noting(note, sync)
+		bubble.Note(c.loop, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

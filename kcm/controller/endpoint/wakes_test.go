@@ -26,7 +26,7 @@ func whoIsWoken(t *testing.T, client *fake.Clientset, change func(ctx context.Co
 	return bubble.Woken(t, client, func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		core := factory.Core().V1()
 		c = NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0)
-		c.loop.Sync = bubble.Noting[cache.ObjectName](note, nil)
+		bubble.Note(c.loop, note, false)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}, func(ctx context.Context) error { return change(ctx, c) })
 }

@@ -26,11 +26,11 @@ func starting(client *fake.Clientset, syncs bool, edits ...func(*Controller)) bu
 		for _, edit := range edits {
 			edit(c)
 		}
-		sync, zones := c.sync, c.lookAtNodes
+		zones := c.lookAtNodes
 		if !syncs {
-			sync, zones = nil, func(context.Context, string) error { c.haveLooked.Store(true); return nil }
+			zones = func(context.Context, string) error { c.haveLooked.Store(true); return nil }
 		}
-		c.loop.Sync = bubble.Noting(note, sync)
+		bubble.Note(c.loop, note, syncs)
 		c.zones.Sync = func(ctx context.Context, key string) error { note("zones"); return zones(ctx, key) }
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/labs/bubble"
 )
@@ -25,7 +24,7 @@ func whoIsWoken(t *testing.T, client *fake.Clientset, change func(ctx context.Co
 	return bubble.Woken(t, client, func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		core := factory.Core().V1()
 		c := NewController(ctx, core.Endpoints(), factory.Discovery().V1().EndpointSlices(), core.Services(), 2, client, 0)
-		c.loop.Sync = bubble.Noting[cache.ObjectName](note, nil)
+		bubble.Note(c.loop, note, false)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}, change)
 }

@@ -72,7 +72,8 @@ func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 				test.prepare(a)
 			}
 			start := func(_ context.Context, _ informers.SharedInformerFactory, note func(string)) func(context.Context) {
-				gc.toDelete = controller.NewLoop(controller.LoopConfig[key]{Sync: bubble.Noting(note, gc.attemptToDelete), MaxRetries: controller.RetryForever})
+				gc.toDelete = controller.NewLoop(controller.LoopConfig[key]{Sync: gc.attemptToDelete, MaxRetries: controller.RetryForever})
+				bubble.Note(gc.toDelete, note, true)
 				gc.toDelete.Add(here(test.key))
 				return func(ctx context.Context) { gc.toDelete.Run(ctx, 1) }
 			}

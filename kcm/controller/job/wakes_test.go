@@ -29,11 +29,8 @@ func starting(client *fake.Clientset, syncs bool, edits ...func(*Controller)) bu
 		for _, edit := range edits {
 			edit(c)
 		}
-		sync, orphan := c.sync, c.syncOrphan
-		if !syncs {
-			sync, orphan = nil, nil
-		}
-		c.loop.Sync, c.orphans.Sync = bubble.Noting(note, sync), bubble.Noting(note, orphan)
+		bubble.Note(c.loop, note, syncs)
+		bubble.Note(c.orphans, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

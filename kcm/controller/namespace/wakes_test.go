@@ -23,11 +23,7 @@ func (s *server) starting(t *testing.T, syncs bool, edits ...func(*NamespaceCont
 		for _, edit := range edits {
 			edit(c)
 		}
-		sync := c.sync
-		if !syncs {
-			sync = nil
-		}
-		c.loop.Sync = bubble.Noting(note, sync)
+		bubble.Note(c.loop, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

@@ -33,11 +33,7 @@ func starting(client *fake.Clientset, kind string, syncs bool, edits ...func(*Co
 		for _, edit := range edits {
 			edit(c)
 		}
-		sync := c.sync
-		if !syncs {
-			sync = nil
-		}
-		c.loop.Sync = bubble.Noting(note, sync)
+		bubble.Note(c.loop, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

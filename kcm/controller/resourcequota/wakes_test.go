@@ -51,11 +51,8 @@ func (s *servers) starting(syncs bool, edits ...func(*Controller)) bubble.Start 
 		for _, edit := range edits {
 			edit(c)
 		}
-		sync := c.sync
-		if !syncs {
-			sync = nil
-		}
-		c.uncounted.Sync, c.others.Sync = bubble.Noting(note, sync), bubble.Noting(note, sync)
+		bubble.Note(c.uncounted, note, syncs)
+		bubble.Note(c.others, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

@@ -44,11 +44,7 @@ func starting(t *testing.T, sites dynamic.Interface, client kubernetes.Interface
 		factory := dynamicinformer.NewDynamicSharedInformerFactory(sites, 0)
 		c, err := newController(factory.ForResource(websites).Informer(), builtIn.Core().V1().ConfigMaps(), sites, client)
 		require.NoError(t, err)
-		sync := c.sync
-		if !syncs {
-			sync = nil
-		}
-		c.loop.Sync = bubble.Noting(note, sync)
+		bubble.Note(c.loop, note, syncs)
 		factory.Start(ctx.Done())
 		return func(ctx context.Context) {
 			c.loop.Run(ctx, 1, c.synced...)
