@@ -97,14 +97,14 @@ func (c *Claimer[T]) adopt(ctx context.Context, obj T, canAdopt func() error) (b
 		return false, fmt.Errorf("adopt %s: %w", klog.KObj(obj), err)
 	}
 	klog.FromContext(ctx).V(2).Info("Adopting", "object", klog.KObj(obj), "owner", klog.KObj(c.Owner))
-	c.adopted[obj.GetUID()], err = c.Patch(ctx, obj, patch)
+	adopted, err := c.Patch(ctx, obj, patch)
 	if err != nil {
-		delete(c.adopted, obj.GetUID())
 		if apierrors.IsNotFound(err) {
 			return false, nil // it went before we could have it
 		}
 		return false, fmt.Errorf("adopt %s: %w", klog.KObj(obj), err)
 	}
+	c.adopted[obj.GetUID()] = adopted
 	return true, nil
 }
 

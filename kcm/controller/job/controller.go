@@ -87,8 +87,8 @@ func newController(
 		expectations: controller.NewExpectations(clock),
 		memories:     newMemories(),
 	}
-	c.loop = newLoop("job", c.sync, jobInformer.Informer().GetStore())
-	c.orphans = newLoop("job_orphan_pod", c.syncOrphan, podInformer.Informer().GetStore())
+	c.loop = newLoop("job", c.sync)
+	c.orphans = newLoop("job_orphan_pod", c.syncOrphan)
 	c.watchJobs(jobInformer.Informer())
 	c.watchPods(podInformer.Informer())
 	return c
@@ -96,7 +96,7 @@ func newController(
 
 // newLoop returns a loop that tries again after a second, and then ever later, up
 // to a minute.
-func newLoop(queue string, sync func(context.Context, cache.ObjectName) error, objects cache.Store) *controller.Loop[cache.ObjectName] {
+func newLoop(queue string, sync func(context.Context, cache.ObjectName) error) *controller.Loop[cache.ObjectName] {
 	return controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name:        "job-controller",
 		QueueName:   queue,

@@ -47,6 +47,9 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 	var all []resource
 	all, left.discovery, left.parsing = c.resources()
 	for _, phase := range phases(all, elapsed, feature.DefaultFeatureGate.Enabled(orderedNamespaceDeletion)) {
+		if len(left.failures) > 0 || len(left.objects) > 0 && !c.haveEnded(ctx, ns.Name) {
+			break // what is left of the phase before keeps this one waiting
+		}
 		var mu sync.Mutex
 		var clearing errgroup.Group
 		clearing.SetLimit(atATime)
@@ -66,9 +69,6 @@ func (c *NamespaceController) empty(ctx context.Context, ns *corev1.Namespace, e
 			})
 		}
 		_ = clearing.Wait() // each failure is among those of left
-		if len(left.failures) > 0 || len(left.objects) > 0 && !c.haveEnded(ctx, ns.Name) {
-			break
-		}
 	}
 	left.waited = c.asked.since(ns.UID)
 	return left

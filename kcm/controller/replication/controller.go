@@ -69,7 +69,7 @@ func NewReplicaSetController(
 		component:         "replicaset-controller",
 		resource:          "replicasets",
 		countsTerminating: true,
-	}, rsInformer.Informer().GetStore(), podInformer, client, burstReplicas)
+	}, podInformer, client, burstReplicas)
 	c.sets = replicaSets{
 		lister: rsInformer.Lister(),
 		index:  controller.NewOwnerIndex[*appsv1.ReplicaSet](rsInformer.Informer()),
@@ -95,7 +95,7 @@ func NewReplicationManager(
 		queue:            "replicationmanager",
 		component:        "replication-controller",
 		resource:         "replicationcontrollers",
-	}, rcInformer.Informer().GetStore(), podInformer, client, burstReplicas)
+	}, podInformer, client, burstReplicas)
 	c.sets = replicationControllers{
 		lister: rcInformer.Lister(),
 		index:  controller.NewOwnerIndex[*corev1.ReplicationController](rcInformer.Informer()),
@@ -110,7 +110,6 @@ func NewReplicationManager(
 func newController(
 	ctx context.Context,
 	kind kind,
-	sets cache.Store,
 	podInformer coreinformers.PodInformer,
 	client kubernetes.Interface,
 	burstReplicas int,

@@ -132,7 +132,7 @@ func (m *model) start(t *rapid.T, behind int) {
 
 	sets, pods := factory.Apps().V1().ReplicaSets(), factory.Core().V1().Pods()
 	replicaSet := kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), countsTerminating: true}
-	c := newController(t.Context(), replicaSet, nil, pods, client, m.burst)
+	c := newController(t.Context(), replicaSet, pods, client, m.burst)
 	t.Cleanup(func() { shutDown(c) })
 	c.clock, c.expectations = m.clock, controller.NewExpectations(m.clock)
 	c.sets = replicaSets{
