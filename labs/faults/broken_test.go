@@ -73,11 +73,13 @@ func TestABrokenManagerIsFound(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	player, err := faults.NewPlayer(c, t.TempDir())
 	require.NoError(t, err)
+	workloads, err := faults.Workloads()
+	require.NoError(t, err)
 	for _, b := range brokenManagers {
 		t.Run(b.name, func(t *testing.T) {
 			m, err := play.NewManager(t.Context(), c, false, b.build(t))
 			require.NoError(t, err)
-			spec, err := faults.ParseSpec(b.run)
+			spec, err := faults.ParseSpec(b.run, workloads)
 			require.NoError(t, err)
 			result, err := player.Play(t.Context(), m, spec.Workload, spec.Fault, "")
 			require.NoError(t, err)

@@ -95,7 +95,7 @@ func TestAReplicaSetThatAUserReturnsMayBeATwin(t *testing.T) {
 	taken.Labels = map[string]string{appLabel: app + "-out"}
 	p.change(watch.Modified, "replicasets", taken)
 	twin := p.set(d, "2", 1)
-	twin.Spec.Template = podTemplate("1", true)
+	twin.Spec.Template = podTemplate("1")
 	p.change(watch.Modified, "replicasets", twin)
 	require.NotContains(t, p.violations(), "twins")
 }
@@ -106,7 +106,7 @@ func TestAReplicationControllerIsHeldToTheSameRules(t *testing.T) {
 	rc := &corev1.ReplicationController{
 		TypeMeta:   metav1.TypeMeta{Kind: "ReplicationController"},
 		ObjectMeta: metav1.ObjectMeta{Name: "rc", UID: "rc"},
-		Spec:       corev1.ReplicationControllerSpec{Replicas: new(int32), Selector: map[string]string{appLabel: app}, Template: new(podTemplate("web:1", true))},
+		Spec:       corev1.ReplicationControllerSpec{Replicas: new(int32), Selector: map[string]string{appLabel: app}, Template: new(podTemplate("web:1"))},
 	}
 	p.change(watch.Added, "replicationcontrollers", rc)
 	p.pod(&appsv1.ReplicaSet{ObjectMeta: rc.ObjectMeta}, "one")

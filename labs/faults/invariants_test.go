@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,7 +53,7 @@ func (p *past) slice(name string, pods ...string) {
 func (p *past) set(owner *appsv1.Deployment, image string, replicas int32) *appsv1.ReplicaSet {
 	rs := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-" + image, UID: types.UID("web-" + image), Labels: map[string]string{"app": app}},
-		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate(image, true)},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate(image)},
 	}
 	if owner != nil {
 		rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
@@ -122,7 +123,7 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			d := p.web(3)
 			p.set(d, "1", 1)
 			rs := p.set(d, "2", 1)
-			rs.Spec.Template = podTemplate("1", true)
+			rs.Spec.Template = podTemplate("1")
 			rs.Spec.Template.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "2"
 			p.change(watch.Modified, "replicasets", rs)
 		}},
@@ -186,7 +187,8 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			p.slice("second", "two", "one")
 		}},
 		{"above-quota", "pods of web is 4; 3 are allowed", func(p *past) {
-			p.change(watch.Added, "resourcequotas", &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}, Spec: corev1.ResourceQuotaSpec{Hard: limitsToUseUp["pods"]}})
+			three := corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("3")}}
+			p.change(watch.Added, "resourcequotas", &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}, Spec: three})
 			unknown := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "unknown", UID: "unknown"}}
 			p.succeed(p.pod(unknown, "ended"))
 			p.deletePod(p.pod(unknown, "going")) // it is there until it has ended
@@ -265,4 +267,23 @@ func TestTheBoundsOfADeploymentAreRoundedAsTheAPISaysIt(t *testing.T) {
 	require.Equal(t, []int32{10, 9}, []int32{most, least}, "where both are 0, one may be missing")
 	most, least = bounds(deployment(3, appsv1.RecreateDeploymentStrategyType))
 	require.Equal(t, []int32{3, 0}, []int32{most, least})
+}
+
+const app = "web"
+
+func podTemplate(image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: app, Image: image}}},
+	}
+}
+
+func deployment(replicas int32, strategy appsv1.DeploymentStrategyType) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: app},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}),
+			Template: podTemplate("web:1"), Strategy: appsv1.DeploymentStrategy{Type: strategy},
+		},
+	}
 }

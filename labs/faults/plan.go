@@ -16,10 +16,10 @@ type Spec struct {
 // String names a run, such as rollout/stop/3.
 func (s Spec) String() string { return s.Workload.Name + "/" + s.Fault.String() }
 
-// ParseSpec is the opposite of [Spec.String].
-func ParseSpec(text string) (Spec, error) {
+// ParseSpec is the opposite of [Spec.String], with one of some workloads.
+func ParseSpec(text string, workloads []*Workload) (Spec, error) {
 	name, rest, _ := strings.Cut(text, "/")
-	i := slices.IndexFunc(Workloads, func(w Workload) bool { return w.Name == name })
+	i := slices.IndexFunc(workloads, func(w *Workload) bool { return w.Name == name })
 	if i < 0 {
 		return Spec{}, fmt.Errorf("%q begins with no workload: it is WORKLOAD/KIND/NUMBER, as rollout/stop/3", text)
 	}
@@ -27,20 +27,20 @@ func ParseSpec(text string) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	return Spec{&Workloads[i], fault}, nil
+	return Spec{workloads[i], fault}, nil
 }
 
-// Plan returns the runs whose names a regular expression matches, in an order in
+// Plan returns the runs of workloads whose names a regular expression matches, in an order in
 // which what is new comes early: of each workload and each kind of fault the
 // first number, then of each the next one, and so on, and each time the kinds
 // in turn, with another workload each. Without are the runs without a fault by
 // the name of their workload: they say how many writes and events there are.
 // Most bounds the numbers.
-func Plan(without map[string]*Result, only *regexp.Regexp, most int) []Spec {
+func Plan(workloads []*Workload, without map[string]*Result, only *regexp.Regexp, most int) []Spec {
 	var columns [][]Spec
-	for shift := range Workloads {
+	for shift := range workloads {
 		for i, kind := range Kinds {
-			w := Workloads[(i+shift)%len(Workloads)]
+			w := workloads[(i+shift)%len(workloads)]
 			if without[w.Name] == nil {
 				continue
 			}

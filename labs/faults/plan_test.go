@@ -23,19 +23,20 @@ func TestTheFirstNumbersComeFirstThenTheMiddlesOfWhatIsLeft(t *testing.T) {
 func TestEachRunOfAPlanHasANameThatIsReadAsThatRun(t *testing.T) {
 	t.Parallel()
 	without := map[string]*Result{}
-	for i := range Workloads {
-		w := &Workloads[i]
+	workloads, err := Workloads()
+	require.NoError(t, err)
+	for _, w := range workloads {
 		r := &Result{Workload: w, Writes: 3, Events: map[string]int{metadataPrefix + "pods": 2}}
 		for _, resource := range w.Watched {
 			r.Events[resource] = 2
 		}
 		without[w.Name] = r
 	}
-	plan := Plan(without, regexp.MustCompile(""), 40)
+	plan := Plan(workloads, without, regexp.MustCompile(""), 40)
 	names := map[string]bool{}
 	for _, spec := range plan {
 		names[spec.String()] = true
-		read, err := ParseSpec(spec.String())
+		read, err := ParseSpec(spec.String(), workloads)
 		require.NoError(t, err)
 		require.Equal(t, spec.String(), read.String())
 		require.Equal(t, spec.Fault, read.Fault)
@@ -55,8 +56,10 @@ func TestEachRunOfAPlanHasANameThatIsReadAsThatRun(t *testing.T) {
 
 func TestARunThatThereIsNotIsRefused(t *testing.T) {
 	t.Parallel()
+	workloads, err := Workloads()
+	require.NoError(t, err)
 	for _, name := range []string{"", "rollout", "rollout/stop", "rollout/stop/0", "rollout/nap/1", "picnic/stop/1", "rollout/late/x"} {
-		_, err := ParseSpec(name)
+		_, err := ParseSpec(name, workloads)
 		require.Error(t, err, name)
 	}
 }

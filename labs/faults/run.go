@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,10 +154,10 @@ type deed struct {
 	what string
 }
 
-func (s *stage) did(what string) {
+func (s *stage) did(at time.Time, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deeds = append(s.deeds, deed{time.Now(), what})
+	s.deeds = append(s.deeds, deed{at, what})
 }
 
 // Play plays a workload with a fault. The ending is the one that it is to have;
@@ -198,17 +199,53 @@ func (s *stage) perform(ctx context.Context) (*Result, error) {
 	}
 	s.traffic.count()
 	result := &Result{Workload: s.workload, Fault: s.fault, Manager: s.manager}
-	if err := s.workload.play(ctx, s); err != nil {
-		if !errors.As(err, new(vain)) {
-			return nil, err
-		}
-		result.Findings = append(result.Findings, Finding{About: "stuck", Says: err.Error()})
+	if stuck := s.playWorkload(ctx); ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	} else if stuck != "" {
+		result.Findings = append(result.Findings, Finding{About: "stuck", Says: stuck})
 	} else if err := s.end(ctx, result); err != nil {
 		return nil, err
 	}
 	result.Took = time.Since(s.began)
 	return result, s.judge(ctx, result)
 }
+
+// playWorkload plays the workload's script, and returns why it could not go on.
+func (s *stage) playWorkload(ctx context.Context) (stuck string) {
+	teller := &teller{stage: s}
+	setting := &play.Setting{
+		Cluster: s.cluster, Manager: s.manager, Namespace: s.namespace, Manifests: []string{filepath.Dir(s.workload.script.Path)},
+		Narrator: teller, Patience: patience,
+	}
+	if _, err := setting.Perform(ctx, s.workload.script, "NS="+s.namespace); err != nil {
+		return cmp.Or(teller.why, err.Error())
+	}
+	return ""
+}
+
+// teller keeps what a script does.
+type teller struct {
+	*stage
+	why string
+}
+
+func (t *teller) Waiting(what string) {
+	if what == "delete namespace/"+t.namespace {
+		t.checkUntil(time.Now()) // from now on all is deleted, in any order
+	}
+}
+
+func (t *teller) Did(line string, took time.Duration) { t.did(time.Now().Add(-took), line) }
+func (t *teller) Say(text string)                     { t.did(time.Now(), text) }
+func (t *teller) Step(_ context.Context, _ int, sentence string) error {
+	t.did(time.Now(), sentence)
+	return nil
+}
+
+func (t *teller) Title(string)                       {}
+func (t *teller) Skipped(string)                     {}
+func (t *teller) Passed(time.Duration)               {}
+func (t *teller) Failed(_ time.Duration, why string) { t.why = why }
 
 func (s *stage) user() cluster.User {
 	if s.manager.Reference {
@@ -235,6 +272,9 @@ func (s *stage) setUp(ctx context.Context) error {
 	}
 	return nil
 }
+
+// theThree are always recorded.
+var theThree = []string{"deployments", "replicasets", "pods"}
 
 var recordable = map[string]schema.GroupVersionResource{
 	"deployments":            {Group: "apps", Version: "v1", Resource: "deployments"},
@@ -329,15 +369,15 @@ func (s *stage) endManagers() {
 func (s *stage) strike(ctx context.Context, fault Fault) error {
 	switch fault.Name {
 	case "stop", "older":
-		s.did("the manager is killed, and started anew")
+		s.did(time.Now(), "the manager is killed, and started anew")
 		s.endLeader().Kill()
 		return s.start()
 	case "freeze":
-		s.did("the leader is frozen, and another manager started")
+		s.did(time.Now(), "the leader is frozen, and another manager started")
 		leader := s.endLeader() // it is to end when it wakes up
 		s.traffic.mu.Lock()
 		s.traffic.onWrite = func() {
-			s.did("the frozen leader wakes up")
+			s.did(time.Now(), "the frozen leader wakes up")
 			leader.Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
 		}
 		s.traffic.mu.Unlock()
@@ -361,7 +401,7 @@ func (s *stage) endLeader() *process.Process {
 // killControlPlane kills and starts anew what a fault says. Scheduler and nodes
 // are started anew, too: how they get over it is not the question.
 func (s *stage) killControlPlane(ctx context.Context, fault Fault) error {
-	s.did("the " + fault.Name + " is killed, and started anew")
+	s.did(time.Now(), "the "+fault.Name+" is killed, and started anew")
 	killed := []cluster.Component{cluster.APIServer}
 	if fault.Name == "etcd" {
 		killed = []cluster.Component{cluster.Etcd, cluster.APIServer}
@@ -420,61 +460,11 @@ func (s *stage) helpNodes(ctx context.Context) {
 		}
 		if longest > 2*overlooked {
 			s.striking.Lock()
-			s.did("the nodes are started anew, because a pod waits for them")
+			s.did(time.Now(), "the nodes are started anew, because a pod waits for them")
 			_ = s.restart(ctx, nodes...)
 			s.striking.Unlock()
 		}
 	}
-}
-
-// vain is an error of what was awaited in vain.
-type vain struct{ error }
-
-// await waits for something that a workload waits for.
-func (s *stage) await(ctx context.Context, what string, done func(*World) bool) error {
-	if err := s.catchUp(ctx); err != nil {
-		return err
-	}
-	err := await.Until(ctx, every, patience, what, func(context.Context) error {
-		world, err := s.world()
-		if err != nil {
-			return await.Fatal(err)
-		}
-		if !done(world) {
-			return errors.New("this is there:\n" + world.Ending())
-		}
-		return nil
-	})
-	if err != nil && ctx.Err() == nil {
-		return vain{err}
-	}
-	return err
-}
-
-// insist does something until it is done: the API server may be away, or what is
-// to be made anew still there. What is not there any more is no error.
-func (s *stage) insist(ctx context.Context, what string, do func(ctx context.Context) error) error {
-	err := await.Until(ctx, 5*every, patience, what, func(ctx context.Context) error {
-		if err := do(ctx); !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil
-	})
-	if err != nil && ctx.Err() == nil {
-		return vain{err}
-	}
-	return err
-}
-
-// insistOnMaking makes something that nobody else makes: if it is there, the
-// answer was lost.
-func (s *stage) insistOnMaking(ctx context.Context, what string, do func(ctx context.Context) error) error {
-	return s.insist(ctx, what, func(ctx context.Context) error {
-		if err := do(ctx); !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		return nil
-	})
 }
 
 // catchUp returns when all that has happened is recorded. While the API server

@@ -189,23 +189,6 @@ func (w *World) toldOf() (slices, endpoints map[types.UID][]bool) {
 	return slices, endpoints
 }
 
-func (w *World) job(name string) *batchv1.Job { return named(w.Jobs, name) }
-
-// deployment returns the one of a name, or nil.
-func (w *World) deployment(name string) *appsv1.Deployment { return named(w.Deployments, name) }
-
-// set returns the ReplicaSet of a name, or nil.
-func (w *World) set(name string) *appsv1.ReplicaSet { return named(w.ReplicaSets, name) }
-
-func named[O metav1.Object](objects map[types.UID]O, name string) (found O) {
-	for _, o := range objects {
-		if o.GetName() == name {
-			return o
-		}
-	}
-	return found
-}
-
 func sorted[O metav1.Object](objects map[types.UID]O, keep func(O) bool) []O {
 	kept := slices.DeleteFunc(slices.Collect(maps.Values(objects)), func(o O) bool { return !keep(o) })
 	slices.SortFunc(kept, func(a, b O) int { return strings.Compare(a.GetName(), b.GetName()) })

@@ -26,7 +26,8 @@
 //
 // What is guaranteed in both: nothing waits without a deadline, and a wait that
 // was in vain says what was seen last. What was true before the script's last
-// change is never taken for its effect. What a script has started has ended when
+// change is never taken for its effect. While the API server is away, create, patch
+// and delete are tried again. What a script has started has ended when
 // the script has, also after Ctrl-C.
 //
 // # Objects

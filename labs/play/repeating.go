@@ -1,17 +1,12 @@
 package play
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/kcm-book/kcm-book/labs/await"
 )
 
 // repeatable tells which verbs may follow repeat and meanwhile.
@@ -32,22 +27,7 @@ func (p *Play) nested(c *call, args []string) (func() error, error) {
 	if v == nil {
 		return nil, unknownVerb(args[0])
 	}
-	do := func() error { return v.do(p, &call{TestScript: c.TestScript, args: args[1:], meanwhile: c.meanwhile}) }
-	if !c.meanwhile || v.name == "repeat" {
-		return do, nil
-	}
-	return func() error {
-		return await.Until(p.ctx, 20*time.Millisecond, p.Patience, "it is done meanwhile: "+spell(v.name, false, args[1:]), func(context.Context) error {
-			err := do()
-			if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-				if apierrors.IsAlreadyExists(err) {
-					return nil // the answer to the one before was lost
-				}
-				return await.Fatal(err)
-			}
-			return err
-		})
-	}, nil
+	return func() error { return v.do(p, &call{TestScript: c.TestScript, args: args[1:], meanwhile: c.meanwhile}) }, nil
 }
 
 func count(arg string) (int, error) {
@@ -68,6 +48,10 @@ func interval(flag string) (time.Duration, error) {
 
 func (p *Play) repeat(c *call) error {
 	args, every := c.args, time.Duration(0)
+	anyway := args[0] == "--anyway"
+	if anyway {
+		args = args[1:]
+	}
 	var err error
 	if strings.HasPrefix(args[0], "--every") {
 		if every, err = interval(args[0]); err != nil {
@@ -88,7 +72,7 @@ func (p *Play) repeat(c *call) error {
 		if err != nil {
 			return err
 		}
-		if err := do(); err != nil {
+		if err := do(); err != nil && !(anyway && isAnswer(err)) {
 			return fmt.Errorf("time %d of %d: %w", n, times, err)
 		}
 		if n == times {
@@ -103,8 +87,7 @@ func (p *Play) repeat(c *call) error {
 	return nil
 }
 
-// meanwhile does what a script cannot go on without waiting for. While the API
-// server is away it tries again: whoever uses a cluster would.
+// meanwhile does what a script goes on without waiting for.
 func (p *Play) meanwhile(c *call) error {
 	c.meanwhile = true
 	do, err := p.aside().nested(c, c.args)

@@ -247,6 +247,7 @@ var kinds = map[string]func(string) error{
 	"SIGNAL":    func(arg string) error { _, err := signalNamed(arg); return err },
 	"COMPONENT": nil, // of an event it may be any
 	"WHERE":     func(arg string) error { _, err := (&Setting{}).holds(arg); return err },
+	"--anyway":  nil,
 	"--every":   func(arg string) error { _, err := interval(arg); return err },
 	"--cascade": func(arg string) error { _, err := cascade(arg); return err },
 }

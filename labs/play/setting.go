@@ -34,6 +34,8 @@ type Setting struct {
 	// Then each script gets a namespace of its own, in which pods can run, and
 	// what it starts has its Lease there and runs one harmless loop.
 	LoopsRun bool
+	// Namespace is where scripts look that have none of their own. If it is empty that is default.
+	Namespace string
 	// Manifests are folders with files that scripts may create beside their own.
 	Manifests []string
 	// Dir is the folder in which kubectl runs, and Logs the one in which logs and
@@ -111,7 +113,7 @@ func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Play{
-		Setting: &own, ctx: ctx, namespace: metav1.NamespaceDefault, work: env.WorkDir, began: time.Now(), stepBegan: time.Now(), t: env.T().(result),
+		Setting: &own, ctx: ctx, namespace: cmp.Or(own.Namespace, metav1.NamespaceDefault), work: env.WorkDir, began: time.Now(), stepBegan: time.Now(), t: env.T().(result),
 		memory: &memory{recordings: map[string]*history.Recording{}, views: map[*unstructured.Unstructured]map[string]any{}},
 		vars:   map[string]any{}, managers: map[string]*manager{}, tokens: map[string]string{}, doors: map[string]*door{},
 		recorded: mentioned(script.text(env.Getenv)),

@@ -58,7 +58,7 @@ func init() {
 		{"create", "FILE [OVERLAY]", "create the objects in FILE, changed by OVERLAY", (*Play).create, false, itself},
 		{"patch", "[--status] OBJECT OVERLAY", "change an object, or its status", (*Play).patch, false, itself},
 		{"delete", "[--cascade=HOW] OBJECT", "delete an object; HOW is orphan, background (default) or foreground", (*Play).delete, false, itself},
-		{"repeat", "[--every=DURATION] COUNT VERB ARG...", "create, patch or delete so many times; {n} in an argument is the number of the time", (*Play).repeat, false, itself},
+		{"repeat", "[--anyway] [--every=DURATION] COUNT VERB ARG...", "create, patch or delete so many times, and go on --anyway when it is refused; {n} in an argument is the number of the time", (*Play).repeat, false, itself},
 		{"meanwhile", "VERB ARG...", "do the same, or repeat it, while the script goes on; the end of the step waits for it", (*Play).meanwhile, false, itself},
 		{"kubectl", "ARG...", "run kubectl in the namespace; stdout and stderr check what it says; with ! it has to fail", (*Play).kubectl, true, more},
 		{"retry", "ARG...", "run kubectl until it succeeds, or with ! until it fails", (*Play).retry, true, itself},

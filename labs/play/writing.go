@@ -1,18 +1,24 @@
 package play
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kcm-book/kcm-book/labs/await"
 )
 
 func (p *Play) create(c *call) error {
@@ -33,7 +39,11 @@ func (p *Play) create(c *call) error {
 		if !known {
 			return fmt.Errorf("%s: scripts know no kind %q", c.args[0], object.GetKind())
 		}
-		if _, err := p.api(resource).Create(p.ctx, object, metav1.CreateOptions{}); err != nil {
+		err = p.insist("create "+c.args[0], func() error {
+			_, err := p.api(resource).Create(p.ctx, object, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -96,8 +106,10 @@ func (p *Play) patch(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, change, metav1.PatchOptions{}, subresources...)
-	return err
+	return p.insist("patch "+args[0], func() error {
+		_, err := p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, change, metav1.PatchOptions{}, subresources...)
+		return err
+	})
 }
 
 func (p *Play) delete(c *call) error {
@@ -113,7 +125,34 @@ func (p *Play) delete(c *call) error {
 	if err != nil {
 		return err
 	}
-	return p.api(o.resource).Delete(p.ctx, name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+	return p.insist("delete "+args[0], func() error {
+		return p.api(o.resource).Delete(p.ctx, name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+	})
+}
+
+// insist sends a write until the API server answers: while that is away, whoever uses a cluster tries again. What is
+// there already then, or gone, a try has made or deleted whose answer was lost.
+func (p *Play) insist(what string, write func() error) error {
+	var refused error
+	tries := 0
+	err := await.Until(p.ctx, 20*time.Millisecond, p.Patience, "the API server answers to "+what, func(context.Context) error {
+		err := write()
+		tries++
+		if !isAnswer(err) {
+			return err
+		}
+		if tries == 1 || !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+			refused = err
+		}
+		return nil
+	})
+	return cmp.Or(err, refused)
+}
+
+// isAnswer tells whether an error is what the API server has answered.
+func isAnswer(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status)
 }
 
 func cascade(flag string) (metav1.DeletionPropagation, error) {

@@ -21,16 +21,21 @@ import (
 
 // faultOptions are what somebody asks of faults.
 type faultOptions struct {
-	runs    int
-	only    *regexp.Regexp
-	most    int
-	replay  *faults.Spec // nil plays all
-	both    bool
-	atATime int
+	workloads []*faults.Workload
+	runs      int
+	only      *regexp.Regexp
+	most      int
+	replay    *faults.Spec // nil plays all
+	both      bool
+	atATime   int
 }
 
 func parseFaultOptions(args []string) (faultOptions, error) {
 	var o faultOptions
+	var err error
+	if o.workloads, err = faults.Workloads(); err != nil {
+		return o, err
+	}
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
 	flags.IntVar(&o.runs, "runs", 200, "how many runs to play at most, those that show most first; 0 plays all")
 	only := flags.String("only", "", "a regular expression for the names of runs, such as 'rollout/|/late-pods'")
@@ -46,7 +51,7 @@ func parseFaultOptions(args []string) (faultOptions, error) {
 			fmt.Fprintf(flags.Output(), "  %-11s %s\n", k.Name, k.Does)
 		}
 		fmt.Fprint(flags.Output(), "\nThe workloads:\n")
-		for _, w := range faults.Workloads {
+		for _, w := range o.workloads {
 			fmt.Fprintf(flags.Output(), "  %-11s %s\n", w.Name, w.Says)
 		}
 		fmt.Fprint(flags.Output(), "\nWhat has to hold at every moment, besides the same end as without the fault and no write after it:\n")
@@ -54,8 +59,7 @@ func parseFaultOptions(args []string) (faultOptions, error) {
 			fmt.Fprintf(flags.Output(), "  %-11s %s\n", i.Name, i.Says)
 		}
 	}
-	err := parse(flags, args)
-	if err != nil {
+	if err = parse(flags, args); err != nil {
 		return o, err
 	}
 	if o.only, err = regexp.Compile(*only); err != nil {
@@ -64,7 +68,7 @@ func parseFaultOptions(args []string) (faultOptions, error) {
 	if *replay == "" {
 		return o, nil
 	}
-	spec, err := faults.ParseSpec(*replay)
+	spec, err := faults.ParseSpec(*replay, o.workloads)
 	if err != nil {
 		return o, fmt.Errorf("-replay: %w", err)
 	}
@@ -194,7 +198,7 @@ func (s *search) plan(without map[bool]endings) (all []planned) {
 	plans := map[bool][]faults.Spec{}
 	longest := 0
 	for _, reference := range s.managers {
-		plans[reference] = faults.Plan(without[reference], s.only, s.most)
+		plans[reference] = faults.Plan(s.workloads, without[reference], s.only, s.most)
 		longest = max(longest, len(plans[reference]))
 	}
 	for row := range longest {
@@ -237,8 +241,8 @@ func (s *search) withoutFault(ctx context.Context, reference bool) (endings, err
 	results := endings{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.atATime)
-	for i := range faults.Workloads {
-		spec := faults.Spec{Workload: &faults.Workloads[i]}
+	for _, workload := range s.workloads {
+		spec := faults.Spec{Workload: workload}
 		group.Go(func() error {
 			result, err := s.shared.play(ctx, reference, spec, "")
 			if err != nil {
