@@ -17,7 +17,7 @@ import (
 func TestTheConfigurationOfACloudsManagerIsOfItsOwnKind(t *testing.T) {
 	c := replicaA(t)
 	c.Name = config.CloudManagerName
-	c.ComponentConfig.Cloud.CloudProvider.Name = "lab"
+	c.ComponentConfig.KubeCloudShared.CloudProvider.Name = "lab"
 	require.NoError(t, showConfig(c))
 	t.Cleanup(func() { configz.Delete("cloudcontrollermanager.config.k8s.io") })
 

@@ -84,7 +84,7 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 // have a ServiceAccount, whose tokens are bound to it and renewed in time.
 func newClientBuilders(c config.CompletedConfig) (controllers, root clientbuilder.ControllerClientBuilder) {
 	root = clientbuilder.SimpleControllerClientBuilder{ClientConfig: c.Kubeconfig}
-	if !c.ComponentConfig.UseServiceAccountCredentials {
+	if !c.ComponentConfig.KubeCloudShared.UseServiceAccountCredentials {
 		return root, root
 	}
 	anonymous := rest.AnonymousClientConfig(c.Kubeconfig)

@@ -135,7 +135,7 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 }
 
 func newServiceAccountToken(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
-	sa := c.ComponentConfig.ServiceAccount
+	sa := c.ComponentConfig.SAController
 	if sa.ServiceAccountKeyFile == "" {
 		return nil, nil // nothing to sign with
 	}
@@ -192,7 +192,7 @@ func newReplication(ctx context.Context, c *ControllerContext, client kubernetes
 		client,
 		replication.BurstReplicas,
 	)
-	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Replication.ConcurrentRCSyncs)}, nil
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.ReplicationController.ConcurrentRCSyncs)}, nil
 }
 
 func newReplicaSet(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
@@ -202,7 +202,7 @@ func newReplicaSet(ctx context.Context, c *ControllerContext, client kubernetes.
 		client,
 		replication.BurstReplicas,
 	)
-	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.ReplicaSet.ConcurrentRSSyncs)}, nil
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.ReplicaSetController.ConcurrentRSSyncs)}, nil
 }
 
 func newDeployment(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
@@ -212,7 +212,7 @@ func newDeployment(ctx context.Context, c *ControllerContext, client kubernetes.
 		c.InformerFactory.Core().V1().Pods(),
 		client,
 	)
-	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Deployment.ConcurrentDeploymentSyncs)}, nil
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.DeploymentController.ConcurrentDeploymentSyncs)}, nil
 }
 
 // newNamespace takes clients of its own: to empty one namespace takes hundreds
@@ -235,16 +235,16 @@ func newNamespace(ctx context.Context, c *ControllerContext, _ kubernetes.Interf
 		metadataClient,
 		client.Discovery().ServerPreferredNamespacedResources,
 		c.InformerFactory.Core().V1().Namespaces(),
-		c.ComponentConfig.Namespace.NamespaceSyncPeriod.Duration,
+		c.ComponentConfig.NamespaceController.NamespaceSyncPeriod.Duration,
 		corev1.FinalizerKubernetes,
 	)
-	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Namespace.ConcurrentNamespaceSyncs)}, nil
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.NamespaceController.ConcurrentNamespaceSyncs)}, nil
 }
 
 // newGarbageCollector takes clients of its own, which may make twice as many
 // requests as others, as the original's may.
 func newGarbageCollector(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
-	options := c.ComponentConfig.GarbageCollector
+	options := c.ComponentConfig.GarbageCollectorController
 	if !*options.EnableGarbageCollector {
 		return nil, nil
 	}
@@ -287,7 +287,7 @@ func newPodGC(ctx context.Context, c *ControllerContext, client kubernetes.Inter
 	loop := podgc.New(client,
 		c.InformerFactory.Core().V1().Pods(),
 		c.InformerFactory.Core().V1().Nodes(),
-		int(c.ComponentConfig.PodGC.TerminatedPodGCThreshold),
+		int(c.ComponentConfig.PodGCController.TerminatedPodGCThreshold),
 	)
 	return &Controller{Loop: loop, Workers: 10}, nil
 }
@@ -299,11 +299,11 @@ func newTokenCleaner(ctx context.Context, c *ControllerContext, client kubernete
 
 func newTTLAfterFinished(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := ttlafterfinished.New(c.InformerFactory.Batch().V1().Jobs(), client)
-	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinished.ConcurrentTTLSyncs)}, nil
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.TTLAfterFinishedController.ConcurrentTTLSyncs)}, nil
 }
 
 func newResourceQuota(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
-	options := c.ComponentConfig.ResourceQuota
+	options := c.ComponentConfig.ResourceQuotaController
 	kubeconfig, err := c.clientConfig("resourcequota-controller", 1, 1)
 	if err != nil {
 		return nil, err
@@ -332,7 +332,7 @@ func newDaemonSet(ctx context.Context, c *ControllerContext, client kubernetes.I
 		client,
 		flowcontrol.NewBackOff(time.Second, 15*time.Minute),
 	)
-	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.DaemonSet.ConcurrentDaemonSetSyncs)}, nil
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.DaemonSetController.ConcurrentDaemonSetSyncs)}, nil
 }
 
 func newJob(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
@@ -341,7 +341,7 @@ func newJob(ctx context.Context, c *ControllerContext, client kubernetes.Interfa
 		c.InformerFactory.Core().V1().Pods(),
 		c.InformerFactory.Batch().V1().Jobs(),
 	)
-	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.Job.ConcurrentJobSyncs)}, nil
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.JobController.ConcurrentJobSyncs)}, nil
 }
 
 func newCronJob(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
@@ -350,7 +350,7 @@ func newCronJob(ctx context.Context, c *ControllerContext, client kubernetes.Int
 		c.InformerFactory.Batch().V1().CronJobs(),
 		client,
 	)
-	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.CronJob.ConcurrentCronJobSyncs)}, nil
+	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.CronJobController.ConcurrentCronJobSyncs)}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.
@@ -359,7 +359,7 @@ func newCloudNodeLifecycle(ctx context.Context, c *ControllerContext, client kub
 		c.InformerFactory.Core().V1().Nodes(),
 		client,
 		c.Cloud,
-		c.ComponentConfig.Cloud.NodeMonitorPeriod.Duration,
+		c.ComponentConfig.KubeCloudShared.NodeMonitorPeriod.Duration,
 	)
 	if err != nil {
 		klog.FromContext(ctx).Info("No loop for the nodes of the cloud", "err", err)
@@ -375,7 +375,7 @@ func newCloudLoop(context.Context, *ControllerContext, kubernetes.Interface) (*C
 }
 
 func newEndpoints(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
-	options := c.ComponentConfig.Endpoint
+	options := c.ComponentConfig.EndpointController
 	loop := endpoint.NewEndpointController(ctx,
 		c.InformerFactory.Core().V1().Pods(),
 		c.InformerFactory.Core().V1().Services(),
@@ -387,7 +387,7 @@ func newEndpoints(ctx context.Context, c *ControllerContext, client kubernetes.I
 }
 
 func newEndpointSlice(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
-	options := c.ComponentConfig.EndpointSlice
+	options := c.ComponentConfig.EndpointSliceController
 	loop := endpointslice.NewController(ctx,
 		c.InformerFactory.Core().V1().Pods(),
 		c.InformerFactory.Core().V1().Services(),
@@ -401,7 +401,7 @@ func newEndpointSlice(ctx context.Context, c *ControllerContext, client kubernet
 }
 
 func newEndpointSliceMirroring(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
-	options := c.ComponentConfig.EndpointSliceMirroring
+	options := c.ComponentConfig.EndpointSliceMirroringController
 	loop := endpointslicemirroring.NewController(ctx,
 		c.InformerFactory.Core().V1().Endpoints(),
 		c.InformerFactory.Discovery().V1().EndpointSlices(),

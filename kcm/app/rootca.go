@@ -21,7 +21,7 @@ type rootCA struct {
 // newRootCA reads the certificates. The name is that of who gives them out, in
 // logs and metrics.
 func newRootCA(c *ControllerContext, name string) (rootCA, error) {
-	if path := c.ComponentConfig.ServiceAccount.RootCAFile; path != "" {
+	if path := c.ComponentConfig.SAController.RootCAFile; path != "" {
 		file, err := dynamiccertificates.NewDynamicCAContentFromFile(name, path)
 		if err != nil {
 			return rootCA{}, fmt.Errorf("--root-ca-file=%s: %w", path, err)

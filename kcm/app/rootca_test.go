@@ -34,7 +34,7 @@ func TestALoopIsWokenWhenTheFileOfTheRootCAChanges(t *testing.T) {
 	path, first, second := filepath.Join(t.TempDir(), "ca.crt"), certificate(t), certificate(t)
 	require.NoError(t, os.WriteFile(path, first, 0o600))
 	c := testContext("*")
-	c.ComponentConfig.ServiceAccount.RootCAFile = path
+	c.ComponentConfig.SAController.RootCAFile = path
 	ca, err := newRootCA(c, "test")
 	require.NoError(t, err)
 	assert.Equal(t, first, ca.current())

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
-	cpconfig "k8s.io/cloud-provider/config/v1alpha1"
 	basecompatibility "k8s.io/component-base/compatibility"
 	cmconfig "k8s.io/controller-manager/config"
 	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
@@ -27,31 +26,13 @@ const ManagerName = "kube-controller-manager"
 // CloudManagerName is what the manager of a cloud calls itself.
 const CloudManagerName = "cloud-controller-manager"
 
-// ComponentConfig is the part of the configuration that is plain data. The
-// types are those of kube-controller-manager's configuration API.
+// ComponentConfig is the part of the configuration that is plain data: that of
+// kube-controller-manager's configuration API.
 type ComponentConfig struct {
+	// Generic is what all controller managers have in common, in the form in which
+	// their library reads it. It counts in place of the embedded one.
 	Generic cmconfig.GenericControllerManagerConfiguration
-	// UseServiceAccountCredentials gives each controller a ServiceAccount and
-	// a token of its own instead of the manager's credentials.
-	UseServiceAccountCredentials bool
-
-	// Cloud is about the cloud that the cluster runs in.
-	Cloud                  cpconfig.KubeCloudSharedConfiguration
-	CronJob                kcmconfig.CronJobControllerConfiguration
-	DaemonSet              kcmconfig.DaemonSetControllerConfiguration
-	Deployment             kcmconfig.DeploymentControllerConfiguration
-	Endpoint               kcmconfig.EndpointControllerConfiguration
-	EndpointSlice          kcmconfig.EndpointSliceControllerConfiguration
-	EndpointSliceMirroring kcmconfig.EndpointSliceMirroringControllerConfiguration
-	GarbageCollector       kcmconfig.GarbageCollectorControllerConfiguration
-	Job                    kcmconfig.JobControllerConfiguration
-	Namespace              kcmconfig.NamespaceControllerConfiguration
-	PodGC                  kcmconfig.PodGCControllerConfiguration
-	ReplicaSet             kcmconfig.ReplicaSetControllerConfiguration
-	Replication            kcmconfig.ReplicationControllerConfiguration
-	ResourceQuota          kcmconfig.ResourceQuotaControllerConfiguration
-	ServiceAccount         kcmconfig.SAControllerConfiguration
-	TTLAfterFinished       kcmconfig.TTLAfterFinishedControllerConfiguration
+	kcmconfig.KubeControllerManagerConfiguration
 }
 
 // Config is what the manager runs with.

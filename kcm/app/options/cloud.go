@@ -3,11 +3,10 @@ package options
 import (
 	"fmt"
 	"os"
-	"time"
 
-	"github.com/spf13/pflag"
 	cloudprovider "k8s.io/cloud-provider"
 	cpconfig "k8s.io/cloud-provider/config/v1alpha1"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 )
@@ -17,21 +16,23 @@ const rangeAllocator = "RangeAllocator"
 
 // addCloudFlags adds what there is to say about the cloud. Most of it is for
 // loops that kube-controller-manager has had until 1.30, and is accepted since.
-func addCloudFlags(c *config.ComponentConfig, fs *pflag.FlagSet) {
-	cloud := &c.Cloud
-	const noCloud = " No loop of this program asks."
-	fs.StringVar(&cloud.CloudProvider.Name, "cloud-provider", "",
-		"The cloud whose loops this program runs, if it has any: empty, or external, says that another one does.")
-	fs.StringVar(&cloud.CloudProvider.CloudConfigFile, "cloud-config", "", "File that the cloud reads its configuration from.")
-	fs.BoolVar(&cloud.AllowUntaggedCloud, "allow-untagged-cloud", false,
-		"Whether a cloud is good enough that does not know which of its instances belong to this cluster.")
-	fs.MarkDeprecated("allow-untagged-cloud", "a cloud has to know which of its instances belong to the cluster")
-	fs.DurationVar(&cloud.NodeMonitorPeriod.Duration, "node-monitor-period", 5*time.Second,
-		"How often the loop for the nodes of a cloud asks about the machines of those that are not Ready.")
-	fs.StringVar(&cloud.ExternalCloudVolumePlugin, "external-cloud-volume-plugin", "", "The volumes of which cloud the loops for volumes see to."+noCloud)
-	cloud.ConfigureCloudRoutes = new(bool)
-	fs.BoolVar(cloud.ConfigureCloudRoutes, "configure-cloud-routes", true, "Whether the cloud gets a route to the pods of each node."+noCloud)
-	fs.StringVar(&cloud.CIDRAllocatorType, "cidr-allocator-type", rangeAllocator, "Who gives nodes their CIDRs: nobody but "+rangeAllocator+"."+noCloud)
+func addCloudFlags(c *config.ComponentConfig, known Controllers, groups *cliflag.NamedFlagSets) {
+	addRows([]row{
+		{"cloud-provider", &c.KubeCloudShared.CloudProvider.Name,
+			"The cloud whose loops this program runs, if it has any: empty, or external, says that another one does."},
+		{"cloud-config", &c.KubeCloudShared.CloudProvider.CloudConfigFile, "File that the cloud reads its configuration from."},
+		{"allow-untagged-cloud", &c.KubeCloudShared.AllowUntaggedCloud,
+			"Whether a cloud is good enough that does not know which of its instances belong to this cluster."},
+		{"node-monitor-period", &c.KubeCloudShared.NodeMonitorPeriod,
+			"How often the loop for the nodes of a cloud asks about the machines of those that are not Ready."},
+		{"external-cloud-volume-plugin", &c.KubeCloudShared.ExternalCloudVolumePlugin,
+			"The volumes of which cloud the loops for volumes see to. No loop of this program asks."},
+		{"configure-cloud-routes", c.KubeCloudShared.ConfigureCloudRoutes,
+			"Whether the cloud gets a route to the pods of each node. No loop of this program asks."},
+		{"cidr-allocator-type", &c.KubeCloudShared.CIDRAllocatorType,
+			"Who gives nodes their CIDRs: nobody but " + rangeAllocator + ". No loop of this program asks."},
+	}, known, groups)
+	groups.FlagSet("generic").MarkDeprecated("allow-untagged-cloud", "a cloud has to know which of its instances belong to the cluster")
 }
 
 // validateCloud refuses a cloud that this program does not have, with the words

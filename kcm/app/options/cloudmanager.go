@@ -3,7 +3,6 @@ package options
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 	cloudprovider "k8s.io/cloud-provider"
@@ -27,7 +26,7 @@ func NewCloudManagerOptions() (*KubeControllerManagerOptions, error) {
 }
 
 // keepFlagsOfCloud leaves what every manager has and what is about the cloud:
-// no flags of other controllers, and none without effect.
+// nothing without effect.
 func keepFlagsOfCloud(groups *cliflag.NamedFlagSets) {
 	for name, fs := range groups.FlagSets {
 		kept := pflag.NewFlagSet(name, pflag.ContinueOnError)
@@ -36,7 +35,7 @@ func keepFlagsOfCloud(groups *cliflag.NamedFlagSets) {
 				kept.AddFlag(flag)
 			}
 		})
-		if groups.FlagSets[name] = kept; strings.HasSuffix(name, "-controller") {
+		if groups.FlagSets[name] = kept; !kept.HasFlags() {
 			delete(groups.FlagSets, name)
 		}
 	}
@@ -45,7 +44,7 @@ func keepFlagsOfCloud(groups *cliflag.NamedFlagSets) {
 
 // validateOwnCloud has the manager of a cloud refuse to run without it.
 func (o *KubeControllerManagerOptions) validateOwnCloud() []error {
-	if name := o.ComponentConfig.Cloud.CloudProvider.Name; o.Name == config.CloudManagerName && (name == "" || cloudprovider.IsExternal(name)) {
+	if name := o.ComponentConfig.KubeCloudShared.CloudProvider.Name; o.Name == config.CloudManagerName && (name == "" || cloudprovider.IsExternal(name)) {
 		return []error{fmt.Errorf("--cloud-provider=%s: must name the cloud whose loops this program has", name)}
 	}
 	return nil

@@ -43,7 +43,7 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 		return nil, err
 	}
 	known.canonical(c.ComponentConfig.Generic.LeaderMigration.ControllerLeaders)
-	if c.Cloud, err = newCloud(&c.ComponentConfig.Cloud); err != nil {
+	if c.Cloud, err = newCloud(&c.ComponentConfig.KubeCloudShared); err != nil {
 		return nil, err
 	}
 	if err := o.listen(c); err != nil {

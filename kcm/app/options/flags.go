@@ -20,7 +20,8 @@ func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFla
 	o.SecureServing.AddFlags(groups.FlagSet("secure serving"))
 	o.Authentication.AddFlags(groups.FlagSet("authentication"))
 	o.Authorization.AddFlags(groups.FlagSet("authorization"))
-	addControllerFlags(o.ComponentConfig, &groups)
+	addRows(controllerRows(o.ComponentConfig), known, &groups)
+	addCloudFlags(o.ComponentConfig, known, &groups)
 	o.Metrics.AddFlags(groups.FlagSet("metrics"))
 	logsapi.AddFlags(o.Logs, groups.FlagSet("logs"))
 	o.addConnectionFlags(groups.FlagSet("misc"))
@@ -33,8 +34,6 @@ func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFla
 }
 
 func (o *KubeControllerManagerOptions) addGenericFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.ComponentConfig.UseServiceAccountCredentials, "use-service-account-credentials",
-		o.ComponentConfig.UseServiceAccountCredentials, "Give each controller a ServiceAccount and a token of its own.")
 	fs.DurationVar(&o.ControllerShutdownTimeout, "controller-shutdown-timeout", o.ControllerShutdownTimeout,
 		"How long the controllers may take to stop before the process ends without them. 0 waits as long as it takes.")
 	fs.BoolVar(&o.CrashOnPanic, "crash-on-panic", o.CrashOnPanic,

@@ -11,7 +11,6 @@ import (
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/logs"
 	"k8s.io/component-base/metrics"
-	cmconfigv1alpha1 "k8s.io/controller-manager/config/v1alpha1"
 	cmoptions "k8s.io/controller-manager/options"
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
@@ -50,7 +49,7 @@ type KubeControllerManagerOptions struct {
 // NewKubeControllerManagerOptions returns options with every flag at its
 // default.
 func NewKubeControllerManagerOptions() (*KubeControllerManagerOptions, error) {
-	componentConfig, err := defaultComponentConfig()
+	componentConfig, err := config.NewComponentConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -81,19 +80,4 @@ func NewKubeControllerManagerOptions() (*KubeControllerManagerOptions, error) {
 	o.Authentication.RemoteKubeConfigFileOptional = true
 	o.Authorization.RemoteKubeConfigFileOptional = true
 	return o, nil
-}
-
-// defaultComponentConfig starts from what all of Kubernetes' controller
-// managers recommend and sets what kube-controller-manager sets differently.
-func defaultComponentConfig() (*config.ComponentConfig, error) {
-	generic := cmconfigv1alpha1.GenericControllerManagerConfiguration{}
-	generic.ClientConnection.QPS = 20
-	generic.ClientConnection.Burst = 30
-	generic.LeaderElection.ResourceName = "kube-controller-manager"
-	generic.LeaderElection.ResourceNamespace = "kube-system"
-	cmconfigv1alpha1.RecommendedDefaultGenericControllerManagerConfiguration(&generic)
-
-	c := &config.ComponentConfig{}
-	err := cmconfigv1alpha1.Convert_v1alpha1_GenericControllerManagerConfiguration_To_config_GenericControllerManagerConfiguration(&generic, &c.Generic, nil)
-	return c, err
 }

@@ -17,9 +17,10 @@ import (
 )
 
 var known = Controllers{
-	Names:             []string{"deployment-controller", "replicaset-controller", "serviceaccount-controller"},
+	Names:             []string{"deployment-controller", "replicaset-controller", "replicationcontroller-controller", "serviceaccount-controller"},
 	DisabledByDefault: []string{"replicaset-controller"},
-	Accepted:          []string{"bootstrap-signer-controller", "deployment-controller", "replicaset-controller", "serviceaccount-controller"},
+	Accepted: []string{"bootstrap-signer-controller", "deployment-controller", "replicaset-controller", "replicationcontroller-controller",
+		"serviceaccount-controller"},
 	Aliases: map[string]string{"bootstrapsigner": "bootstrap-signer-controller",
 		"deployment": "deployment-controller", "replicaset": "replicaset-controller"},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -112,15 +113,22 @@ func (f *originalFlag) addWithoutEffect(fs *pflag.FlagSet) {
 	flag.Annotations = map[string][]string{withoutEffect: nil}
 }
 
-// validateWithoutEffect refuses what the original would refuse, so that a
-// manifest that kcm accepts is one that the original accepts.
-func validateWithoutEffect(groups *cliflag.NamedFlagSets) []error {
+// validateValues refuses what the original would refuse, so that a manifest that
+// kcm accepts is one that the original accepts. Which texts a flag takes is left to
+// what has an effect itself.
+func validateValues(groups *cliflag.NamedFlagSets) []error {
 	var errs []error
 	for _, group := range ReadOriginal().Groups {
 		for _, known := range group.Flags {
 			flag := groups.FlagSet(group.Name).Lookup(known.Name)
-			if flag == nil || !isWithoutEffect(flag) {
+			if flag == nil {
 				continue
+			}
+			if !isWithoutEffect(flag) {
+				known.OneOf = nil
+				if strings.Contains(known.Name, "concurrent-") {
+					known.Min = "1" // or nothing would ever be synced
+				}
 			}
 			if want := known.wants(flag.Value.String()); want != "" {
 				errs = append(errs, fmt.Errorf("--%s=%s: must be %s", flag.Name, flag.Value, want))
