@@ -11,29 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Feature gates of Kubernetes that change what the loops do.
-const (
-	// DeploymentReplicaSetTerminatingReplicas has ReplicaSets and Deployments
-	// count the pods that are being deleted (https://kep.k8s.io/3973).
-	DeploymentReplicaSetTerminatingReplicas featuregate.Feature = "DeploymentReplicaSetTerminatingReplicas"
-	// PodDeletionCost lets users say which pods of a ReplicaSet are to go
-	// first (https://kep.k8s.io/2255).
-	PodDeletionCost featuregate.Feature = "PodDeletionCost"
-	// StaleControllerConsistencyReplicaSet keeps a ReplicaSet from being
-	// synced before its own last write is in the cache
-	// (https://kep.k8s.io/5647).
-	StaleControllerConsistencyReplicaSet featuregate.Feature = "StaleControllerConsistencyReplicaSet"
-)
-
-// Feature gates that change what the loop for DaemonSets does.
-const (
-	// StaleControllerConsistencyDaemonSet keeps a DaemonSet from being synced
-	// before its own last write is in the cache (https://kep.k8s.io/5647).
-	StaleControllerConsistencyDaemonSet featuregate.Feature = "StaleControllerConsistencyDaemonSet"
-	// TaintTolerationComparisonOperators lets tolerations compare numbers
-	// (https://kep.k8s.io/5471).
-	TaintTolerationComparisonOperators featuregate.Feature = "TaintTolerationComparisonOperators"
-)
+// DeploymentReplicaSetTerminatingReplicas has ReplicaSets and Deployments count
+// the pods that are being deleted (https://kep.k8s.io/3973).
+const DeploymentReplicaSetTerminatingReplicas featuregate.Feature = "DeploymentReplicaSetTerminatingReplicas"
 
 //go:embed gates.yaml
 var gatesYAML []byte

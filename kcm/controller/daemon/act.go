@@ -29,7 +29,7 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 		pods = append(pods, newPod(seen.set, revisionHash(seen.current), node))
 	}
 	c.expectations.Expect(seen.set, len(pods), uids...)
-	created, err := controller.CreatePods(ctx, c.podControl, c.expectations, c.podWrites, seen.set, pods)
+	created, err := controller.CreatePods(ctx, c.podControl, c.expectations, c.podWrites.OwnWrites, seen.set, pods)
 	if err != nil {
 		// One more has failed than have succeeded, at most.
 		for _, node := range plan.create[:min(2*created+1, len(pods))] {

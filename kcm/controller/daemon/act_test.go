@@ -41,7 +41,7 @@ func refusing(refuses func(node int) bool) (c *Controller, has map[string]bool) 
 	return &Controller{
 		podControl:   controller.NewPodControl(client, &record.FakeRecorder{}),
 		expectations: controller.NewExpectations(clocktesting.NewFakeClock(testNow)),
-		podWrites:    controller.NewOwnWrites(tellsNothing{}),
+		podWrites:    controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(tellsNothing{})},
 		failures:     flowcontrol.NewFakeBackOff(time.Second, time.Minute, clocktesting.NewFakeClock(testNow)),
 	}, has
 }

@@ -17,6 +17,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -27,6 +28,16 @@ import (
 const burstReplicas = 250
 
 var kind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
+
+// Feature gates of Kubernetes that change what the loop does.
+const (
+	// staleControllerConsistencyDaemonSet keeps a DaemonSet from being synced
+	// before its own last write is in the cache (https://kep.k8s.io/5647).
+	staleControllerConsistencyDaemonSet featuregate.Feature = "StaleControllerConsistencyDaemonSet"
+	// taintTolerationComparisonOperators lets tolerations compare numbers
+	// (https://kep.k8s.io/5471).
+	taintTolerationComparisonOperators featuregate.Feature = "TaintTolerationComparisonOperators"
+)
 
 // Controller keeps the pods of all DaemonSets.
 type Controller struct {
@@ -42,7 +53,7 @@ type Controller struct {
 	revisionIndex controller.OwnerIndex[*appsv1.ControllerRevision]
 	podControl    controller.PodControl
 
-	setWrites, podWrites, revisionWrites *controller.OwnWrites
+	setWrites, podWrites, revisionWrites controller.GatedOwnWrites
 
 	expectations *controller.Expectations
 	failures     *flowcontrol.Backoff
@@ -75,9 +86,9 @@ func New(
 		podIndex:       controller.NewOwnerIndex[*corev1.Pod](podInformer.Informer()),
 		revisionIndex:  controller.NewOwnerIndex[*appsv1.ControllerRevision](revisionInformer.Informer()),
 		podControl:     controller.NewPodControl(client, events),
-		setWrites:      controller.NewOwnWrites(setInformer.Informer().GetStore()),
-		podWrites:      controller.NewOwnWrites(podInformer.Informer().GetStore()),
-		revisionWrites: controller.NewOwnWrites(revisionInformer.Informer().GetStore()),
+		setWrites:      newOwnWrites("apps", "daemonsets", setInformer.Informer().GetStore()),
+		podWrites:      newOwnWrites("", "pods", podInformer.Informer().GetStore()),
+		revisionWrites: newOwnWrites("apps", "controllerrevisions", revisionInformer.Informer().GetStore()),
 		expectations:   controller.NewExpectations(clock.RealClock{}),
 		failures:       failures,
 		shuffle:        rand.Shuffle,
@@ -92,6 +103,12 @@ func New(
 	c.watchOwned(podInformer.Informer(), revisionInformer.Informer())
 	c.watchNodes(nodeInformer.Informer(), podInformer.Informer())
 	return c
+}
+
+// newOwnWrites returns what watches the cache of one resource.
+func newOwnWrites(group, resource string, cached controller.CachedVersion) controller.GatedOwnWrites {
+	skips := staleSyncSkips.WithLabelValues(group, resource)
+	return controller.NewGatedOwnWrites(staleControllerConsistencyDaemonSet, cached, skips)
 }
 
 // Run syncs DaemonSets with as many workers at a time as it is told. It returns

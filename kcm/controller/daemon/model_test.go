@@ -159,8 +159,8 @@ func (m *model) start(t *rapid.T) {
 	// all that there is by nobody, so they get the new ones here.
 	c.watchOwned(m.podCache, m.revisionCache)
 	if !m.cachesTell {
-		c.setWrites, c.podWrites = controller.NewOwnWrites(tellsNothing{}), controller.NewOwnWrites(tellsNothing{})
-		c.revisionWrites = controller.NewOwnWrites(tellsNothing{})
+		c.setWrites, c.podWrites = controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(tellsNothing{})}, controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(tellsNothing{})}
+		c.revisionWrites = controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(tellsNothing{})}
 	}
 	m.loop = c
 	m.note("the loop starts")

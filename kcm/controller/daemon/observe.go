@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -58,13 +57,16 @@ type place struct {
 
 // observe reads the set, its pods and its history, and claims what is its own.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
-	if err := c.ownWritesObserved(key); err != nil {
-		return observed{}, err
+	all := []controller.GatedOwnWrites{c.podWrites, c.setWrites, c.revisionWrites}
+	for _, writes := range all {
+		if err := writes.Observed(key); err != nil {
+			return observed{}, err
+		}
 	}
 	set, err := c.set(key)
 	if apierrors.IsNotFound(err) {
 		c.expectations.Forget(key)
-		for _, writes := range []*controller.OwnWrites{c.setWrites, c.podWrites, c.revisionWrites} {
+		for _, writes := range all {
 			writes.Forget(key)
 		}
 		return observed{}, nil
@@ -83,28 +85,6 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 		return observed{}, fmt.Errorf("what belongs to DaemonSet %s: %w", key, err)
 	}
 	return seen, c.observeNodes(&seen, pods)
-}
-
-// ownWritesObserved returns an error while a cache lacks what the syncs of this
-// DaemonSet have written.
-func (c *Controller) ownWritesObserved(key cache.ObjectName) error {
-	if !feature.DefaultFeatureGate.Enabled(controller.StaleControllerConsistencyDaemonSet) {
-		return nil
-	}
-	for _, cached := range []struct {
-		writes          *controller.OwnWrites
-		group, resource string
-	}{
-		{c.podWrites, "", "pods"},
-		{c.setWrites, "apps", "daemonsets"},
-		{c.revisionWrites, "apps", "controllerrevisions"},
-	} {
-		if err := cached.writes.Observed(key); err != nil {
-			staleSyncSkips.WithLabelValues(cached.group, cached.resource).Inc()
-			return err
-		}
-	}
-	return nil
 }
 
 // claimOwned adopts and releases pods and revisions. It returns the pods, and

@@ -29,7 +29,7 @@ func TestATemplateWithoutLabelsIsWrittenDown(t *testing.T) {
 	})
 	c := &Controller{
 		client:         fake.NewClientset(set),
-		revisionWrites: controller.NewOwnWrites(cache.NewStore(cache.MetaNamespaceKeyFunc)),
+		revisionWrites: controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(cache.NewStore(cache.MetaNamespaceKeyFunc))},
 	}
 	h, err := c.settleHistory(t.Context(), observed{set: set})
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestARefusalAboutADuplicateIsToldAndKeepsNothingUp(t *testing.T) {
 			})
 			c := &Controller{
 				client: client, podControl: controller.NewPodControl(client, &record.FakeRecorder{}),
-				podWrites: controller.NewOwnWrites(tellsNothing{}),
+				podWrites: controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(tellsNothing{})},
 			}
 			seen := seenOn(testSet(), "a: old available", "b: new available")
 			seen.history = history{current: testRevision("new", 2), duplicates: []*appsv1.ControllerRevision{testRevision("old", 1)}}

@@ -201,9 +201,15 @@ func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 		late    func(c *Controller)
 		prepare func(client *fake.Clientset)
 	}{
-		"no cache shows the status":    {late: func(c *Controller) { c.setWrites = controller.NewOwnWrites(bubble.Late{}) }},
-		"no cache shows the pods":      {late: func(c *Controller) { c.podWrites = controller.NewOwnWrites(bubble.Late{}) }},
-		"no cache shows the revisions": {late: func(c *Controller) { c.revisionWrites = controller.NewOwnWrites(bubble.Late{}) }},
+		"no cache shows the status": {late: func(c *Controller) {
+			c.setWrites = controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(bubble.Late{})}
+		}},
+		"no cache shows the pods": {late: func(c *Controller) {
+			c.podWrites = controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(bubble.Late{})}
+		}},
+		"no cache shows the revisions": {late: func(c *Controller) {
+			c.revisionWrites = controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(bubble.Late{})}
+		}},
 		"no cache shows that a name is taken": {late: nothing, prepare: func(client *fake.Clientset) {
 			taken(client)
 			client.PrependReactor("get", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {

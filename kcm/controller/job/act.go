@@ -28,7 +28,7 @@ func (c *Controller) act(ctx context.Context, seen observed, t tally, p plan) (d
 	case len(p.create) > 0:
 		control := counted{c.podControl, reasonToCreate(seen.job, t)}
 		c.expectations.Expect(seen.job, len(p.create))
-		created, err := controller.CreatePods(ctx, control, c.expectations, c.podWrites, seen.job, p.create)
+		created, err := controller.CreatePods(ctx, control, c.expectations, c.podWrites.OwnWrites, seen.job, p.create)
 		return done{created: created}, err
 	}
 	return done{}, nil

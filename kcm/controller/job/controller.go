@@ -8,7 +8,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apiserver/pkg/util/feature"
 	batchinformers "k8s.io/client-go/informers/batch/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -46,7 +45,7 @@ type Controller struct {
 	podControl controller.PodControl
 	synced     []cache.InformerSynced
 
-	podWrites    *controller.OwnWrites
+	podWrites    controller.GatedOwnWrites
 	expectations *controller.Expectations
 	memories     *memories
 
@@ -76,14 +75,15 @@ func newController(
 	registerMetrics()
 	events := controller.NewEvents(ctx, client, "job-controller")
 	c := &Controller{
-		client:       client,
-		clock:        clock,
-		events:       events,
-		jobs:         jobInformer.Lister(),
-		pods:         podInformer.Lister(),
-		podIndex:     controller.NewOwnerIndex[*corev1.Pod](podInformer.Informer()),
-		podControl:   controller.NewPodControl(client, events),
-		podWrites:    newOwnWrites(podInformer.Informer().GetStore()),
+		client:     client,
+		clock:      clock,
+		events:     events,
+		jobs:       jobInformer.Lister(),
+		pods:       podInformer.Lister(),
+		podIndex:   controller.NewOwnerIndex[*corev1.Pod](podInformer.Informer()),
+		podControl: controller.NewPodControl(client, events),
+		podWrites: controller.NewGatedOwnWrites(staleControllerConsistencyJob, podInformer.Informer().GetStore(),
+			staleSyncSkips.WithLabelValues(corev1.GroupName, "pods")),
 		expectations: controller.NewExpectations(clock),
 		memories:     newMemories(),
 	}
@@ -105,20 +105,6 @@ func newLoop(queue string, sync func(context.Context, cache.ObjectName) error) *
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, time.Minute),
 	})
 }
-
-// newOwnWrites returns what watches a cache. With the feature gate off every
-// write counts as observed.
-func newOwnWrites(cached controller.CachedVersion) *controller.OwnWrites {
-	if !feature.DefaultFeatureGate.Enabled(staleControllerConsistencyJob) {
-		cached = tellsNothing{}
-	}
-	return controller.NewOwnWrites(cached)
-}
-
-// tellsNothing is a cache that cannot tell how far it is.
-type tellsNothing struct{}
-
-func (tellsNothing) LastStoreSyncResourceVersion() string { return "" }
 
 // Run syncs Jobs, and pods that no Job counts, with as many workers each as it is
 // told. It returns when ctx has ended and the workers have finished.

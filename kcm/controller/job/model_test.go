@@ -144,7 +144,7 @@ func (m *model) start(t *rapid.T) {
 	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.podCache })
 	m.loop = newController(t.Context(), client, m.clock, factory.Core().V1().Pods(), factory.Batch().V1().Jobs())
 	if !m.cachesTell {
-		m.loop.podWrites = controller.NewOwnWrites(tellsNothing{})
+		m.loop.podWrites = controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(tellsNothing{})}
 	}
 	c := m.loop
 	t.Cleanup(func() { shutDown(c) })
@@ -845,3 +845,8 @@ func TestAccountsOnALateCache(t *testing.T) {
 		})
 	}
 }
+
+// tellsNothing is a cache that cannot tell how far it is.
+type tellsNothing struct{}
+
+func (tellsNothing) LastStoreSyncResourceVersion() string { return "" }

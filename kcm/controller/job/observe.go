@@ -37,7 +37,6 @@ type observed struct {
 // that is over, or another controller's, is not looked at any further.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
 	if err := c.podWrites.Observed(key); err != nil {
-		staleSyncSkips.WithLabelValues(corev1.GroupName, "pods").Inc()
 		return observed{}, err
 	}
 	job, err := c.jobs.Jobs(key.Namespace).Get(key.Name)

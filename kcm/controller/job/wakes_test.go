@@ -173,7 +173,9 @@ func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 		prepare     func(client *fake.Clientset)
 		parallelism int32
 	}{
-		"no cache shows the pods":                      {late: func(c *Controller) { c.podWrites = controller.NewOwnWrites(bubble.Late{}) }, parallelism: 2},
+		"no cache shows the pods": {late: func(c *Controller) {
+			c.podWrites = controller.GatedOwnWrites{OwnWrites: controller.NewOwnWrites(bubble.Late{})}
+		}, parallelism: 2},
 		"no cache shows the status":                    {prepare: func(client *fake.Clientset) { bubble.Deaf(client, "jobs") }, parallelism: 1},
 		"no cache shows how the Job has changed":       {prepare: conflicts("update", "jobs"), parallelism: 1},
 		"no cache shows how a pod's finalizer can go":  {prepare: conflicts("patch", "pods")},

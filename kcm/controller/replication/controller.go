@@ -12,6 +12,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -22,6 +23,16 @@ import (
 // follows when these have been observed.
 const BurstReplicas = 500
 
+// Feature gates of Kubernetes that change what the loops do.
+const (
+	// podDeletionCost lets users say which pods of a ReplicaSet are to go first
+	// (https://kep.k8s.io/2255).
+	podDeletionCost featuregate.Feature = "PodDeletionCost"
+	// staleControllerConsistencyReplicaSet keeps a ReplicaSet from being synced
+	// before its own last write is in the cache (https://kep.k8s.io/5647).
+	staleControllerConsistencyReplicaSet featuregate.Feature = "StaleControllerConsistencyReplicaSet"
+)
+
 // Controller keeps the number of pods that the objects of one kind ask for.
 type Controller struct {
 	kind
@@ -30,10 +41,10 @@ type Controller struct {
 	clock  clock.PassiveClock
 
 	sets       store
-	setWrites  ownWrites
+	setWrites  controller.GatedOwnWrites
 	podIndex   controller.OwnerIndex[*corev1.Pod]
 	podControl controller.PodControl
-	podWrites  ownWrites
+	podWrites  controller.GatedOwnWrites
 
 	expectations  *controller.Expectations
 	burstReplicas int
@@ -104,6 +115,12 @@ func NewReplicationManager(
 	watchSets[*corev1.ReplicationController](c, rcInformer.Informer())
 	c.watchPods(podInformer.Informer())
 	return c
+}
+
+// newOwnWrites returns what watches the cache of one resource.
+func newOwnWrites(resource schema.GroupResource, cached controller.CachedVersion) controller.GatedOwnWrites {
+	skips := staleSyncSkips.WithLabelValues(resource.Group, resource.Resource)
+	return controller.NewGatedOwnWrites(staleControllerConsistencyReplicaSet, cached, skips)
 }
 
 // newController returns a loop that watches nothing yet.

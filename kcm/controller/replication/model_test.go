@@ -529,3 +529,8 @@ func (m *model) fail(t *rapid.T, promise, how string, args ...any) {
 	t.Logf("%s.\n\n%s\npods: p pending, r ready, u not ready, t terminating, f failed, o taken out", fmt.Sprintf(how, args...), text.String())
 	t.Fatal(promise)
 }
+
+// tellsNothing is a cache that cannot tell how far it is.
+type tellsNothing struct{}
+
+func (tellsNothing) LastStoreSyncResourceVersion() string { return "" }

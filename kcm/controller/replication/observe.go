@@ -44,7 +44,7 @@ type observed struct {
 
 // observe reads the set and its pods, and claims the pods that are its own.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observed, error) {
-	for _, writes := range []ownWrites{c.setWrites, c.podWrites} {
+	for _, writes := range []controller.GatedOwnWrites{c.setWrites, c.podWrites} {
 		if err := writes.Observed(key); err != nil {
 			return observed{}, err
 		}
@@ -66,7 +66,7 @@ func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (observe
 		set:               set,
 		mayAct:            c.expectations.Satisfied(set),
 		countsTerminating: c.countsTerminating && enabled(controller.DeploymentReplicaSetTerminatingReplicas),
-		honoursCost:       enabled(controller.PodDeletionCost),
+		honoursCost:       enabled(podDeletionCost),
 	}
 	if err := c.observePods(ctx, &seen); err != nil {
 		return observed{}, fmt.Errorf("pods of %s %s: %w", c.Kind, key, err)
