@@ -102,10 +102,6 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 			fmt.Printf("  ✓ %s\n", b.Sentence())
 			return
 		}
-		if b.Untried {
-			fmt.Printf("  – %s (not tried)\n", b.Sentence())
-			return
-		}
 		if needed := behaviours.Needs(b.Said); needed != "" && needed != e.Name {
 			fmt.Printf("  – %s (needs %s, which is not written yet)\n", b.Sentence(), needed)
 			return
@@ -168,13 +164,8 @@ func (c *checker) build(ctx context.Context, e *workspace.Exercise) (*behaviours
 // and where the rule stands.
 func (c *checker) explain(e *workspace.Exercise, b behaviours.Behaviour) string {
 	var out strings.Builder
-	told := behaviours.Tell(b.Said)
-	for _, part := range []struct{ title, text string }{
-		{"", told.Situation}, {"expected  ", told.Expected}, {"seen      ", told.Seen}, {"", told.Text},
-	} {
-		if part.text != "" {
-			out.WriteString("\n" + indented(part.title+part.text, "      "))
-		}
+	for _, part := range behaviours.Tell(b.Said).Parts() {
+		out.WriteString("\n" + indented(part, "      "))
 	}
 	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), e.Page))
 	return out.String()

@@ -1,25 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
@@ -242,27 +236,24 @@ func (g *grader) observe(ctx context.Context, p *pristine, solved map[string][]b
 // nothing in another.
 func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *graded) error {
 	files := maps.Clone(p.files)
-	var program *behaviours.Program
-	err := (&workspace.Submission{Dir: dir}).Graft(p.Exercise, files)
-	if err == nil {
-		program, err = g.build(ctx, p, files)
-	}
-	found := make([]behaviours.Behaviour, len(p.behaviours))
-	if err == nil {
-		err = g.try(ctx, p, program, found)
+	var found []behaviours.Behaviour
+	failure := (&workspace.Submission{Dir: dir}).Graft(p.Exercise, files)
+	if failure == nil {
+		found, failure = g.try(ctx, p, files)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	for i, test := range p.behaviours {
-		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test), Holds: found[i].Holds}
+		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test)}
 		switch {
-		case one.Holds:
+		case failure != nil:
+			one.Said = short(failure.Error())
+		case found[i].Holds:
+			one.Holds = true
 			result.Score++
-		case err != nil:
-			one.Said = short(err.Error())
 		default:
-			one.Said = brief(found[i])
+			one.Said = short(strings.Join(behaviours.Tell(found[i].Said).Parts(), "\n"))
 		}
 		result.Of++
 		result.Points = append(result.Points, one)
@@ -270,41 +261,28 @@ func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *
 	return nil
 }
 
-// atOnce is how many behaviours are looked at side by side, each in a process of its own.
-var atOnce = min(runtime.NumCPU(), 4)
-
 // try finds out which behaviours of an exercise hold: all, if they do so together, and
-// else those that do by themselves.
-func (g *grader) try(ctx context.Context, p *pristine, program *behaviours.Program, found []behaviours.Behaviour) error {
-	all, err := program.Try(ctx, behaviours.Any(p.Tests...))
+// else those that do by themselves. Its error is about what is in the files, unless the
+// context has ended.
+func (g *grader) try(ctx context.Context, p *pristine, files map[string][]byte) ([]behaviours.Behaviour, error) {
+	program, err := g.build(ctx, p, files)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for i, test := range p.behaviours {
-		if all.Passed {
-			found[i].Holds = true
-			continue
-		}
-		group.Go(func() (err error) {
-			found[i], err = program.One(ctx, test)
-			return err
-		})
+	o, err := program.Try(ctx, behaviours.Any(p.Tests...), "")
+	if err != nil {
+		return nil, err
 	}
-	return group.Wait()
-}
-
-// brief is what a student is told of a behaviour that does not hold.
-func brief(b behaviours.Behaviour) string {
-	told := behaviours.Tell(b.Said)
-	var parts []string
-	for _, part := range []struct{ title, text string }{{"", told.Situation}, {"expected: ", told.Expected}, {"seen: ", told.Seen}, {"", told.Text}} {
-		if part.text != "" {
-			parts = append(parts, part.title+part.text)
+	var found []behaviours.Behaviour
+	for _, test := range p.behaviours {
+		if o.Passed && o.Results[test] == "PASS" {
+			found = append(found, behaviours.Behaviour{Test: test, Holds: true})
 		}
 	}
-	return short(strings.Join(parts, "\n"))
+	if len(found) == len(p.behaviours) {
+		return found, nil
+	}
+	return program.Each(ctx, p.behaviours)
 }
 
 // short cuts a text to what somebody reads.
@@ -320,85 +298,27 @@ func short(text string) string {
 // than 2 GiB, of which they use a tenth.
 const memory = 3 << 20
 
-// build compiles the tests of an exercise in a module. Its error is about what is in
-// the module, unless the context has ended.
+// build compiles the tests of an exercise in a module, with nothing in it of what was
+// there before.
 func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte) (*behaviours.Program, error) {
-	files = maps.Clone(files)
-	for name, text := range files {
-		if path.Dir(name) == p.Dir && strings.HasSuffix(name, "_test.go") {
-			files[name] = bytes.Replace(text, []byte("func TestMain("), []byte("func bookTestMain("), 1)
-		}
-	}
-	files[p.Dir+"/graded_test.go"] = fmt.Appendf(nil, witness, packageOf(files, p.Exercise))
-	if err := replace(p.module, files); err != nil {
+	if err := os.RemoveAll(p.module); err != nil {
 		return nil, err
 	}
-	binary := filepath.Join(g.temp, "tests")
+	if err := workspace.WriteFiles(p.module, files); err != nil {
+		return nil, err
+	}
 	building, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	program, err := behaviours.Build(building, p.module, p.Dir, binary)
+	program, err := behaviours.Build(building, p.module, p.Dir, filepath.Join(g.temp, "tests"))
 	if err != nil {
 		return nil, fmt.Errorf("does not compile:\n%w", err)
 	}
-	program.Limit, program.Witness = p.patience, rand.Text()
+	program.Limit = p.patience
 	program.Env = []string{"HOME=" + g.temp, "TMPDIR=" + g.temp}
 	if runtime.GOOS == "linux" {
 		program.Command = []string{"bash", "-c", fmt.Sprintf(`ulimit -v %d -c 0 -u 4096; exec "$@"`, memory), "limited"}
 	}
 	return program, nil
-}
-
-// witness is what only tests that have run to their end and passed can do: say so to
-// whoever started them, with a word that no code of a submission can read.
-const witness = `package %s
-
-import (
-	"io"
-	"os"
-	"testing"
-)
-
-func TestMain(m *testing.M) {
-	witness := os.NewFile(3, "witness")
-	secret, _ := io.ReadAll(os.NewFile(4, "secret"))
-	code := m.Run()
-	if code == 0 {
-		witness.Write(secret)
-	}
-	os.Exit(code)
-}
-`
-
-func packageOf(files map[string][]byte, e *weave.Exercise) string {
-	for file, text := range files {
-		if filepath.Dir(file) != e.Dir || strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			if name, ok := strings.CutPrefix(line, "package "); ok {
-				return strings.TrimSpace(name)
-			}
-		}
-	}
-	return ""
-}
-
-// replace makes a directory hold these files and no others.
-func replace(dir string, files map[string][]byte) error {
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return nil
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil || files[name] != nil {
-			return err
-		}
-		return os.Remove(path)
-	})
-	if err != nil {
-		return err
-	}
-	return workspace.WriteFiles(dir, files)
 }
 
 // formatOf returns what writes results in a format.

@@ -263,12 +263,8 @@ const limit = 5 * time.Minute
 
 // run runs the tests that a pattern matches, with one variant, for at most so long.
 func (p *program) run(ctx context.Context, number int, pattern string, seed int, within time.Duration) (*behaviours.Outcome, error) {
-	var arguments []string
-	if p.rapid {
-		arguments = []string{fmt.Sprintf("-rapid.seed=%d", seed), "-rapid.nofailfile", "-rapid.shrinktime=0s"}
-	}
-	tests := &behaviours.Program{Path: p.binary(), Dir: filepath.Join(p.root, p.dir), Env: []string{fmt.Sprintf("%s=%d", variable, number)}, Limit: within}
-	return tests.Try(ctx, pattern, arguments...)
+	tests := &behaviours.Program{Path: p.binary(), Dir: filepath.Join(p.root, p.dir), Limit: within}
+	return tests.Try(ctx, pattern, "", fmt.Sprintf("%s=%d", variable, number), fmt.Sprintf("RAPID_SEED=%d", seed))
 }
 
 // prepare collects all bodies.

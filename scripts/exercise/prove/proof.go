@@ -319,6 +319,6 @@ func says(o *behaviours.Outcome) string {
 	case o.Late:
 		return "it has not ended in time"
 	}
-	lines := strings.Split(strings.TrimSpace(o.Said("")), "\n")
+	lines := strings.Split(strings.TrimSpace(o.Said()), "\n")
 	return cmp.Or(o.Crash(), lines[len(lines)-1])
 }
