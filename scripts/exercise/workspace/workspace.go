@@ -34,9 +34,8 @@ type Workspace struct {
 	Root    string `json:"root"`
 	Chapter int    `json:"chapter"`
 	Slug    string `json:"slug"`
-	// Exercises are those of the chapter, Before those of the chapters before it.
+	// Exercises are those of the chapter.
 	Exercises []*Exercise `json:"exercises"`
-	Before    []*Exercise `json:"before,omitempty"`
 	// Progress is the reader's.
 	Progress Progress `json:"-"`
 }
@@ -171,35 +170,19 @@ func (e *Exercise) Files() []string {
 // Texts returns the reader's functions of an exercise by their names, or all that a
 // whole package declares. One that is not there is "".
 func (w *Workspace) Texts(e *Exercise) (map[string]string, error) {
+	if e.Scenario() {
+		text, err := os.ReadFile(filepath.Join(w.Dir, e.ScenarioFile()))
+		return map[string]string{e.Name: string(text)}, err
+	}
+	own := e.Files()
+	all, err := (&Submission{w.Dir}).read(e.Dir, func(name string) bool { return e.Whole || slices.Contains(own, name) })
 	texts := map[string]string{}
-	if e.Whole {
-		from, err := (&Submission{w.Dir}).read(e.Dir)
-		for _, s := range from {
-			for _, d := range s.declarations {
-				texts[d.name] = d.text
-			}
-		}
-		return texts, err
-	}
-	for _, file := range e.Files() {
-		text, err := os.ReadFile(filepath.Join(w.Dir, file))
-		if err != nil {
-			return nil, err
-		}
-		if e.Scenario() {
-			return map[string]string{e.Name: string(text)}, nil
-		}
-		s, err := parse(file, text)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range e.Functions {
-			if d := s.find(f.Name); d != nil {
-				texts[f.Name] = d.text
-			}
+	for _, d := range all {
+		if e.Whole || slices.ContainsFunc(e.Functions, func(f Function) bool { return f.Name == d.name }) {
+			texts[d.name] = d.text
 		}
 	}
-	return texts, nil
+	return texts, err
 }
 
 // Sum is a checksum of the reader's functions.
@@ -275,11 +258,12 @@ func Write(o Options) (*Written, error) {
 		o.Dir = filepath.Join(o.Root, Default(chapter.Number))
 	}
 	w := &Workspace{Dir: o.Dir, Root: o.Root, Chapter: chapter.Number, Slug: chapter.Slug, Progress: newProgress()}
+	var before []*weave.Exercise
 	for _, e := range exercises {
 		if e.Chapter == chapter {
 			w.Exercises = append(w.Exercises, describe(e))
 		} else if !e.Scenario() {
-			w.Before = append(w.Before, describe(e))
+			before = append(before, e)
 		}
 	}
 	if len(w.Exercises) == 0 {
@@ -298,7 +282,7 @@ func Write(o Options) (*Written, error) {
 		return nil, err
 	}
 	written := &Written{Workspace: w, New: true}
-	if written.Carried, written.Left, err = w.carry(files, o.From); err != nil {
+	if written.Carried, written.Left, err = w.carry(before, files, o.From); err != nil {
 		return nil, err
 	}
 	return written, written.put(files, o.Force)
@@ -362,23 +346,21 @@ const scenario = `# %s
 
 // carry puts the reader's own functions of earlier chapters into the files, where
 // they have passed there and are still the same. Others are left.
-func (w *Workspace) carry(files map[string][]byte, from string) (carried, left []string, err error) {
+func (w *Workspace) carry(before []*weave.Exercise, files map[string][]byte, from string) (carried, left []string, err error) {
 	earlier, err := w.earlier(from)
 	if err != nil || earlier == nil {
 		return nil, nil, err
 	}
-	known := slices.Concat(earlier.Before, earlier.Exercises)
-	for _, e := range w.Before {
-		i := slices.IndexFunc(known, func(k *Exercise) bool { return k.Name == e.Name && k.Dir == e.Dir })
-		if i < 0 || earlier.Progress.Passed[e.Name] == "" {
+	for _, e := range before {
+		if earlier.Progress.Passed[e.Name] == "" || e.Chapter.Number > earlier.Chapter {
 			continue
 		}
-		texts, err := earlier.Texts(known[i])
+		texts, err := earlier.Texts(describe(e))
 		if err != nil || Sum(texts) != earlier.Progress.Passed[e.Name] {
 			left = append(left, e.Name)
 			continue
 		}
-		if err := earlier.graftInto(files, e, texts); err != nil {
+		if err := (&Submission{earlier.Dir}).graft(e, files, false); err != nil {
 			return nil, nil, fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
 		}
 		w.Progress.Passed[e.Name] = Sum(texts)
@@ -410,85 +392,6 @@ func (w *Workspace) earlier(from string) (*Workspace, error) {
 	return nil, nil
 }
 
-// graftInto puts a workspace's functions of an exercise into files, with what they
-// use that is not there.
-func (w *Workspace) graftInto(files map[string][]byte, e *Exercise, texts map[string]string) error {
-	if e.Whole {
-		from, err := (&Submission{w.Dir}).read(e.Dir)
-		if err != nil {
-			return err
-		}
-		return putWhole(e.Dir, from, files)
-	}
-	known := declaredIn(files, e.Dir)
-	var all []string
-	for _, text := range texts {
-		all = append(all, text)
-	}
-	paths, err := filepath.Glob(filepath.Join(w.Dir, e.Dir, "*.go"))
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		name := e.Dir + "/" + filepath.Base(path)
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		mine, err := parse(name, text)
-		if err != nil {
-			return err
-		}
-		written := func(d declaration) bool { return texts[d.name] != "" }
-		changed := slices.DeleteFunc(slices.Clone(mine.declarations), func(d declaration) bool { return !written(d) })
-		added := slices.DeleteFunc(reachable(all, mine.declarations), func(d declaration) bool { return written(d) || known[d.name] != "" })
-		if len(changed)+len(added) == 0 {
-			continue
-		}
-		onto := files[name]
-		if onto == nil {
-			onto = []byte("package " + mine.syntax.Name.Name + "\n")
-		}
-		if files[name], err = graft(name, onto, mine, changed, added); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// withoutKnown takes out of the added declarations what the file has by now.
-func withoutKnown(name string, onto []byte, added *[]declaration) ([]byte, error) {
-	target, err := parse(name, onto)
-	if err != nil {
-		return nil, err
-	}
-	*added = slices.DeleteFunc(*added, func(d declaration) bool { return target.find(d.name) != nil })
-	return onto, nil
-}
-
-// both returns a file as the reader has it and as it was written.
-func (w *Workspace) both(name string) (mine, base *source, err error) {
-	text, err := os.ReadFile(filepath.Join(w.Dir, name))
-	if err != nil {
-		return nil, nil, err
-	}
-	if mine, err = parse(name, text); err != nil {
-		return nil, nil, err
-	}
-	before, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		before, err = []byte("package "+mine.syntax.Name.Name+"\n"), nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	base, err = parse(name, before)
-	return mine, base, err
-}
-
 // put writes the files. What the reader has changed since they were written stays,
 // function by function, unless it is to be forced.
 func (w *Written) put(files map[string][]byte, force bool) error {
@@ -508,27 +411,18 @@ func (w *Written) put(files map[string][]byte, force bool) error {
 			return fmt.Errorf("%s is not empty and no workspace: choose another with DEST=", w.Dir)
 		}
 	}
-	results := maps.Clone(files)
-	if !w.New {
-		if err := w.keep(results); err != nil {
-			return err
-		}
-	}
-	if force {
-		if err := w.overwrite(); err != nil {
-			return err
-		}
-		results = files
-	}
-	if err := os.RemoveAll(filepath.Join(w.Dir, bookDir)); err != nil {
-		return err
-	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text := files[name]
+		if !w.New {
+			if text, err = w.keep(name, text, force); err != nil {
+				return err
+			}
+		}
 		// go takes no notice of what lies below a directory that begins with a dot.
 		if err := write(filepath.Join(w.Dir, bookDir, name), files[name]); err != nil {
 			return err
 		}
-		if err := write(filepath.Join(w.Dir, name), results[name]); err != nil {
+		if err := write(filepath.Join(w.Dir, name), text); err != nil {
 			return err
 		}
 	}
@@ -538,61 +432,44 @@ func (w *Written) put(files map[string][]byte, force bool) error {
 	return w.Save()
 }
 
-// keep brings what the reader has changed into the files that are to be written.
-func (w *Written) keep(files map[string][]byte) error {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		mine, err := os.ReadFile(filepath.Join(w.Dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		base, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
-		if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, files[name]) {
-			continue
-		}
-		own, was, bothErr := w.both(name)
-		if !strings.HasSuffix(name, ".go") || bothErr != nil {
-			files[name] = mine
-			w.Kept = append(w.Kept, name)
-			continue
-		}
-		changed, added := own.changes(was)
-		for _, d := range slices.Concat(changed, added) {
-			w.Kept = append(w.Kept, name+": "+d.name)
-		}
-		if err == nil && bytes.Equal(base, files[name]) {
-			files[name] = mine // the book has not changed
-			continue
-		}
-		if files[name], err = withoutKnown(name, files[name], &added); err != nil {
-			return err
-		}
-		grafted, err := graft(name, files[name], own, changed, added)
-		if err != nil {
-			return err
-		}
-		files[name] = grafted
+// keep returns a file that is to be written with what the reader has changed in it, or
+// with force as it is: then what was there is put where it does no harm.
+func (w *Written) keep(name string, text []byte, force bool) ([]byte, error) {
+	mine, err := os.ReadFile(filepath.Join(w.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return text, nil
 	}
-	return nil
-}
-
-// overwrite puts a copy of the files that the reader has changed where they do no
-// harm, for they are about to be written anew.
-func (w *Written) overwrite() error {
-	w.Overwritten, w.Kept = w.Kept, nil
-	for _, kept := range w.Overwritten {
-		name, _, _ := strings.Cut(kept, ": ")
-		mine, err := os.ReadFile(filepath.Join(w.Dir, name))
-		if err != nil {
-			return err
+	if err != nil {
+		return nil, err
+	}
+	base, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
+	if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, text) {
+		return text, nil
+	}
+	if force {
+		w.Overwritten = append(w.Overwritten, name)
+		return text, write(filepath.Join(w.Dir, OverwrittenDir, name), mine)
+	}
+	own, err := parse(name, mine)
+	was, baseErr := parse(name, base)
+	if err != nil || baseErr != nil { // it is no code, too
+		w.Kept = append(w.Kept, name)
+		return mine, nil
+	}
+	files := map[string][]byte{name: text}
+	for _, d := range own.declarations {
+		if before := was.find(d.name); before != nil && before.text == d.text {
+			continue
 		}
-		if err := write(filepath.Join(w.Dir, OverwrittenDir, name), mine); err != nil {
-			return err
+		w.Kept = append(w.Kept, name+": "+d.name)
+		if err := graft(files, name, d); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	if bytes.Equal(base, text) {
+		return mine, nil // the book has not changed
+	}
+	return files[name], nil
 }
 
 // WriteFiles writes the files of a module.
