@@ -80,7 +80,7 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 	if names := e.Unwritten(texts); len(names) > 0 {
 		c.open++
 		c.w.Progress.Held[e.Name] = [2]int{}
-		fmt.Printf("\n%s: %s not written yet (%d minutes, %s)\n", e.Name, isAre(names), e.Minutes, strings.Join(e.Files(), ", "))
+		fmt.Printf("\n%s: %s not written yet (%d minutes, %s)\n", e.Name, isAre(names), e.Minutes, strings.Join(e.Files, ", "))
 		return nil
 	}
 	_, tried := c.built[e.Dir]
@@ -164,7 +164,7 @@ func (c *checker) build(ctx context.Context, e *workspace.Exercise) (*behaviours
 // and where the rule stands.
 func (c *checker) explain(e *workspace.Exercise, b behaviours.Behaviour) string {
 	var out strings.Builder
-	for _, part := range behaviours.Tell(b.Said).Parts() {
+	for _, part := range behaviours.Tell(b.Said) {
 		out.WriteString("\n" + indented(part, "      "))
 	}
 	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), e.Page))

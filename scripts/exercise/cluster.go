@@ -150,13 +150,13 @@ var verb = regexp.MustCompile(`(?m)^[^#\s]`)
 // judgeWritten says what is wrong with the scenario that the reader has written, if
 // anything is: the original has to pass it, and the broken manager must not.
 func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exercise) (string, error) {
-	script := filepath.Join(w.Dir, e.ScenarioFile())
+	script := filepath.Join(w.Dir, e.Files[0])
 	texts, err := w.Texts(e)
 	if err != nil {
 		return "", err
 	}
 	if !verb.MatchString(texts[e.Name]) {
-		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, e.ScenarioFile()), nil
+		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, e.Files[0]), nil
 	}
 	book, err := weave.Open(w.Root)
 	if err != nil {

@@ -237,7 +237,7 @@ func (g *grader) observe(ctx context.Context, p *pristine, solved map[string][]b
 func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *graded) error {
 	files := maps.Clone(p.files)
 	var found []behaviours.Behaviour
-	failure := (&workspace.Submission{Dir: dir}).Graft(p.Exercise, files)
+	failure := workspace.Graft(dir, p.Exercise, files)
 	if failure == nil {
 		found, failure = g.try(ctx, p, files)
 	}
@@ -253,7 +253,7 @@ func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *
 			one.Holds = true
 			result.Score++
 		default:
-			one.Said = short(strings.Join(behaviours.Tell(found[i].Said).Parts(), "\n"))
+			one.Said = short(strings.Join(behaviours.Tell(found[i].Said), "\n"))
 		}
 		result.Of++
 		result.Points = append(result.Points, one)

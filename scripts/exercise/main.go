@@ -81,21 +81,12 @@ func command(root string) *cobra.Command {
 			RunE: func(*cobra.Command, []string) error { return progress(root) }},
 		&cobra.Command{Use: "grade DIR", Short: "Grade a workspace, or each folder in a directory", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return grade(cmd.Context(), root, args[0]) }},
-		proveCommand(root),
+		&cobra.Command{Use: "prove [NN]...", Short: "Prove that right solutions pass, and that wrong ones do not",
+			RunE: func(cmd *cobra.Command, args []string) error { return prove.Run(cmd.Context(), root, args, os.Stdout) }},
 		&cobra.Command{Use: "judge [NN]...", Short: "Prove on a cluster that the scenarios of exercises reject the broken managers",
 			RunE: func(cmd *cobra.Command, args []string) error { return judgeAll(cmd.Context(), root, args) }},
 	)
 	return exercise
-}
-
-func proveCommand(root string) *cobra.Command {
-	var seeds int
-	command := &cobra.Command{Use: "prove [NN]...", Short: "Prove that right solutions pass, and that wrong ones do not",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return prove.Run(cmd.Context(), root, args, seeds, cmd.OutOrStdout())
-		}}
-	command.Flags().IntVar(&seeds, "seeds", 1, "with how many seeds of rapid each wrong solution has to fail")
-	return command
 }
 
 // open returns the workspace of a chapter.
@@ -146,7 +137,7 @@ func writeWorkspace(root, number string) error {
 		fmt.Printf("chapter %02d in %s is up to date\n\n", w.Chapter, shown)
 	}
 	for _, e := range w.Exercises {
-		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(e.Files(), ", "))
+		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(e.Files, ", "))
 	}
 	if len(w.Carried) > 0 {
 		fmt.Printf("\nyours, from earlier chapters: %s\n", strings.Join(w.Carried, ", "))

@@ -26,7 +26,7 @@ func watch(ctx context.Context, w *workspace.Workspace) error {
 	}
 	defer watcher.Close()
 	for _, e := range w.Exercises {
-		for _, file := range e.Files() {
+		for _, file := range e.Files {
 			if err := watcher.Add(filepath.Dir(filepath.Join(w.Dir, file))); err != nil {
 				return err
 			}

@@ -6,10 +6,8 @@
 package behaviours
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +16,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -235,22 +234,10 @@ func Any(tests ...string) string { return "^(" + strings.Join(tests, "|") + ")$"
 func Exactly(tests ...string) string {
 	var all []string
 	for _, test := range tests {
-		var parts []string
-		for part := range strings.SplitSeq(test, "/") {
-			parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
-		}
-		all = append(all, strings.Join(parts, "/"))
+		all = append(all, "^"+strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^")+"$")
 	}
 	slices.Sort(all)
 	return strings.Join(all, "|")
-}
-
-// Told is what a test that failed wants to say.
-type Told struct {
-	// Situation, Expected and Seen are what testify was given, if it was.
-	Situation, Expected, Seen string
-	// Text is what else was printed.
-	Text string
 }
 
 var (
@@ -264,6 +251,7 @@ var (
 	place     = regexp.MustCompile(`^\s*\w+\.go:\d+: ?`)
 	expected  = regexp.MustCompile(`expected: (.*)$`)
 	actual    = regexp.MustCompile(`actual  ?: (.*)$`)
+	testify   = regexp.MustCompile(`^(Error Trace|Error|Test|Messages):\s*(.*)$`)
 )
 
 // unwritten is what a body panics with that nobody has written.
@@ -278,10 +266,11 @@ func Needs(said string) string {
 	return ""
 }
 
-// Tell reads what a test has printed.
-func Tell(said string) Told {
-	var told Told
-	var text bytes.Buffer
+// Tell reads what a test has printed, and returns what there is of it, one below the
+// other: the situation, what was expected and what was seen, if testify was given them,
+// and what else was printed.
+func Tell(said string) []string {
+	var situation, wanted, seen, text string
 	field, log := "", false
 	for line := range strings.Lines(said) {
 		if log = logged.MatchString(line) || log && continued.MatchString(line); log {
@@ -289,56 +278,34 @@ func Tell(said string) Told {
 		}
 		line = place.ReplaceAllString(strings.TrimRight(line, "\n"), "")
 		bare := strings.TrimSpace(line)
-		if name, rest, ok := testify(bare); ok {
-			field, bare = name, rest
+		if match := testify.FindStringSubmatch(bare); match != nil {
+			field, bare = match[1], match[2]
 		}
 		switch {
 		case frame.MatchString(bare), trace.MatchString(bare):
 			field = ""
-		case field == "Error Trace" || field == "Test" || field == "Error" && told.Seen != "":
+		case field == "Error Trace" || field == "Test" || field == "Error" && seen != "":
 		case field == "Error" && expected.MatchString(bare):
-			told.Expected = unquoted(expected.FindStringSubmatch(bare)[1])
+			wanted = "expected  " + unquoted(expected.FindStringSubmatch(bare)[1])
 		case field == "Error" && actual.MatchString(bare):
-			told.Seen = unquoted(actual.FindStringSubmatch(bare)[1])
+			seen = "seen      " + unquoted(actual.FindStringSubmatch(bare)[1])
 		case field == "Error" && strings.HasPrefix(bare, "Not equal"):
 		case field == "Messages":
-			told.Situation = strings.TrimSpace(told.Situation + "\n" + bare)
+			situation += bare + "\n"
 		case bare == "" && field != "":
 		case field == "Error":
-			text.WriteString(bare + "\n")
+			text += bare + "\n"
 		default:
-			text.WriteString(strings.TrimPrefix(line, "    ") + "\n")
+			text += strings.TrimPrefix(line, "    ") + "\n"
 		}
 	}
-	told.Text = strings.Trim(text.String(), "\n")
-	return told
-}
-
-// Parts returns what there is of it, one below the other.
-func (t Told) Parts() []string {
-	var parts []string
-	for _, part := range [][2]string{{"", t.Situation}, {"expected  ", t.Expected}, {"seen      ", t.Seen}, {"", t.Text}} {
-		if part[1] != "" {
-			parts = append(parts, part[0]+part[1])
-		}
-	}
-	return parts
-}
-
-// testify cuts a line of testify's into the name of its field and what follows.
-func testify(line string) (name, rest string, ok bool) {
-	for _, name := range []string{"Error Trace", "Error", "Test", "Messages"} {
-		if rest, ok := strings.CutPrefix(line, name+":"); ok {
-			return name, strings.TrimSpace(rest), true
-		}
-	}
-	return "", "", false
+	parts := []string{strings.TrimSpace(situation), wanted, seen, strings.Trim(text, "\n")}
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 
 // unquoted returns a text without the quotes in which testify puts it.
 func unquoted(text string) string {
-	var plain string
-	if json.Unmarshal([]byte(text), &plain) == nil {
+	if plain, err := strconv.Unquote(text); err == nil {
 		return plain
 	}
 	return text

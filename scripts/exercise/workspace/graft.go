@@ -7,6 +7,7 @@ import (
 	"go/format"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -48,40 +49,16 @@ func parse(name string, text []byte) (*source, error) {
 		return nil, fmt.Errorf("does not compile: %w", err)
 	}
 	for _, node := range s.syntax.Decls {
-		d := declaration{from: s, begin: fset.Position(node.Pos()).Offset, end: fset.Position(node.End()).Offset}
-		var doc *ast.CommentGroup
-		switch node := node.(type) {
-		case *ast.FuncDecl:
-			doc, d.names = node.Doc, []string{weave.NameOf(node)}
-		case *ast.GenDecl:
-			doc, d.names = node.Doc, namesOf(node)
-		}
+		d := declaration{from: s, names: weave.NamesOf(node)}
 		if len(d.names) == 0 {
 			continue // imports, or a group of nothing
 		}
-		if doc != nil {
-			d.begin = fset.Position(doc.Pos()).Offset
-		}
+		d.begin, d.end = weave.Extent(fset, node)
 		d.name, d.text = d.names[0], string(text[d.begin:d.end])
-		d.uses, d.qualifiers = s.uses(node), Qualifiers(s.syntax, node)
+		d.uses, d.qualifiers = s.uses(node), qualifiers(s.syntax, node)
 		s.declarations = append(s.declarations, d)
 	}
 	return s, nil
-}
-
-func namesOf(group *ast.GenDecl) []string {
-	var names []string
-	for _, spec := range group.Specs {
-		switch spec := spec.(type) {
-		case *ast.TypeSpec:
-			names = append(names, spec.Name.Name)
-		case *ast.ValueSpec:
-			for _, name := range spec.Names {
-				names = append(names, name.Name)
-			}
-		}
-	}
-	return names
 }
 
 func (s *source) uses(in ast.Node) map[string]bool {
@@ -120,31 +97,40 @@ func graft(files map[string][]byte, name string, d declaration) error {
 	if own := target.find(d.name); own != nil {
 		text = string(onto[:own.begin]) + d.text + string(onto[own.end:])
 	}
-	files[name], err = withImports(name, text, target, d.from)
+	imports := map[string]string{}
+	for _, spec := range d.from.syntax.Imports {
+		imports[importName(spec)] = pathOf(spec)
+	}
+	files[name], err = WithImports(name, text, imports)
 	return err
 }
 
-// withImports returns a file with the imports that it needs: its own, and those of
-// the file that parts of it come from.
-func withImports(name, text string, own, from *source) ([]byte, error) {
+// WithImports returns a file with the imports that it needs: of its own those that it
+// uses, and of others, by name, those that it lacks.
+func WithImports(name, text string, others map[string]string) ([]byte, error) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, name, text, parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
-	used := Qualifiers(syntax, syntax)
-	has := map[string]bool{}
-	for _, spec := range own.syntax.Imports {
-		has[ImportName(spec)] = true
-	}
-	for _, spec := range from.syntax.Imports {
-		if n := ImportName(spec); !has[n] && used[n] {
-			astutil.AddNamedImport(fset, syntax, aliasOf(spec), pathOf(spec))
+	used := qualifiers(syntax, syntax)
+	for _, spec := range slices.Clone(syntax.Imports) {
+		alias, n := "", importName(spec)
+		if spec.Name != nil {
+			alias = n
 		}
+		if n != "_" && !used[n] {
+			astutil.DeleteNamedImport(fset, syntax, alias, pathOf(spec))
+		}
+		delete(used, n)
 	}
-	for _, spec := range own.syntax.Imports {
-		if n := ImportName(spec); n != "_" && !used[n] {
-			astutil.DeleteNamedImport(fset, syntax, aliasOf(spec), pathOf(spec))
+	for _, n := range slices.Sorted(maps.Keys(used)) {
+		if path := others[n]; path != "" {
+			alias := n
+			if n == lastOf(path) {
+				alias = ""
+			}
+			astutil.AddNamedImport(fset, syntax, alias, path)
 		}
 	}
 	var out bytes.Buffer
@@ -152,9 +138,9 @@ func withImports(name, text string, own, from *source) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Qualifiers returns the names before dots in a part of a file that the file does not
+// qualifiers returns the names before dots in a part of a file that the file does not
 // declare.
-func Qualifiers(syntax *ast.File, in ast.Node) map[string]bool {
+func qualifiers(syntax *ast.File, in ast.Node) map[string]bool {
 	used := map[string]bool{}
 	ast.Inspect(in, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok {
@@ -172,22 +158,19 @@ func pathOf(spec *ast.ImportSpec) string {
 	return path
 }
 
-func aliasOf(spec *ast.ImportSpec) string {
+// importName returns the name by which a file uses an import.
+func importName(spec *ast.ImportSpec) string {
 	if spec.Name != nil {
 		return spec.Name.Name
 	}
-	return ""
+	return lastOf(pathOf(spec))
 }
 
-// ImportName returns the name by which a file uses an import: its alias, or what
-// its path ends with, but for a version.
-func ImportName(spec *ast.ImportSpec) string {
-	if spec.Name != nil {
-		return spec.Name.Name
-	}
-	base := path.Base(pathOf(spec))
+// lastOf returns what an import path ends with, but for a version.
+func lastOf(imported string) string {
+	base := path.Base(imported)
 	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
-		base = path.Base(path.Dir(pathOf(spec)))
+		base = path.Base(path.Dir(imported))
 	}
 	return base
 }

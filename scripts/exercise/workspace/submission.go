@@ -3,6 +3,7 @@ package workspace
 import (
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/types"
 	"io/fs"
 	"maps"
@@ -14,24 +15,24 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// Submission is what somebody hands in. Nothing in it is run as it is: what belongs
-// to an exercise is put into the book's own module.
-type Submission struct{ Dir string }
-
-// Graft puts the functions of an exercise into the files of the book's module, with
-// what they use that was added. Its error says what the exercise does not allow.
-func (s *Submission) Graft(e *weave.Exercise, files map[string][]byte) error {
-	return s.graft(e, files, true)
+// Graft puts the functions of an exercise that somebody has handed in, and what they use
+// that was added, in place of the book's into the files of its module. Nothing else of
+// what is in dir is taken. Its error says what the exercise does not allow.
+func Graft(dir string, e *weave.Exercise, files map[string][]byte) error {
+	return graftFrom(dir, e, files, true)
 }
 
-// graft does so, and where it is not strict, allows everything: then it is the reader
+// graftFrom does so, and where it is not strict, allows everything: then it is the reader
 // who goes on with it.
-func (s *Submission) graft(e *weave.Exercise, files map[string][]byte, strict bool) error {
-	all, err := s.read(e.Dir, func(string) bool { return true })
+func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bool) error {
+	all, err := readPackage(dir, e.Dir, func(string) bool { return true })
 	if err != nil {
 		return err
 	}
 	book := declaredIn(files, e.Dir)
+	if e.Whole() { // the reader knows nothing of what is not exported
+		maps.DeleteFunc(book, func(name, file string) bool { return !ast.IsExported(name) && isCode(file) })
+	}
 	var written, added []declaration
 	for _, d := range all {
 		switch {
@@ -79,10 +80,10 @@ func isCode(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 }
 
-// read reads what the wanted files of a package declare, but for its tests. Files have
-// their names in the module. A link that leads out of the submission leads nowhere.
-func (s *Submission) read(dir string, wanted func(name string) bool) ([]declaration, error) {
-	root, err := os.OpenRoot(s.Dir)
+// readPackage reads what the wanted files of a package in a module declare, but for its tests.
+// Files have their names in the module. A link that leads out of it leads nowhere.
+func readPackage(module, dir string, wanted func(name string) bool) ([]declaration, error) {
+	root, err := os.OpenRoot(module)
 	if err != nil {
 		return nil, err
 	}
@@ -157,10 +158,12 @@ func isHarmless(path string) bool {
 // neither the book's solution uses nor are harmless, what the tests declare, and what
 // would change what they see or print.
 func allowed(e *weave.Exercise, declarations []declaration, book map[string]string) error {
-	isWritten := func(d declaration) bool {
-		return functionOf(e, d.name) != nil && !strings.Contains(d.text, unwritten(e.Name))
+	has, written := map[string]bool{}, false
+	for _, d := range declarations {
+		has[d.name] = true
+		written = written || functionOf(e, d.name) != nil && !strings.Contains(d.text, unwritten(e.Name))
 	}
-	if !slices.ContainsFunc(declarations, isWritten) {
+	if !written {
 		return errors.New("not written")
 	}
 	ours := map[string]bool{}
@@ -168,6 +171,9 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 		ours[path] = true
 	}
 	for _, f := range e.Functions {
+		if !has[f.Name] && !f.Unnamed {
+			return fmt.Errorf("%s is missing", f.Name)
+		}
 		text, err := parse(f.File, []byte("package p\n"+f.Text))
 		if err != nil {
 			return err
@@ -181,7 +187,7 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.name)
 		}
 		for _, spec := range d.from.syntax.Imports {
-			if path := pathOf(spec); d.qualifiers[ImportName(spec)] && !ours[path] && !isHarmless(path) {
+			if path := pathOf(spec); d.qualifiers[importName(spec)] && !ours[path] && !isHarmless(path) {
 				return fmt.Errorf("%s uses %s, which the exercise does not need", d.name, path)
 			}
 		}

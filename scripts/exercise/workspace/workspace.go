@@ -9,7 +9,9 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,6 +24,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
@@ -48,9 +51,10 @@ type Exercise struct {
 	Tests   []string `json:"tests,omitempty"`
 	// Whole tells that the reader writes the package Dir as a whole.
 	Whole bool `json:"whole,omitempty"`
-	// Functions are the names of what the reader writes, by file: of a whole package, of
-	// what others see.
-	Functions []Function `json:"functions,omitempty"`
+	// Functions are the names of what the reader writes: of a whole package, of what others
+	// see. Files have them, relative to the workspace.
+	Functions []string `json:"names,omitempty"`
+	Files     []string `json:"files"`
 	// Rule is where the rule stands, a heading of the chapter, and Page the file that has it.
 	Rule  string          `json:"rule"`
 	Page  string          `json:"page"`
@@ -58,12 +62,6 @@ type Exercise struct {
 	// Broken and Answer are set where the reader writes a scenario.
 	Broken string `json:"broken,omitempty"`
 	Answer string `json:"answer,omitempty"`
-}
-
-// Function is one that the reader writes.
-type Function struct {
-	Name string `json:"name"`
-	File string `json:"file"`
 }
 
 // Progress is what the reader has done.
@@ -150,35 +148,17 @@ func (w *Workspace) Choose(name string) ([]*Exercise, error) {
 // Scenario tells whether the reader writes a scenario.
 func (e *Exercise) Scenario() bool { return e.Broken != "" }
 
-// ScenarioFile is the script that the reader writes.
-func (e *Exercise) ScenarioFile() string { return "scenarios/" + e.Name + ".txtar" }
-
-// Files returns the files with the exercise's functions, relative to the workspace.
-func (e *Exercise) Files() []string {
-	if e.Scenario() {
-		return []string{e.ScenarioFile()}
-	}
-	var files []string
-	for _, f := range e.Functions {
-		if file := e.Dir + "/" + f.File; !slices.Contains(files, file) {
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
 // Texts returns the reader's functions of an exercise by their names, or all that a
 // whole package declares. One that is not there is "".
 func (w *Workspace) Texts(e *Exercise) (map[string]string, error) {
 	if e.Scenario() {
-		text, err := os.ReadFile(filepath.Join(w.Dir, e.ScenarioFile()))
+		text, err := os.ReadFile(filepath.Join(w.Dir, e.Files[0]))
 		return map[string]string{e.Name: string(text)}, err
 	}
-	own := e.Files()
-	all, err := (&Submission{w.Dir}).read(e.Dir, func(name string) bool { return e.Whole || slices.Contains(own, name) })
+	all, err := readPackage(w.Dir, e.Dir, func(name string) bool { return e.Whole || slices.Contains(e.Files, name) })
 	texts := map[string]string{}
 	for _, d := range all {
-		if e.Whole || slices.ContainsFunc(e.Functions, func(f Function) bool { return f.Name == d.name }) {
+		if e.Whole || slices.Contains(e.Functions, d.name) {
 			texts[d.name] = d.text
 		}
 	}
@@ -200,19 +180,27 @@ func unwritten(name string) string { return fmt.Sprintf("panic(%q)", weave.Unwri
 // Unwritten returns the functions of an exercise that nobody has written.
 func (e *Exercise) Unwritten(texts map[string]string) []string {
 	var names []string
-	for _, f := range e.Functions {
-		if text := texts[f.Name]; text == "" || strings.Contains(text, unwritten(e.Name)) {
-			names = append(names, f.Name)
+	for _, name := range e.Functions {
+		if text := texts[name]; text == "" || strings.Contains(text, unwritten(e.Name)) {
+			names = append(names, name)
 		}
 	}
 	return names
 }
 
 func describe(e *weave.Exercise) *Exercise {
-	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Whole: e.Whole(), Rule: e.Heading, Page: path.Base(e.Path), Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
+	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Whole: e.Whole(), Rule: e.Heading,
+		Page: path.Base(e.Path), Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
+	if e.Scenario() {
+		described.Files = []string{"scenarios/" + e.Name + ".txtar"}
+	}
 	for _, f := range e.Functions {
-		if !f.Unnamed {
-			described.Functions = append(described.Functions, Function{f.Name, f.File})
+		if f.Unnamed {
+			continue
+		}
+		described.Functions = append(described.Functions, f.Name)
+		if file := e.Dir + "/" + f.File; !slices.Contains(described.Files, file) {
+			described.Files = append(described.Files, file)
 		}
 	}
 	return described
@@ -254,8 +242,9 @@ func Write(o Options) (*Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Dir == "" {
-		o.Dir = filepath.Join(o.Root, Default(chapter.Number))
+	o.Dir, err = filepath.Abs(cmp.Or(o.Dir, filepath.Join(o.Root, Default(chapter.Number))))
+	if err != nil {
+		return nil, err
 	}
 	w := &Workspace{Dir: o.Dir, Root: o.Root, Chapter: chapter.Number, Slug: chapter.Slug, Progress: newProgress()}
 	var before []*weave.Exercise
@@ -290,20 +279,40 @@ func Write(o Options) (*Written, error) {
 
 // addTexts adds what is not code.
 func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte) error {
+	note, err := filled("note.md", w)
+	if err != nil {
+		return err
+	}
 	for _, page := range chapter.Pages {
 		text := remark.ReplaceAllString(page.WithoutAnswers(), "")
 		heading, rest, _ := strings.Cut(text, "\n")
-		text = heading + "\n" + fmt.Sprintf(note, w.Chapter, w.Root, w.Dir) + rest
+		text = heading + "\n" + string(note) + rest
 		text = relative.ReplaceAllString(text, "]("+w.Root+"/chapters/$1")
 		files[path.Base(page.Path)] = []byte(strings.ReplaceAll(text, "](../../", "]("+w.Root+"/"))
 	}
-	files["Makefile"] = []byte(fmt.Sprintf(makefile, w.Chapter, w.Root))
+	if files["Makefile"], err = filled("Makefile", w); err != nil {
+		return err
+	}
 	for _, e := range w.Exercises {
 		if e.Scenario() {
-			files[e.ScenarioFile()] = []byte(fmt.Sprintf(scenario, e.Rule))
+			if files[e.Files[0]], err = filled("scenario.txtar", e); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+//go:embed texts
+var embedded embed.FS
+
+var texts = template.Must(template.ParseFS(embedded, "texts/*"))
+
+// filled is one of the texts that a workspace has, filled in.
+func filled(name string, with any) ([]byte, error) {
+	var out bytes.Buffer
+	err := texts.ExecuteTemplate(&out, name, with)
+	return out.Bytes(), err
 }
 
 // relative matches links to other chapters.
@@ -311,38 +320,6 @@ var relative = regexp.MustCompile(`\]\(\.\./(\d\d-|[a-z-]+\.md)`)
 
 // remark matches what says that something is an exercise, and where its answer is.
 var remark = regexp.MustCompile(`(?m)^<!-- (exercise|scenario): [^>]*-->\n`)
-
-const note = `
-> Your workspace of chapter %02[1]d: the chapter without its answers, and the code without the bodies that you write.
-> "make check" here says what holds. The commands of the chapter are for the folder of the book, %[2]s, and run the book's
-> program. To run yours, type "make build" here, and there
->
->     eval "$(make env DEST=%[3]s)"
-`
-
-const makefile = `# The commands of the book for this workspace: make check, hint, solution, watch, build.
-# ONLY=name is about one exercise; CLUSTER=embedded or CLUSTER=kind checks on a cluster, too.
-# make check-%02[1]d and so on are the same: so the book writes them.
-BOOK ?= %[2]s
-commands := check hint solution watch build
-
-.PHONY: $(commands) $(commands:=-%02[1]d)
-$(commands):
-	@$(MAKE) --no-print-directory -C $(BOOK) $@-%02[1]d DEST=$(CURDIR)
-$(commands:=-%02[1]d): %%-%02[1]d: %%
-`
-
-const scenario = `# %s
-# Write what a user of the cluster does, and what must be true then. A manager runs already.
-# These are the verbs for most of it. make play in the book's folder lists all; the labs are written in them, too.
-#   namespace NAME              create it, and look there from now on; you begin in a namespace of your own
-#   create FILE.yaml 'OVERLAY'  FILE.yaml is in labs/scenarios/manifests, or below, after a line -- FILE.yaml --
-#   patch KIND/NAME 'PATCH'     change an object; PATCH and OVERLAY are strategic merge patches in YAML
-#   await [KIND/NAME] 'EXPR'    wait until it is true, up to a minute; in EXPR, which is CEL, self is the object, pods all pods
-#   check [KIND/NAME] 'EXPR'    it is true now, without waiting
-#   kubectl ARG...              run kubectl in the namespace; with ! before it, it has to fail
-
-`
 
 // carry puts the reader's own functions of earlier chapters into the files, where
 // they have passed there and are still the same. Others are left.
@@ -360,7 +337,7 @@ func (w *Workspace) carry(before []*weave.Exercise, files map[string][]byte, fro
 			left = append(left, e.Name)
 			continue
 		}
-		if err := (&Submission{earlier.Dir}).graft(e, files, false); err != nil {
+		if err := graftFrom(earlier.Dir, e, files, false); err != nil {
 			return nil, nil, fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
 		}
 		w.Progress.Passed[e.Name] = Sum(texts)
