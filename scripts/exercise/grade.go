@@ -2,32 +2,37 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
-	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
 
-// Point is what one behaviour has brought.
+// point is what one behaviour has brought.
 type point struct {
 	Exercise string `json:"exercise"`
 	Sentence string `json:"behaviour"`
 	Holds    bool   `json:"holds"`
 	Said     string `json:"said,omitempty"`
+}
+
+func (p point) name() string { return p.Exercise + ": " + p.Sentence }
+
+func (p point) score() int {
+	if p.Holds {
+		return 1
+	}
+	return 0
 }
 
 // graded is what a submission has brought.
@@ -39,10 +44,13 @@ type graded struct {
 	Points  []point `json:"points"`
 }
 
+func (g *graded) Failures() int { return g.Of - g.Score }
+
 // grade grades a workspace, or each folder in a directory. Its error is that grading
 // did not work; a submission without any points is none.
 func grade(ctx context.Context, root, dir string) error {
-	format, err := formatOf(os.Getenv("FORMAT"))
+	name := os.Getenv("FORMAT")
+	format, err := formatOf(name)
 	if err != nil {
 		return err
 	}
@@ -50,8 +58,8 @@ func grade(ctx context.Context, root, dir string) error {
 	if err != nil {
 		return err
 	}
-	if f := os.Getenv("FORMAT"); len(submissions) > 1 && (f == "gradescope" || f == "classroom50") {
-		return fmt.Errorf("FORMAT=%s is about one submission: DIR has to be a workspace", f)
+	if len(submissions) > 1 && (name == "gradescope" || name == "classroom50") {
+		return fmt.Errorf("FORMAT=%s is about one submission: DIR has to be a workspace", name)
 	}
 	book, err := weave.Open(root)
 	if err != nil {
@@ -106,8 +114,7 @@ func submissionsIn(dir string) ([]string, error) {
 	}
 	var dirs []string
 	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
-		switch {
+		switch path := filepath.Join(dir, entry.Name()); {
 		case strings.HasPrefix(entry.Name(), "."):
 		case entry.IsDir():
 			dirs = append(dirs, path)
@@ -132,9 +139,7 @@ type grader struct {
 // pristine is what the book has of an exercise.
 type pristine struct {
 	*weave.Exercise
-	// module is the directory that submissions are put into, one after the other.
-	module string
-	// files are the book's, but for the exercise's functions, which nobody has written.
+	// files are those of the book's module.
 	files map[string][]byte
 	// behaviours are those that the book's solution shows.
 	behaviours []string
@@ -149,9 +154,15 @@ func (g *grader) grade(ctx context.Context, dir string, number int) (*graded, er
 	}
 	result := &graded{Name: filepath.Base(dir), Chapter: number, Points: []point{}}
 	for _, p := range exercises {
-		if err := g.exercise(ctx, p, dir, result); err != nil {
+		points, err := g.points(ctx, p, dir)
+		if err != nil {
 			return nil, err
 		}
+		for _, one := range points {
+			result.Score += one.score()
+		}
+		result.Of += len(points)
+		result.Points = append(result.Points, points...)
 	}
 	return result, nil
 }
@@ -170,14 +181,11 @@ func (g *grader) chapterOf(dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !slices.ContainsFunc(chapter.Exercises, func(e *chapters.Exercise) bool { return !e.Scenario() }) {
-		return 0, fmt.Errorf("chapter %02d has no exercises that could be graded", chapter.Number)
-	}
 	return chapter.Number, nil
 }
 
 // open returns the exercises of a chapter. It runs their tests on the book's own
-// solutions, which says which behaviours there are.
+// solutions, which says which behaviours there are, and how long a submission may take.
 func (g *grader) open(ctx context.Context, number int) ([]*pristine, error) {
 	if known := g.pristine[number]; known != nil {
 		return known, nil
@@ -187,7 +195,7 @@ func (g *grader) open(ctx context.Context, number int) ([]*pristine, error) {
 	if err != nil {
 		return nil, err
 	}
-	solved, err := g.book.Module(number, func(*weave.Exercise) map[string]string { return nil })
+	files, err := g.book.Module(number, func(*weave.Exercise) map[string]string { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -195,46 +203,33 @@ func (g *grader) open(ctx context.Context, number int) ([]*pristine, error) {
 		if e.Chapter.Number != number || e.Scenario() {
 			continue
 		}
-		p := &pristine{Exercise: e, module: filepath.Join(g.temp, fmt.Sprintf("%02d", number))}
-		p.files, err = g.book.Module(number, func(other *weave.Exercise) map[string]string {
-			if other.Chapter.Number != number || other.Name != e.Name {
-				return nil
-			}
-			return e.Cut()
-		})
+		p := &pristine{Exercise: e, files: files, patience: limit}
+		program, err := g.build(ctx, p, files)
 		if err != nil {
 			return nil, err
 		}
-		if err := g.observe(ctx, p, solved); err != nil {
-			return nil, fmt.Errorf("the book's own solution of %s: %w", e.Name, err)
+		begin := time.Now()
+		var fails error
+		err = program.Run(ctx, p.Tests, func(b behaviours.Behaviour) {
+			if p.behaviours = append(p.behaviours, b.Test); !b.Holds {
+				fails = fmt.Errorf("the book's own solution of %s: %q does not hold: %s", e.Name, b.Sentence(), b.Said)
+			}
+		})
+		if err = errors.Join(err, fails); err != nil {
+			return nil, err
 		}
+		p.patience = min(2*time.Second+10*time.Since(begin), limit)
 		g.pristine[number] = append(g.pristine[number], p)
+	}
+	if g.pristine[number] == nil {
+		return nil, errors.New("its chapter has no exercises that could be graded")
 	}
 	return g.pristine[number], nil
 }
 
-// observe notes which behaviours the book's solution of an exercise has, and how long
-// a submission may take.
-func (g *grader) observe(ctx context.Context, p *pristine, solved map[string][]byte) error {
-	p.patience = limit
-	program, err := g.build(ctx, p, solved)
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	var fails error
-	err = program.Run(ctx, p.Tests, func(b behaviours.Behaviour) {
-		if p.behaviours = append(p.behaviours, b.Test); !b.Holds {
-			fails = fmt.Errorf("%q does not hold: %s", b.Sentence(), b.Said)
-		}
-	})
-	p.patience = min(2*time.Second+10*time.Since(begin), limit)
-	return errors.Join(err, fails)
-}
-
-// exercise grades one exercise by itself, so that what is wrong with one costs
-// nothing in another.
-func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *graded) error {
+// points grades one exercise by itself, so that what is wrong with one costs nothing in
+// another.
+func (g *grader) points(ctx context.Context, p *pristine, dir string) ([]point, error) {
 	files := maps.Clone(p.files)
 	var found []behaviours.Behaviour
 	failure := workspace.Graft(dir, p.Exercise, files)
@@ -242,8 +237,9 @@ func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *
 		found, failure = g.try(ctx, p, files)
 	}
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
+	var points []point
 	for i, test := range p.behaviours {
 		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test)}
 		switch {
@@ -251,14 +247,12 @@ func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *
 			one.Said = short(failure.Error())
 		case found[i].Holds:
 			one.Holds = true
-			result.Score++
 		default:
 			one.Said = short(strings.Join(behaviours.Tell(found[i].Said), "\n"))
 		}
-		result.Of++
-		result.Points = append(result.Points, one)
+		points = append(points, one)
 	}
-	return nil
+	return points, nil
 }
 
 // try finds out which behaviours of an exercise hold: all, if they do so together, and
@@ -301,15 +295,16 @@ const memory = 3 << 20
 // build compiles the tests of an exercise in a module, with nothing in it of what was
 // there before.
 func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte) (*behaviours.Program, error) {
-	if err := os.RemoveAll(p.module); err != nil {
+	module := filepath.Join(g.temp, fmt.Sprintf("%02d", p.Chapter.Number))
+	if err := os.RemoveAll(module); err != nil {
 		return nil, err
 	}
-	if err := workspace.WriteFiles(p.module, files); err != nil {
+	if err := workspace.WriteFiles(module, files); err != nil {
 		return nil, err
 	}
 	building, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	program, err := behaviours.Build(building, p.module, p.Dir, filepath.Join(g.temp, "tests"))
+	program, err := behaviours.Build(building, module, p.Dir, filepath.Join(g.temp, "tests"))
 	if err != nil {
 		return nil, fmt.Errorf("does not compile:\n%w", err)
 	}
@@ -319,35 +314,4 @@ func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte
 		program.Command = []string{"bash", "-c", fmt.Sprintf(`ulimit -v %d -c 0 -u 4096; exec "$@"`, memory), "limited"}
 	}
 	return program, nil
-}
-
-// formatOf returns what writes results in a format.
-func formatOf(name string) (func(out io.Writer, all []*graded) error, error) {
-	formats := map[string]func(io.Writer, []*graded) error{
-		"": table, "json": asJSON, "junit": junit, "gradescope": gradescope, "classroom50": classroom50,
-	}
-	if format := formats[name]; format != nil {
-		return format, nil
-	}
-	return nil, fmt.Errorf("FORMAT is %q: set it to json, junit, gradescope or classroom50, or to nothing for a table", name)
-}
-
-func indentedJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-func asJSON(out io.Writer, all []*graded) error { return indentedJSON(out, all) }
-
-// byExercise returns the points of a result, exercise by exercise.
-func (g *graded) byExercise() (names []string, points map[string][]point) {
-	points = map[string][]point{}
-	for _, p := range g.Points {
-		if !slices.Contains(names, p.Exercise) {
-			names = append(names, p.Exercise)
-		}
-		points[p.Exercise] = append(points[p.Exercise], p)
-	}
-	return names, points
 }
