@@ -168,13 +168,12 @@ func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exer
 	if err != nil {
 		return "", err
 	}
-	var told bytes.Buffer
-	if err := play(ctx, w.Root, broken, []string{"REFERENCE=1"}, &told, "file", script); err != nil {
+	if told, failed := fails(ctx, w.Root, broken, script, "REFERENCE=1"); told != "" {
 		said := "✗ it cannot be played"
-		if hasFailed(told.String()) {
+		if failed {
 			said = "✗ the original does not pass it, so it says nothing true about Kubernetes"
 		}
-		return said + "\n\n" + indented(told.String(), "    "), ctx.Err()
+		return said + told, ctx.Err()
 	}
 	if said, err := reject(ctx, w.Root, broken, script); err != nil || said != "" {
 		return "✗ " + said, err
@@ -183,21 +182,26 @@ func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exer
 	return "", w.Save()
 }
 
-// hasFailed tells, by what play has printed, whether a script has failed.
-func hasFailed(told string) bool { return strings.Contains(told, "the script has failed") }
+// fails plays a script. It returns what was printed if that did not end well, and
+// whether it is the script that has failed.
+func fails(ctx context.Context, root, program, script string, env ...string) (told string, failed bool) {
+	var out bytes.Buffer
+	if play(ctx, root, program, env, &out, "file", script) == nil {
+		return "", false
+	}
+	return "\n\n" + indented(out.String(), "    "), strings.Contains(out.String(), "the script has failed")
+}
 
 // reject plays a script with a broken manager, up to three times, since what is broken
 // may go well once. It returns what is wrong with a script that never rejects it.
 func reject(ctx context.Context, root, broken, script string) (string, error) {
 	for range 3 {
-		var told bytes.Buffer
-		if err := play(ctx, root, broken, nil, &told, "file", script); err == nil {
-			continue
+		switch told, failed := fails(ctx, root, broken, script); {
+		case failed:
+			return "", ctx.Err()
+		case told != "":
+			return "the broken manager could not be tried" + told, ctx.Err()
 		}
-		if !hasFailed(told.String()) {
-			return "the broken manager could not be tried\n\n" + indented(told.String(), "    "), ctx.Err()
-		}
-		return "", ctx.Err()
 	}
 	return "the broken manager passes it each time, and it was played three times", nil
 }

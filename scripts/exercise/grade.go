@@ -244,11 +244,11 @@ func (g *grader) points(ctx context.Context, p *pristine, dir string) ([]point, 
 		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test)}
 		switch {
 		case failure != nil:
-			one.Said = short(failure.Error())
+			one.Said = indented(failure.Error(), "")
 		case found[i].Holds:
 			one.Holds = true
 		default:
-			one.Said = short(strings.Join(behaviours.Tell(found[i].Said), "\n"))
+			one.Said = indented(strings.Join(behaviours.Tell(found[i].Said), "\n"), "")
 		}
 		points = append(points, one)
 	}
@@ -277,15 +277,6 @@ func (g *grader) try(ctx context.Context, p *pristine, files map[string][]byte) 
 		return found, nil
 	}
 	return program.Each(ctx, p.behaviours)
-}
-
-// short cuts a text to what somebody reads.
-func short(text string) string {
-	text = strings.ToValidUTF8(indented(text, ""), "?")
-	if len(text) > 4<<10 {
-		text = strings.ToValidUTF8(text[:4<<10], "") + " ..."
-	}
-	return text
 }
 
 // memory is how many KiB of addresses a process may use. The book's solutions need less

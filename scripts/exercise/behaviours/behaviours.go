@@ -46,14 +46,11 @@ func Sentence(test string) string {
 	if name != test {
 		return strings.ReplaceAll(name, "_", " ")
 	}
-	words := strings.TrimPrefix(test, "Test")
-	for _, capital := range capitals {
-		words = capital.ReplaceAllString(words, "$1 $2")
-	}
-	return strings.ToLower(words)
+	return strings.ToLower(capital.ReplaceAllString(strings.TrimPrefix(test, "Test"), "$1$3 $2$4"))
 }
 
-var capitals = []*regexp.Regexp{regexp.MustCompile(`([a-z0-9])([A-Z])`), regexp.MustCompile(`([A-Z])([A-Z][a-z])`)}
+// capital is where a word begins in a name.
+var capital = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 
 // Program is a package's tests, compiled.
 type Program struct {

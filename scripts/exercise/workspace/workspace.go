@@ -352,9 +352,9 @@ func (w *Workspace) earlier(from string) (*Workspace, error) {
 	if from != "" {
 		earlier, err := Open(from)
 		if err != nil {
-			return nil, fmt.Errorf("FROM=%s is no workspace: %w", from, err)
+			err = fmt.Errorf("FROM=%s is no workspace: %w", from, err)
 		}
-		return earlier, nil
+		return earlier, err
 	}
 	for number := w.Chapter - 1; number >= 0; number-- {
 		for _, parent := range []string{filepath.Dir(w.Dir), filepath.Join(w.Root, "exercises")} {
