@@ -23,7 +23,7 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{w: w, built: map[string]built{}, all: os.Getenv("ALL") == "1"}
+	c := &checker{w: w, programs: map[string]*behaviours.Program{}, all: os.Getenv("ALL") == "1"}
 	if c.temp, err = os.MkdirTemp("", "check-"); err != nil {
 		return err
 	}
@@ -59,9 +59,10 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 
 // checker checks the exercises of a workspace.
 type checker struct {
-	w     *workspace.Workspace
-	temp  string
-	built map[string]built // by directory
+	w    *workspace.Workspace
+	temp string
+	// programs are by directory, nil where one does not compile.
+	programs map[string]*behaviours.Program
 	// all says that each thing that does not hold is shown, and not the first alone,
 	// told that one has been, and untold counts those that have not.
 	all, told bool
@@ -83,14 +84,18 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 		fmt.Printf("\n%s: not written yet: %s (%d minutes, %s)\n", e.Name, strings.Join(names, ", "), e.Minutes, strings.Join(e.Files, ", "))
 		return nil
 	}
-	_, tried := c.built[e.Dir]
-	program, err := c.build(ctx, e)
-	if err != nil {
-		if !tried {
+	program, built := c.programs[e.Dir]
+	if !built {
+		program, err = behaviours.Build(ctx, c.w.Dir, e.Dir, filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-")))
+		if err != nil {
 			fmt.Printf("\n%s does not compile\n%s\n", e.Dir, indented(err.Error(), "    "))
 		}
+		c.programs[e.Dir] = program
+	}
+	if program == nil {
 		return ctx.Err()
 	}
+	program.Limit = limit
 	fmt.Printf("\n%s\n", e.Name)
 	held, all := 0, 0
 	err = program.Run(ctx, e.Tests, func(b behaviours.Behaviour) {
@@ -119,25 +124,6 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 		c.w.Progress.Passed[e.Name] = workspace.Sum(texts)
 	}
 	return nil
-}
-
-// built is a package's tests, or why they do not compile.
-type built struct {
-	program *behaviours.Program
-	err     error
-}
-
-// build compiles the tests of the exercise's package, once.
-func (c *checker) build(ctx context.Context, e *workspace.Exercise) (*behaviours.Program, error) {
-	b, done := c.built[e.Dir]
-	if !done {
-		b.program, b.err = behaviours.Build(ctx, c.w.Dir, e.Dir, filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-")))
-		if b.err == nil {
-			b.program.Limit = limit
-		}
-		c.built[e.Dir] = b
-	}
-	return b.program, b.err
 }
 
 // explain says of a behaviour that does not hold what was expected, what was seen,

@@ -74,17 +74,13 @@ func Build(ctx context.Context, module, dir, binary string, flags ...string) (*P
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		var said []string
-		for line := range strings.Lines(string(out)) {
-			line = strings.TrimSpace(line)
-			if line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "FAIL") {
-				said = append(said, line)
-			}
-		}
-		return nil, errors.New(cmp.Or(strings.Join(said, "\n"), err.Error()))
+		return nil, errors.New(cmp.Or(strings.TrimSpace(headings.ReplaceAllString(string(out), "")), err.Error()))
 	}
 	return &Program{Path: binary, Dir: filepath.Join(module, dir)}, nil
 }
+
+// headings are lines that name a package.
+var headings = regexp.MustCompile(`(?m)^(#|FAIL).*\n`)
 
 // maxLate is how often what hangs is waited for.
 const maxLate = 2
