@@ -46,11 +46,15 @@ func Sentence(test string) string {
 	if name != test {
 		return strings.ReplaceAll(name, "_", " ")
 	}
-	return strings.ToLower(capital.ReplaceAllString(strings.TrimPrefix(test, "Test"), "$1$3 $2$4"))
+	words := strings.TrimPrefix(test, "Test")
+	for _, capital := range capitals {
+		words = capital.ReplaceAllString(words, "$1 $2")
+	}
+	return strings.ToLower(words)
 }
 
-// capital is where a word begins in a name.
-var capital = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
+// capitals are where words begin in a name.
+var capitals = []*regexp.Regexp{regexp.MustCompile(`([a-z0-9])([A-Z])`), regexp.MustCompile(`([A-Z])([A-Z][a-z])`)}
 
 // Program is a package's tests, compiled.
 type Program struct {
@@ -284,7 +288,7 @@ func Tell(said string) []string {
 			seen = "seen      " + unquoted(actual.FindStringSubmatch(bare)[1])
 		case field == "Error" && strings.HasPrefix(bare, "Not equal"):
 		case field == "Messages":
-			situation += bare + "\n"
+			situation = strings.TrimSpace(situation + "\n" + bare)
 		case bare == "" && field != "":
 		case field == "Error":
 			text += bare + "\n"
@@ -292,7 +296,7 @@ func Tell(said string) []string {
 			text += strings.TrimPrefix(line, "    ") + "\n"
 		}
 	}
-	parts := []string{strings.TrimSpace(situation), wanted, seen, strings.Trim(text, "\n")}
+	parts := []string{situation, wanted, seen, strings.Trim(text, "\n")}
 	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 

@@ -128,6 +128,7 @@ func TestSentencesAreTheNamesOfTestsInWords(t *testing.T) {
 	assert.Equal(t, "maxUnavailable is rounded down", Sentence("TestBounds/maxUnavailable_is_rounded_down"))
 	assert.Equal(t, "a sync of UID counts", Sentence("TestX/a_sync_of_UID_counts"))
 	assert.Equal(t, "a bound holds", Sentence("TestABoundHolds"))
+	assert.Equal(t, "indexes are a set", Sentence("TestIndexesAreASet"))
 }
 
 func TestWhatATestSaysIsCutIntoSituationExpectedAndSeen(t *testing.T) {
