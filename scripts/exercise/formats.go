@@ -86,7 +86,9 @@ func gradescope(g *graded) map[string]any {
 		if p.Holds {
 			status = "passed"
 		}
-		tests = append(tests, map[string]any{"name": p.name(), "score": p.score(), "max_score": 1, "status": status, "output": p.Said})
+		tests = append(tests, map[string]any{
+			"name": p.name(), "score": p.score(), "max_score": 1, "status": status, "output": p.Said,
+		})
 	}
 	return map[string]any{"score": g.Score, "visibility": "visible", "tests": tests}
 }

@@ -202,7 +202,8 @@ func (p *Program) Each(ctx context.Context, tests []string) ([]Behaviour, error)
 // came to their end is part of the outcome. One that ends the process has not passed,
 // whatever it ends it with.
 func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*Outcome, error) {
-	all := slices.Concat(p.Command, []string{p.Path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1", "-test.run", tests, "-test.skip", but})
+	all := slices.Concat(p.Command, []string{p.Path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
+		"-test.run", tests, "-test.skip", but})
 	timed, cancel := context.WithTimeout(ctx, p.Limit)
 	defer cancel()
 	out := &printed{stop: cancel}

@@ -101,15 +101,19 @@ func (p *program) build(ctx context.Context) (err error) {
 
 // compile builds the tests of the exercises with some files in place of the package's, or
 // of all of them. The other tests are left out: some want a cluster.
-func (p *program) compile(ctx context.Context, name string, files map[string][]byte, ofAll bool) (*behaviours.Program, error) {
+func (p *program) compile(ctx context.Context, name string, files map[string][]byte, ofAll bool) (
+	*behaviours.Program, error) {
 	paths, err := filepath.Glob(filepath.Join(p.root, p.dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range paths {
 		own := filepath.Base(path)
-		needed := func(proof *proof) bool { return slices.Contains(proof.TestFiles, own) }
-		if strings.HasSuffix(own, "_test.go") && !slices.ContainsFunc(p.proofs, needed) || ofAll && !strings.HasSuffix(own, "_test.go") {
+		isLeft := ofAll
+		if strings.HasSuffix(own, "_test.go") {
+			isLeft = !slices.ContainsFunc(p.proofs, func(proof *proof) bool { return slices.Contains(proof.TestFiles, own) })
+		}
+		if isLeft {
 			files[own] = nil
 		}
 	}
@@ -153,7 +157,8 @@ func (p *program) another(ctx context.Context, e *weave.Exercise, name, solution
 const limit = 5 * time.Minute
 
 // run runs the tests that a pattern matches, with one variant, for at most so long.
-func run(ctx context.Context, tests *behaviours.Program, variant int, pattern string, within time.Duration) (*behaviours.Outcome, error) {
+func run(ctx context.Context, tests *behaviours.Program, variant int, pattern string, within time.Duration) (
+	*behaviours.Outcome, error) {
 	with := *tests
 	with.Limit = within
 	return with.Try(ctx, pattern, "", fmt.Sprintf("%s=%d", variable, variant))

@@ -171,7 +171,9 @@ func (p *proof) reject(ctx context.Context, caughtBy string, v *variant) (failur
 		return v.failure, nil
 	}
 	sentence := strings.ReplaceAll(caughtBy, "_", " ") // as Go writes names
-	at := slices.IndexFunc(p.behaviours, func(name string) bool { return name == caughtBy || behaviours.Sentence(name) == sentence })
+	at := slices.IndexFunc(p.behaviours, func(name string) bool {
+		return name == caughtBy || behaviours.Sentence(name) == sentence
+	})
 	if at < 0 {
 		return fmt.Errorf("is said to be caught by %q, which no test is called", caughtBy), nil
 	}

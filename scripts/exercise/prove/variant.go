@@ -50,7 +50,8 @@ func variantOf(name, text string, number int, functions []weave.Function) *varia
 		if f.Type.Results.NumFields() > 0 {
 			call, after = "return func() "+source(f.Type.Results), ""
 		}
-		v.cases[weave.NameOf(f)] = fmt.Sprintf("case %d:\n//line %s:1\n%s %s()%s\n", number, name, call, source(f.Body), after)
+		body := fmt.Sprintf("//line %s:1\n%s %s()%s\n", name, call, source(f.Body), after)
+		v.cases[weave.NameOf(f)] = fmt.Sprintf("case %d:\n%s", number, body)
 	}
 	if len(v.cases) == 0 {
 		v.failure = fmt.Errorf("is no solution: it declares none of the exercise's functions")
