@@ -81,8 +81,15 @@ exercise-%: bin/exercise ## write the workspace of a chapter's exercises to exer
 check-%: bin/exercise ## check what you have written, behaviour by behaviour (ONLY=name, ALL=1: each ✗ at length); `make watch-NN` does at each save
 	@$(if $(CLUSTER),$(MAKE) --no-print-directory bin/play bin/labcluster &&) bin/exercise check $*
 
+# A save while a check runs ends it: it is about what is no longer there.
 watch-%: bin/exercise
-	@bin/exercise watch $*
+	@dir=$(or $(DEST),exercises/$*); [ -d "$$dir/.book" ] || exec bin/exercise check $*; \
+	stamp=$$(mktemp); trap 'rm -f "$$stamp"' EXIT; \
+	while printf '\033[2J\033[H%s: save a file to check again, Ctrl-C to end\n' "$$(date +%T)"; do \
+		bin/exercise check $* & \
+		until [ -n "$$(find "$$dir" -newer "$$stamp" '(' -name '*.go' -o -name '*.txtar' ')')" ]; do sleep .2; done; \
+		touch "$$stamp"; kill $$! 2>/dev/null || true; wait; \
+	done
 
 hint-%: bin/exercise ## show one more hint for the first exercise that is open (ONLY=name, DEST=); `make progress` sums up all
 	@bin/exercise hint $*
@@ -256,7 +263,7 @@ prove-stages: bin/book
 
 .PHONY: prove-exercises prove-judges ## check that right solutions pass and wrong ones do not; the same for scenarios that readers write
 prove-exercises: bin/exercise
-	@bin/exercise prove --seeds 3 $(NN)
+	@for seed in 1 2 3; do RAPID_SEED=$$seed bin/exercise prove $(NN); done
 
 prove-judges: bin/exercise bin/play bin/labcluster
 	@bin/exercise judge $(NN)

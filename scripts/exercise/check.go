@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,19 +19,21 @@ const limit = 20 * time.Second
 // not, or with ALL=1 each. Then, where CLUSTER is set and all holds, it goes to a
 // cluster.
 func check(ctx context.Context, w *workspace.Workspace) error {
-	exercises, err := chosen(w)
+	exercises, err := w.Choose(os.Getenv("ONLY"))
 	if err != nil {
 		return err
 	}
-	c := &checker{w: w, built: map[string]built{}, all: os.Getenv("ALL") == "1"}
+	c := &checker{w: w, programs: map[string]*behaviours.Program{}, all: os.Getenv("ALL") == "1"}
 	if c.temp, err = os.MkdirTemp("", "check-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(c.temp)
+	code := 0
 	for _, e := range exercises {
 		if e.Scenario() {
 			continue
 		}
+		code++
 		if err := c.check(ctx, e); err != nil {
 			return err
 		}
@@ -41,13 +42,12 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 		return err
 	}
 	c.sumUp(exercises)
-	onlyScenarios := !slices.ContainsFunc(exercises, func(e *workspace.Exercise) bool { return !e.Scenario() })
 	switch cluster := os.Getenv("CLUSTER"); {
 	case c.open > 0:
 		return errNotYet
 	case cluster != "":
 		return onCluster(ctx, w, exercises)
-	case onlyScenarios:
+	case code == 0:
 		fmt.Printf("\nA scenario is checked on a cluster: %s\n", typed("check", w.Chapter, "ONLY="+exercises[0].Name, "CLUSTER=embedded"))
 	case len(exercises) < len(w.Exercises):
 		fmt.Printf("\nIt holds. All of the chapter: %s\n", typed("check", w.Chapter))
@@ -59,9 +59,10 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 
 // checker checks the exercises of a workspace.
 type checker struct {
-	w     *workspace.Workspace
-	temp  string
-	built map[string]built // by directory
+	w    *workspace.Workspace
+	temp string
+	// programs are by directory, nil where one does not compile.
+	programs map[string]*behaviours.Program
 	// all says that each thing that does not hold is shown, and not the first alone,
 	// told that one has been, and untold counts those that have not.
 	all, told bool
@@ -69,112 +70,68 @@ type checker struct {
 	open      int
 }
 
+// check checks an exercise. What an earlier check has found of it is forgotten.
 func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
+	c.w.Progress.Held[e.Name] = [2]int{}
+	delete(c.w.Progress.Passed, e.Name)
+	c.open++
 	texts, err := c.w.Texts(e)
 	if err != nil {
-		c.open++
-		c.failed(e)
 		fmt.Printf("\n%s\n  ✗ %v\n", e.Name, err)
 		return nil
 	}
 	if names := e.Unwritten(texts); len(names) > 0 {
-		c.open++
-		c.w.Progress.Held[e.Name] = [2]int{}
-		fmt.Printf("\n%s: %s not written yet (%d minutes, %s)\n", e.Name, isAre(names), e.Minutes, strings.Join(e.Files(), ", "))
+		fmt.Printf("\n%s: not written yet: %s (%d minutes, %s)\n", e.Name, strings.Join(names, ", "), e.Minutes, strings.Join(e.Files, ", "))
 		return nil
 	}
-	_, tried := c.built[e.Dir]
-	program, err := c.build(ctx, e)
-	if err != nil {
-		c.open++
-		c.failed(e)
-		if !tried {
+	program, built := c.programs[e.Dir]
+	if !built {
+		program, err = behaviours.Build(ctx, c.w.Dir, e.Dir, filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-")))
+		if err != nil {
 			fmt.Printf("\n%s does not compile\n%s\n", e.Dir, indented(err.Error(), "    "))
 		}
+		c.programs[e.Dir] = program
+	}
+	if program == nil {
 		return ctx.Err()
 	}
+	program.Limit = limit
 	fmt.Printf("\n%s\n", e.Name)
 	held, all := 0, 0
 	err = program.Run(ctx, e.Tests, func(b behaviours.Behaviour) {
 		all++
-		if b.Holds {
+		needed := behaviours.Needs(b.Said)
+		switch {
+		case b.Holds:
 			held++
 			fmt.Printf("  ✓ %s\n", b.Sentence())
-			return
-		}
-		if b.Untried {
-			fmt.Printf("  – %s (not tried)\n", b.Sentence())
-			return
-		}
-		if needed := behaviours.Needs(b.Said); needed != "" && needed != e.Name {
+		case needed != "" && needed != e.Name:
 			fmt.Printf("  – %s (needs %s, which is not written yet)\n", b.Sentence(), needed)
-			return
-		}
-		fmt.Printf("  ✗ %s\n", b.Sentence())
-		if c.told && !c.all {
+		case c.told && !c.all:
 			c.untold++
-			return
+			fmt.Printf("  ✗ %s\n", b.Sentence())
+		default:
+			c.told = true
+			fmt.Printf("  ✗ %s\n%s", b.Sentence(), c.explain(e, b))
 		}
-		c.told = true
-		fmt.Print(c.explain(e, b))
 	})
 	if err != nil {
 		return err
 	}
 	c.w.Progress.Held[e.Name] = [2]int{held, all}
-	if held < all || all == 0 {
-		c.open++
-		delete(c.w.Progress.Passed, e.Name)
-		return nil
+	if held == all {
+		c.open--
+		c.w.Progress.Passed[e.Name] = workspace.Sum(texts)
 	}
-	c.w.Progress.Passed[e.Name] = workspace.Sum(texts)
 	return nil
-}
-
-// failed takes back what an earlier check has found of an exercise that cannot be
-// looked at now.
-func (c *checker) failed(e *workspace.Exercise) {
-	c.w.Progress.Held[e.Name] = [2]int{}
-	delete(c.w.Progress.Passed, e.Name)
-}
-
-func isAre(names []string) string {
-	if len(names) == 1 {
-		return names[0] + " is"
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are"
-}
-
-// built is a package's tests, or why they do not compile.
-type built struct {
-	program *behaviours.Program
-	err     error
-}
-
-// build compiles the tests of the exercise's package, once.
-func (c *checker) build(ctx context.Context, e *workspace.Exercise) (*behaviours.Program, error) {
-	b, done := c.built[e.Dir]
-	if !done {
-		b.program, b.err = behaviours.Build(ctx, c.w.Dir, e.Dir, filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-")))
-		if b.err == nil {
-			b.program.Limit = limit
-		}
-		c.built[e.Dir] = b
-	}
-	return b.program, b.err
 }
 
 // explain says of a behaviour that does not hold what was expected, what was seen,
 // and where the rule stands.
 func (c *checker) explain(e *workspace.Exercise, b behaviours.Behaviour) string {
 	var out strings.Builder
-	told := behaviours.Tell(b.Said)
-	for _, part := range []struct{ title, text string }{
-		{"", told.Situation}, {"expected  ", told.Expected}, {"seen      ", told.Seen}, {"", told.Text},
-	} {
-		if part.text != "" {
-			out.WriteString("\n" + indented(part.title+part.text, "      "))
-		}
+	for _, part := range behaviours.Tell(b.Said) {
+		out.WriteString("\n" + indented(part, "      "))
 	}
 	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), e.Page))
 	return out.String()
@@ -203,30 +160,36 @@ func indented(text, by string) string {
 // sumUp says in one line how far each exercise is.
 func (c *checker) sumUp(exercises []*workspace.Exercise) {
 	var parts []string
+	stuck := ""
 	for _, e := range exercises {
-		held := c.w.Progress.Held[e.Name]
-		switch {
-		case e.Scenario() && isOpen(c.w, e):
-			parts = append(parts, e.Name+" – (on a cluster)")
-		case e.Scenario():
-			parts = append(parts, e.Name+" ✓")
-		case held[1] == 0:
-			parts = append(parts, e.Name+" –")
-		case held[0] == held[1]:
-			parts = append(parts, e.Name+" ✓")
-		default:
-			parts = append(parts, fmt.Sprintf("%s %d of %d", e.Name, held[0], held[1]))
+		parts = append(parts, e.Name+" "+mark(c.w, e))
+		if stuck == "" && !e.Scenario() && isOpen(c.w, e) {
+			stuck = e.Name
 		}
 	}
 	fmt.Printf("\n%s\n", strings.Join(parts, " · "))
 	if c.untold > 0 {
-		var only []string
+		settings := []string{"ALL=1"}
 		if len(exercises) == 1 {
-			only = []string{"ONLY=" + exercises[0].Name}
+			settings = []string{"ONLY=" + exercises[0].Name, "ALL=1"}
 		}
-		fmt.Printf("what each ✗ expected and saw, %d more: %s\n", c.untold, typed("check", c.w.Chapter, append(only, "ALL=1")...))
+		fmt.Printf("what each ✗ expected and saw, %d more: %s\n", c.untold, typed("check", c.w.Chapter, settings...))
 	}
-	if i := slices.IndexFunc(exercises, func(e *workspace.Exercise) bool { return !e.Scenario() && isOpen(c.w, e) }); i >= 0 {
-		fmt.Printf("stuck with %s? %s\n", exercises[i].Name, typed("hint", c.w.Chapter, "ONLY="+exercises[i].Name))
+	if stuck != "" {
+		fmt.Printf("stuck with %s? %s\n", stuck, typed("hint", c.w.Chapter, "ONLY="+stuck))
 	}
+}
+
+// mark says in a word how far an exercise is.
+func mark(w *workspace.Workspace, e *workspace.Exercise) string {
+	held := w.Progress.Held[e.Name]
+	switch {
+	case !isOpen(w, e):
+		return "✓"
+	case e.Scenario():
+		return "– (on a cluster)"
+	case held[1] == 0:
+		return "–"
+	}
+	return fmt.Sprintf("%d of %d", held[0], held[1])
 }

@@ -31,19 +31,13 @@ func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*workspa
 		if err != nil {
 			return err
 		}
-		if said != "" {
-			open = true
-			fmt.Printf("\n%s\n  %s\n", e.Name, said)
-		} else {
-			fmt.Printf("\n%s\n  ✓ the original passes it, and the broken manager does not\n", e.Name)
-		}
+		open = open || said != ""
+		fmt.Printf("\n%s\n  %s\n", e.Name, cmp.Or(said, "✓ the original passes it, and the broken manager does not"))
 	}
 	if len(exercises) == len(w.Exercises) {
-		played, err := playChapter(ctx, w)
-		if err != nil {
+		if err := playChapter(ctx, w); err != nil {
 			return err
 		}
-		fmt.Printf("\nYour program has passed %s.\n", played)
 	}
 	if open {
 		return errNotYet
@@ -52,23 +46,30 @@ func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*workspa
 }
 
 // playChapter plays what there is of the chapter's lab and scenarios, and says what.
-func playChapter(ctx context.Context, w *workspace.Workspace) (played string, err error) {
+func playChapter(ctx context.Context, w *workspace.Workspace) error {
 	program, err := build(ctx, w.Dir, w.Slug)
 	if err != nil {
-		return "", err
-	}
-	played = "nothing: this chapter has no lab"
-	if _, err := os.Stat(filepath.Join(w.Root, "labs", w.Slug, "lab.txtar")); err == nil {
-		if err := play(ctx, w.Root, program, os.Stdout, "lab", fmt.Sprintf("%02d", w.Chapter)); err != nil {
-			return "", err
-		}
-		played = "the lab"
+		return err
 	}
 	pattern, err := scenariosOf(w.Root, w.Slug)
-	if err != nil || pattern == "" {
-		return played, err
+	if err != nil {
+		return err
 	}
-	return played + " and the scenarios of the chapter", play(ctx, w.Root, program, os.Stdout, "scenarios", pattern)
+	var played []string
+	if _, err := os.Stat(filepath.Join(w.Root, "labs", w.Slug, "lab.txtar")); err == nil {
+		if err := play(ctx, w.Root, program, nil, os.Stdout, "lab", fmt.Sprintf("%02d", w.Chapter)); err != nil {
+			return err
+		}
+		played = append(played, "the lab")
+	}
+	if pattern != "" {
+		if err := play(ctx, w.Root, program, nil, os.Stdout, "scenarios", pattern); err != nil {
+			return err
+		}
+		played = append(played, "the scenarios of the chapter")
+	}
+	fmt.Printf("\nYour program has passed %s.\n", cmp.Or(strings.Join(played, " and "), "nothing: this chapter has no lab"))
+	return nil
 }
 
 // buildProgram builds the reader's program, to be run by hand.
@@ -105,15 +106,16 @@ func buildTarget(ctx context.Context, module, target, program string) error {
 	return nil
 }
 
-// play plays something with a program in place of kcm.
-func play(ctx context.Context, root, program string, out io.Writer, args ...string) error {
+// play plays something with a program in place of kcm, and something more in the
+// environment.
+func play(ctx context.Context, root, program string, env []string, out io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "play"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
 	variable := "KCM="
 	if filepath.Base(program) != "kcm" {
 		variable = "LOOP=" // chapter 00 has a loop and no manager
 	}
-	cmd.Env = append(os.Environ(), variable+program)
+	cmd.Env = slices.Concat(os.Environ(), []string{variable + program}, env)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("play %s: %w", strings.Join(args, " "), err)
@@ -150,13 +152,13 @@ var verb = regexp.MustCompile(`(?m)^[^#\s]`)
 // judgeWritten says what is wrong with the scenario that the reader has written, if
 // anything is: the original has to pass it, and the broken manager must not.
 func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exercise) (string, error) {
-	script := filepath.Join(w.Dir, e.ScenarioFile())
+	script := filepath.Join(w.Dir, e.Files[0])
 	texts, err := w.Texts(e)
 	if err != nil {
 		return "", err
 	}
 	if !verb.MatchString(texts[e.Name]) {
-		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, e.ScenarioFile()), nil
+		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, e.Files[0]), nil
 	}
 	book, err := weave.Open(w.Root)
 	if err != nil {
@@ -166,15 +168,12 @@ func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exer
 	if err != nil {
 		return "", err
 	}
-	var told bytes.Buffer
-	os.Setenv("REFERENCE", "1")
-	err = play(ctx, w.Root, broken, &told, "file", script)
-	os.Unsetenv("REFERENCE")
-	if err != nil && strings.Contains(told.String(), "the script has failed") {
-		return "✗ the original does not pass it, so it says nothing true about Kubernetes\n\n" + indented(told.String(), "    "), ctx.Err()
-	}
-	if err != nil {
-		return "✗ it cannot be played\n\n" + indented(told.String(), "    "), ctx.Err()
+	if told, failed := fails(ctx, w.Root, broken, script, "REFERENCE=1"); told != "" {
+		said := "✗ it cannot be played"
+		if failed {
+			said = "✗ the original does not pass it, so it says nothing true about Kubernetes"
+		}
+		return said + told, ctx.Err()
 	}
 	if said, err := reject(ctx, w.Root, broken, script); err != nil || said != "" {
 		return "✗ " + said, err
@@ -183,18 +182,26 @@ func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exer
 	return "", w.Save()
 }
 
+// fails plays a script. It returns what was printed if that did not end well, and
+// whether it is the script that has failed.
+func fails(ctx context.Context, root, program, script string, env ...string) (told string, failed bool) {
+	var out bytes.Buffer
+	if play(ctx, root, program, env, &out, "file", script) == nil {
+		return "", false
+	}
+	return "\n\n" + indented(out.String(), "    "), strings.Contains(out.String(), "the script has failed")
+}
+
 // reject plays a script with a broken manager, up to three times, since what is broken
 // may go well once. It returns what is wrong with a script that never rejects it.
 func reject(ctx context.Context, root, broken, script string) (string, error) {
 	for range 3 {
-		var told bytes.Buffer
-		if err := play(ctx, root, broken, &told, "file", script); err == nil {
-			continue
+		switch told, failed := fails(ctx, root, broken, script); {
+		case failed:
+			return "", ctx.Err()
+		case told != "":
+			return "the broken manager could not be tried" + told, ctx.Err()
 		}
-		if !strings.Contains(told.String(), "the script has failed") {
-			return "the broken manager could not be tried\n\n" + indented(told.String(), "    "), ctx.Err()
-		}
-		return "", ctx.Err()
 	}
 	return "the broken manager passes it each time, and it was played three times", nil
 }
@@ -205,18 +212,9 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 	if err != nil {
 		return "", err
 	}
-	var scenario, broken *weave.Exercise
-	for _, e := range exercises {
-		if e.Chapter.Number == chapter && e.Name == name {
-			scenario = e
-		}
-	}
+	scenario := exerciseOf(exercises, chapter, name)
 	of, wrongName, _ := strings.Cut(scenario.Broken, "/")
-	for _, e := range exercises {
-		if e.Chapter.Number == scenario.BrokenIn && e.Name == of {
-			broken = e
-		}
-	}
+	broken := exerciseOf(exercises, scenario.BrokenIn, of)
 	if broken == nil {
 		return "", scenario.Errorf("the broken manager is to have %s, but chapter %02d has no exercise %s", scenario.Broken, scenario.BrokenIn, of)
 	}
@@ -249,6 +247,16 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 	return program, buildTarget(ctx, module, "./"+target, program)
 }
 
+// exerciseOf returns the exercise of that name in a chapter, or nil.
+func exerciseOf(all []*weave.Exercise, chapter int, name string) *weave.Exercise {
+	for _, e := range all {
+		if e.Chapter.Number == chapter && e.Name == name {
+			return e
+		}
+	}
+	return nil
+}
+
 // judgeAll proves that the book's own scenarios reject the broken managers. That the
 // original passes them is known: they are among those that it is compared by.
 func judgeAll(ctx context.Context, root string, numbers []string) error {
@@ -256,17 +264,10 @@ func judgeAll(ctx context.Context, root string, numbers []string) error {
 	if err != nil {
 		return err
 	}
-	all, err := chapters.Read(root)
+	chosen, err := chapters.Choose(book.Chapters(), numbers...)
 	if err != nil {
 		return err
 	}
-	chosen, err := chapters.Choose(all, numbers...)
-	if err != nil {
-		return err
-	}
-	chosen = slices.DeleteFunc(chosen, func(c *chapters.Chapter) bool {
-		return !slices.ContainsFunc(c.Exercises, (*chapters.Exercise).Scenario)
-	})
 	var building sync.Mutex // all are built in one place, so that what they share is built once
 	return chapters.Each(ctx, chosen, 4, os.Stdout, func(chapter *chapters.Chapter) (string, error) {
 		var said []string
@@ -285,6 +286,6 @@ func judgeAll(ctx context.Context, root string, numbers []string) error {
 				return strings.Join(said, ", "), cmp.Or(err, e.Errorf("%s with %s: %s", e.Answer, e.Broken, wrong))
 			}
 		}
-		return strings.Join(said, ", "), nil
+		return cmp.Or(strings.Join(said, ", "), "has no broken manager"), nil
 	})
 }

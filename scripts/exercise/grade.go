@@ -1,39 +1,38 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kcm-book/kcm-book/labs/cluster"
-	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
 
-// Point is what one behaviour has brought.
+// point is what one behaviour has brought.
 type point struct {
 	Exercise string `json:"exercise"`
 	Sentence string `json:"behaviour"`
 	Holds    bool   `json:"holds"`
 	Said     string `json:"said,omitempty"`
+}
+
+func (p point) name() string { return p.Exercise + ": " + p.Sentence }
+
+func (p point) score() int {
+	if p.Holds {
+		return 1
+	}
+	return 0
 }
 
 // graded is what a submission has brought.
@@ -45,10 +44,13 @@ type graded struct {
 	Points  []point `json:"points"`
 }
 
+func (g *graded) Failures() int { return g.Of - g.Score }
+
 // grade grades a workspace, or each folder in a directory. Its error is that grading
 // did not work; a submission without any points is none.
 func grade(ctx context.Context, root, dir string) error {
-	format, err := formatOf(os.Getenv("FORMAT"))
+	name := os.Getenv("FORMAT")
+	format, err := formatOf(name)
 	if err != nil {
 		return err
 	}
@@ -56,8 +58,8 @@ func grade(ctx context.Context, root, dir string) error {
 	if err != nil {
 		return err
 	}
-	if f := os.Getenv("FORMAT"); len(submissions) > 1 && (f == "gradescope" || f == "classroom50") {
-		return fmt.Errorf("FORMAT=%s is about one submission: DIR has to be a workspace", f)
+	if len(submissions) > 1 && (name == "gradescope" || name == "classroom50") {
+		return fmt.Errorf("FORMAT=%s is about one submission: DIR has to be a workspace", name)
 	}
 	book, err := weave.Open(root)
 	if err != nil {
@@ -112,8 +114,7 @@ func submissionsIn(dir string) ([]string, error) {
 	}
 	var dirs []string
 	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
-		switch {
+		switch path := filepath.Join(dir, entry.Name()); {
 		case strings.HasPrefix(entry.Name(), "."):
 		case entry.IsDir():
 			dirs = append(dirs, path)
@@ -138,9 +139,7 @@ type grader struct {
 // pristine is what the book has of an exercise.
 type pristine struct {
 	*weave.Exercise
-	// module is the directory that submissions are put into, one after the other.
-	module string
-	// files are the book's, but for the exercise's functions, which nobody has written.
+	// files are those of the book's module.
 	files map[string][]byte
 	// behaviours are those that the book's solution shows.
 	behaviours []string
@@ -155,9 +154,15 @@ func (g *grader) grade(ctx context.Context, dir string, number int) (*graded, er
 	}
 	result := &graded{Name: filepath.Base(dir), Chapter: number, Points: []point{}}
 	for _, p := range exercises {
-		if err := g.exercise(ctx, p, dir, result); err != nil {
+		points, err := g.points(ctx, p, dir)
+		if err != nil {
 			return nil, err
 		}
+		for _, one := range points {
+			result.Score += one.score()
+		}
+		result.Of += len(points)
+		result.Points = append(result.Points, points...)
 	}
 	return result, nil
 }
@@ -176,14 +181,11 @@ func (g *grader) chapterOf(dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !slices.ContainsFunc(chapter.Exercises, func(e *chapters.Exercise) bool { return !e.Scenario() }) {
-		return 0, fmt.Errorf("chapter %02d has no exercises that could be graded", chapter.Number)
-	}
 	return chapter.Number, nil
 }
 
 // open returns the exercises of a chapter. It runs their tests on the book's own
-// solutions, which says which behaviours there are.
+// solutions, which says which behaviours there are, and how long a submission may take.
 func (g *grader) open(ctx context.Context, number int) ([]*pristine, error) {
 	if known := g.pristine[number]; known != nil {
 		return known, nil
@@ -193,7 +195,7 @@ func (g *grader) open(ctx context.Context, number int) ([]*pristine, error) {
 	if err != nil {
 		return nil, err
 	}
-	solved, err := g.book.Module(number, func(*weave.Exercise) map[string]string { return nil })
+	files, err := g.book.Module(number, func(*weave.Exercise) map[string]string { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -201,233 +203,106 @@ func (g *grader) open(ctx context.Context, number int) ([]*pristine, error) {
 		if e.Chapter.Number != number || e.Scenario() {
 			continue
 		}
-		p := &pristine{Exercise: e, module: filepath.Join(g.temp, fmt.Sprintf("%02d", number))}
-		p.files, err = g.book.Module(number, func(other *weave.Exercise) map[string]string {
-			if other.Chapter.Number != number || other.Name != e.Name {
-				return nil
-			}
-			return e.Cut()
-		})
+		p := &pristine{Exercise: e, files: files, patience: limit}
+		program, err := g.build(ctx, p, files)
 		if err != nil {
 			return nil, err
 		}
-		if err := g.observe(ctx, p, solved); err != nil {
-			return nil, fmt.Errorf("the book's own solution of %s: %w", e.Name, err)
+		begin := time.Now()
+		var fails error
+		err = program.Run(ctx, p.Tests, func(b behaviours.Behaviour) {
+			if p.behaviours = append(p.behaviours, b.Test); !b.Holds {
+				fails = fmt.Errorf("the book's own solution of %s: %q does not hold: %s", e.Name, b.Sentence(), b.Said)
+			}
+		})
+		if err = errors.Join(err, fails); err != nil {
+			return nil, err
 		}
+		p.patience = min(2*time.Second+10*time.Since(begin), limit)
 		g.pristine[number] = append(g.pristine[number], p)
+	}
+	if g.pristine[number] == nil {
+		return nil, errors.New("its chapter has no exercises that could be graded")
 	}
 	return g.pristine[number], nil
 }
 
-// observe notes which behaviours the book's solution of an exercise has, and how long
-// a submission may take.
-func (g *grader) observe(ctx context.Context, p *pristine, solved map[string][]byte) error {
-	p.patience = limit
-	program, err := g.build(ctx, p, solved)
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	var fails error
-	err = program.Run(ctx, p.Tests, func(b behaviours.Behaviour) {
-		if p.behaviours = append(p.behaviours, b.Test); !b.Holds {
-			fails = fmt.Errorf("%q does not hold: %s", b.Sentence(), b.Said)
-		}
-	})
-	p.patience = min(2*time.Second+10*time.Since(begin), limit)
-	return errors.Join(err, fails)
-}
-
-// exercise grades one exercise by itself, so that what is wrong with one costs
-// nothing in another.
-func (g *grader) exercise(ctx context.Context, p *pristine, dir string, result *graded) error {
+// points grades one exercise by itself, so that what is wrong with one costs nothing in
+// another.
+func (g *grader) points(ctx context.Context, p *pristine, dir string) ([]point, error) {
 	files := maps.Clone(p.files)
-	var program *behaviours.Program
-	err := (&workspace.Submission{Dir: dir}).Graft(p.Exercise, files)
-	if err == nil {
-		program, err = g.build(ctx, p, files)
-	}
-	found := make([]behaviours.Behaviour, len(p.behaviours))
-	if err == nil {
-		err = g.try(ctx, p, program, found)
+	var found []behaviours.Behaviour
+	failure := workspace.Graft(dir, p.Exercise, files)
+	if failure == nil {
+		found, failure = g.try(ctx, p, files)
 	}
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
+	var points []point
 	for i, test := range p.behaviours {
-		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test), Holds: found[i].Holds}
+		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test)}
 		switch {
-		case one.Holds:
-			result.Score++
-		case err != nil:
-			one.Said = short(err.Error())
+		case failure != nil:
+			one.Said = indented(failure.Error(), "")
+		case found[i].Holds:
+			one.Holds = true
 		default:
-			one.Said = brief(found[i])
+			one.Said = indented(strings.Join(behaviours.Tell(found[i].Said), "\n"), "")
 		}
-		result.Of++
-		result.Points = append(result.Points, one)
+		points = append(points, one)
 	}
-	return nil
+	return points, nil
 }
-
-// atOnce is how many behaviours are looked at side by side, each in a process of its own.
-var atOnce = min(runtime.NumCPU(), 4)
 
 // try finds out which behaviours of an exercise hold: all, if they do so together, and
-// else those that do by themselves.
-func (g *grader) try(ctx context.Context, p *pristine, program *behaviours.Program, found []behaviours.Behaviour) error {
-	all, err := program.Try(ctx, behaviours.Any(p.Tests...))
+// else those that do by themselves. Its error is about what is in the files, unless the
+// context has ended.
+func (g *grader) try(ctx context.Context, p *pristine, files map[string][]byte) ([]behaviours.Behaviour, error) {
+	program, err := g.build(ctx, p, files)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for i, test := range p.behaviours {
-		if all.Passed {
-			found[i].Holds = true
-			continue
-		}
-		group.Go(func() (err error) {
-			found[i], err = program.One(ctx, test)
-			return err
-		})
+	o, err := program.Try(ctx, behaviours.Any(p.Tests...), "")
+	if err != nil {
+		return nil, err
 	}
-	return group.Wait()
-}
-
-// brief is what a student is told of a behaviour that does not hold.
-func brief(b behaviours.Behaviour) string {
-	told := behaviours.Tell(b.Said)
-	var parts []string
-	for _, part := range []struct{ title, text string }{{"", told.Situation}, {"expected: ", told.Expected}, {"seen: ", told.Seen}, {"", told.Text}} {
-		if part.text != "" {
-			parts = append(parts, part.title+part.text)
+	var found []behaviours.Behaviour
+	for _, test := range p.behaviours {
+		if o.Passed && o.Results[test] == "PASS" {
+			found = append(found, behaviours.Behaviour{Test: test, Holds: true})
 		}
 	}
-	return short(strings.Join(parts, "\n"))
-}
-
-// short cuts a text to what somebody reads.
-func short(text string) string {
-	text = strings.ToValidUTF8(indented(text, ""), "?")
-	if len(text) > 4<<10 {
-		text = strings.ToValidUTF8(text[:4<<10], "") + " ..."
+	if len(found) == len(p.behaviours) {
+		return found, nil
 	}
-	return text
+	return program.Each(ctx, p.behaviours)
 }
 
 // memory is how many KiB of addresses a process may use. The book's solutions need less
 // than 2 GiB, of which they use a tenth.
 const memory = 3 << 20
 
-// build compiles the tests of an exercise in a module. Its error is about what is in
-// the module, unless the context has ended.
+// build compiles the tests of an exercise in a module, with nothing in it of what was
+// there before.
 func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte) (*behaviours.Program, error) {
-	files = maps.Clone(files)
-	for name, text := range files {
-		if path.Dir(name) == p.Dir && strings.HasSuffix(name, "_test.go") {
-			files[name] = bytes.Replace(text, []byte("func TestMain("), []byte("func bookTestMain("), 1)
-		}
-	}
-	files[p.Dir+"/graded_test.go"] = fmt.Appendf(nil, witness, packageOf(files, p.Exercise))
-	if err := replace(p.module, files); err != nil {
+	module := filepath.Join(g.temp, fmt.Sprintf("%02d", p.Chapter.Number))
+	if err := os.RemoveAll(module); err != nil {
 		return nil, err
 	}
-	binary := filepath.Join(g.temp, "tests")
+	if err := workspace.WriteFiles(module, files); err != nil {
+		return nil, err
+	}
 	building, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	program, err := behaviours.Build(building, p.module, p.Dir, binary)
+	program, err := behaviours.Build(building, module, p.Dir, filepath.Join(g.temp, "tests"))
 	if err != nil {
 		return nil, fmt.Errorf("does not compile:\n%w", err)
 	}
-	program.Limit, program.Witness = p.patience, rand.Text()
+	program.Limit = p.patience
 	program.Env = []string{"HOME=" + g.temp, "TMPDIR=" + g.temp}
 	if runtime.GOOS == "linux" {
 		program.Command = []string{"bash", "-c", fmt.Sprintf(`ulimit -v %d -c 0 -u 4096; exec "$@"`, memory), "limited"}
 	}
 	return program, nil
-}
-
-// witness is what only tests that have run to their end and passed can do: say so to
-// whoever started them, with a word that no code of a submission can read.
-const witness = `package %s
-
-import (
-	"io"
-	"os"
-	"testing"
-)
-
-func TestMain(m *testing.M) {
-	witness := os.NewFile(3, "witness")
-	secret, _ := io.ReadAll(os.NewFile(4, "secret"))
-	code := m.Run()
-	if code == 0 {
-		witness.Write(secret)
-	}
-	os.Exit(code)
-}
-`
-
-func packageOf(files map[string][]byte, e *weave.Exercise) string {
-	for file, text := range files {
-		if filepath.Dir(file) != e.Dir || strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			if name, ok := strings.CutPrefix(line, "package "); ok {
-				return strings.TrimSpace(name)
-			}
-		}
-	}
-	return ""
-}
-
-// replace makes a directory hold these files and no others.
-func replace(dir string, files map[string][]byte) error {
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return nil
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil || files[name] != nil {
-			return err
-		}
-		return os.Remove(path)
-	})
-	if err != nil {
-		return err
-	}
-	return workspace.WriteFiles(dir, files)
-}
-
-// formatOf returns what writes results in a format.
-func formatOf(name string) (func(out io.Writer, all []*graded) error, error) {
-	formats := map[string]func(io.Writer, []*graded) error{
-		"": table, "json": asJSON, "junit": junit, "gradescope": gradescope, "classroom50": classroom50,
-	}
-	if format := formats[name]; format != nil {
-		return format, nil
-	}
-	return nil, fmt.Errorf("FORMAT is %q: set it to json, junit, gradescope or classroom50, or to nothing for a table", name)
-}
-
-func indentedJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-func asJSON(out io.Writer, all []*graded) error { return indentedJSON(out, all) }
-
-// byExercise returns the points of a result, exercise by exercise.
-func (g *graded) byExercise() (names []string, points map[string][]point) {
-	points = map[string][]point{}
-	for _, p := range g.Points {
-		if !slices.Contains(names, p.Exercise) {
-			names = append(names, p.Exercise)
-		}
-		points[p.Exercise] = append(points[p.Exercise], p)
-	}
-	return names, points
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -48,6 +49,9 @@ func solution(_ context.Context, w *workspace.Workspace) error {
 			return err
 		}
 	}
+	if e.Scenario() {
+		return show(w.Root, "labs/scenarios/"+e.Answer)
+	}
 	book, err := weave.Open(w.Root)
 	if err != nil {
 		return err
@@ -56,55 +60,38 @@ func solution(_ context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	for _, ours := range all {
-		if ours.Name != e.Name || ours.Chapter.Number != w.Chapter {
-			continue
-		}
-		if e.Scenario() {
-			return showScenario(w, e)
-		}
-		mine, err := w.Texts(e)
-		if err != nil {
-			return err
-		}
-		if e.Whole {
-			return showPackage(w.Root, ours)
-		}
-		for _, f := range ours.Functions {
-			fmt.Printf("%s/%s\n\n%s\n", ours.Dir, f.File, f.Text)
-			if text := mine[f.Name]; text != "" && len(e.Unwritten(map[string]string{f.Name: text})) < len(e.Functions) && text+"\n" != f.Text {
-				fmt.Printf("From yours to the book's:\n\n%s\n", diff.Diff("yours", []byte(text+"\n"), "the book's", []byte(f.Text)))
-			}
-		}
-	}
-	return nil
-}
-
-// showPackage shows the book's files of a package that is written as a whole.
-func showPackage(root string, e *weave.Exercise) error {
-	var files []string
-	for _, f := range e.Functions {
-		if !slices.Contains(files, f.File) {
-			files = append(files, f.File)
-		}
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(root, e.Dir, file))
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%s/%s\n\n%s\n", e.Dir, file, text)
-	}
-	return nil
-}
-
-func showScenario(w *workspace.Workspace, e *workspace.Exercise) error {
-	text, err := os.ReadFile(w.Root + "/labs/scenarios/" + e.Answer)
+	mine, err := w.Texts(e)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("labs/scenarios/%s\n\n%s", e.Answer, text)
+	ours := exerciseOf(all, w.Chapter, e.Name)
+	if ours == nil {
+		return fmt.Errorf("the book has no exercise %s any more", e.Name)
+	}
+	shown := map[string]bool{}
+	for _, f := range ours.Functions {
+		if path := ours.Dir + "/" + f.File; e.Whole && !shown[path] {
+			shown[path] = true
+			if err := show(w.Root, path); err != nil {
+				return err
+			}
+		}
+		if e.Whole {
+			continue
+		}
+		fmt.Printf("%s/%s\n\n%s\n", ours.Dir, f.File, f.Text)
+		if text := mine[f.Name] + "\n"; text != f.Text && !slices.Contains(e.Unwritten(mine), f.Name) {
+			fmt.Printf("From yours to the book's:\n\n%s\n", diff.Diff("yours", []byte(text), "the book's", []byte(f.Text)))
+		}
+	}
 	return nil
+}
+
+// show shows a file of the book.
+func show(root, path string) error {
+	text, err := os.ReadFile(filepath.Join(root, path))
+	fmt.Printf("%s\n\n%s\n", path, text)
+	return err
 }
 
 // agreed asks whether the solution is to be shown. Its error is that nobody has answered.
@@ -120,4 +107,33 @@ func agreed(w *workspace.Workspace, e *workspace.Exercise) (bool, error) {
 		return false, errors.New("there was no answer; YES=1 answers, too")
 	}
 	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y"), nil
+}
+
+// progress sums up the workspaces below exercises/.
+func progress(root string) error {
+	dirs, err := filepath.Glob(filepath.Join(root, "exercises", "*", ".book"))
+	if err != nil {
+		return err
+	}
+	if len(dirs) == 0 {
+		return fmt.Errorf("there is no workspace yet: make exercise-00 writes the first")
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	passed, all, minutes := 0, 0, 0
+	for _, dir := range dirs {
+		w, err := workspace.Open(filepath.Dir(dir))
+		if err != nil {
+			return err
+		}
+		for _, e := range w.Exercises {
+			if all++; isOpen(w, e) {
+				minutes += e.Minutes
+			} else {
+				passed++
+			}
+			fmt.Fprintf(table, "%02d\t%s\t%s\t%d minutes\t%d of %d hints\n", w.Chapter, e.Name, mark(w, e), e.Minutes, w.Progress.Hints[e.Name], len(e.Hints))
+		}
+	}
+	fmt.Fprintf(table, "\n%d of %d exercises hold; about %d minutes are left in these chapters\n", passed, all, minutes)
+	return table.Flush()
 }

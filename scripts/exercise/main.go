@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,28 +73,18 @@ func command(root string) *cobra.Command {
 	chapter("check", "Say behaviour by behaviour what holds", check)
 	chapter("hint", "Show one more hint for the first exercise that is open", hint)
 	chapter("solution", "Show the book's solution, and how yours differs", solution)
-	chapter("watch", "Check at each save", watch)
 	chapter("build", "Build the program, to run it by hand", buildProgram)
 	exercise.AddCommand(
 		&cobra.Command{Use: "progress", Short: "Sum up all workspaces", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return progress(root) }},
 		&cobra.Command{Use: "grade DIR", Short: "Grade a workspace, or each folder in a directory", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return grade(cmd.Context(), root, args[0]) }},
-		proveCommand(root),
+		&cobra.Command{Use: "prove [NN]...", Short: "Prove that right solutions pass, and that wrong ones do not",
+			RunE: func(cmd *cobra.Command, args []string) error { return prove.Run(cmd.Context(), root, args, os.Stdout) }},
 		&cobra.Command{Use: "judge [NN]...", Short: "Prove on a cluster that the scenarios of exercises reject the broken managers",
 			RunE: func(cmd *cobra.Command, args []string) error { return judgeAll(cmd.Context(), root, args) }},
 	)
 	return exercise
-}
-
-func proveCommand(root string) *cobra.Command {
-	var seeds int
-	command := &cobra.Command{Use: "prove [NN]...", Short: "Prove that right solutions pass, and that wrong ones do not",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return prove.Run(cmd.Context(), root, args, seeds, cmd.OutOrStdout())
-		}}
-	command.Flags().IntVar(&seeds, "seeds", 1, "with how many seeds of rapid each wrong solution has to fail")
-	return command
 }
 
 // open returns the workspace of a chapter.
@@ -128,14 +117,7 @@ func relative(root, path string) string {
 }
 
 func writeWorkspace(root, number string) error {
-	dir := os.Getenv("DEST")
-	if dir != "" {
-		var err error
-		if dir, err = filepath.Abs(dir); err != nil {
-			return err
-		}
-	}
-	w, err := workspace.Write(workspace.Options{Root: root, Number: number, Dir: dir, From: os.Getenv("FROM"), Force: os.Getenv("FORCE") == "1"})
+	w, err := workspace.Write(workspace.Options{Root: root, Number: number, Dir: os.Getenv("DEST"), From: os.Getenv("FROM"), Force: os.Getenv("FORCE") == "1"})
 	if err != nil {
 		return err
 	}
@@ -146,19 +128,20 @@ func writeWorkspace(root, number string) error {
 		fmt.Printf("chapter %02d in %s is up to date\n\n", w.Chapter, shown)
 	}
 	for _, e := range w.Exercises {
-		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(e.Files(), ", "))
+		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(e.Files, ", "))
 	}
-	if len(w.Carried) > 0 {
-		fmt.Printf("\nyours, from earlier chapters: %s\n", strings.Join(w.Carried, ", "))
-	}
-	if len(w.Left) > 0 {
-		fmt.Printf("\nthe book's, because yours have changed since they passed (check them again, then this): %s\n", strings.Join(w.Left, ", "))
-	}
-	if len(w.Overwritten) > 0 {
-		fmt.Printf("\noverwritten, with a copy in %s:\n  %s\n", filepath.Join(shown, workspace.OverwrittenDir), strings.Join(w.Overwritten, "\n  "))
-	}
-	if len(w.Kept) > 0 {
-		fmt.Printf("\nkept, because you have changed it (FORCE=1 overwrites it):\n  %s\n", strings.Join(w.Kept, "\n  "))
+	for _, part := range []struct {
+		title string
+		names []string
+	}{
+		{"yours, from earlier chapters", w.Carried},
+		{"the book's, because yours have changed since they passed (check them again, then this)", w.Left},
+		{"overwritten, with a copy in " + filepath.Join(shown, workspace.OverwrittenDir), w.Overwritten},
+		{"kept, because you have changed it (FORCE=1 overwrites it)", w.Kept},
+	} {
+		if len(part.names) > 0 {
+			fmt.Printf("\n%s:\n  %s\n", part.title, strings.Join(part.names, "\n  "))
+		}
 	}
 	fmt.Printf("\nthen: %s, or %s, which checks at each save\n", typed("check", w.Chapter), typed("watch", w.Chapter))
 	return nil
@@ -173,28 +156,22 @@ func typed(verb string, chapter int, settings ...string) string {
 	return strings.Join(append([]string{command}, settings...), " ")
 }
 
-// chosen returns the exercises that ONLY names, or all.
-func chosen(w *workspace.Workspace) ([]*workspace.Exercise, error) {
-	return w.Choose(os.Getenv("ONLY"))
-}
-
 // isOpen tells whether an exercise has not passed as it is now.
 func isOpen(w *workspace.Workspace, e *workspace.Exercise) bool {
 	texts, err := w.Texts(e)
-	return err != nil || w.Progress.Passed[e.Name] == "" || w.Progress.Passed[e.Name] != workspace.Sum(texts)
+	return err != nil || w.Progress.Passed[e.Name] != workspace.Sum(texts)
 }
 
 // firstOpen returns the first exercise that is open, or the one that ONLY names.
 func firstOpen(w *workspace.Workspace) (*workspace.Exercise, error) {
-	exercises, err := chosen(w)
+	exercises, err := w.Choose(os.Getenv("ONLY"))
 	if err != nil {
 		return nil, err
 	}
-	if len(exercises) == 1 {
-		return exercises[0], nil
-	}
-	if i := slices.IndexFunc(exercises, func(e *workspace.Exercise) bool { return isOpen(w, e) }); i >= 0 {
-		return exercises[i], nil
+	for _, e := range exercises {
+		if len(exercises) == 1 || isOpen(w, e) {
+			return e, nil
+		}
 	}
 	return nil, fmt.Errorf("all exercises of chapter %02d hold; ONLY=name chooses one all the same", w.Chapter)
 }

@@ -52,6 +52,19 @@ type Function struct {
 // NameOf returns the name of a function or a method as blocks write it.
 func NameOf(f *ast.FuncDecl) string { return receiverOf(f) + f.Name.Name }
 
+// NamesOf returns the names by which blocks show a declaration.
+func NamesOf(node ast.Decl) []string { return namesOf(node) }
+
+// Extent returns where in its file a declaration begins, with the comment above it, and
+// where it ends.
+func Extent(fset *token.FileSet, node ast.Decl) (begin, end int) {
+	from := node.Pos()
+	if doc := docOf(node); doc != nil {
+		from = doc.Pos()
+	}
+	return fset.Position(from).Offset, fset.Position(node.End()).Offset
+}
+
 // Exercises returns those of the chapters up to the one of that number, in the order
 // of the book.
 func (w *Book) Exercises(number int) ([]*Exercise, error) {

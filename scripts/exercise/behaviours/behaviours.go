@@ -6,22 +6,22 @@
 package behaviours
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
@@ -32,9 +32,8 @@ type Behaviour struct {
 	Test string
 	// Holds tells whether it has passed.
 	Holds bool
-	// Untried tells that others before it did not end, so that nobody knows.
-	Untried bool
-	// Said is what the test has printed, and why it was ended where it was.
+	// Said is what was printed while the test ran by itself, and why it was ended where
+	// it was.
 	Said string
 }
 
@@ -54,135 +53,110 @@ func Sentence(test string) string {
 	return strings.ToLower(words)
 }
 
+// capitals are where words begin in a name.
 var capitals = []*regexp.Regexp{regexp.MustCompile(`([a-z0-9])([A-Z])`), regexp.MustCompile(`([A-Z])([A-Z][a-z])`)}
 
 // Program is a package's tests, compiled.
 type Program struct {
 	// Path is that of the binary, Dir the package's directory.
 	Path, Dir string
-	// Args are what the binary gets besides which tests to run, Env what the tests find
-	// in the environment besides ours.
-	Args, Env []string
+	// Env is what the tests find in the environment besides ours.
+	Env []string
 	// Limit is how long a run may take. What has not ended then is ended.
 	Limit time.Duration
 	// Command wraps how the binary is started, for example to limit its memory.
 	Command []string
-	// Witness is a word that the tests get through file 4 and write to file 3 when
-	// they have run to their end and passed, if they do so at all. Then nothing else is
-	// believed to be that.
-	Witness string
 }
 
 // Build compiles the tests of a package of a module. The error is what the compiler
 // says, with paths as in the module.
-func Build(ctx context.Context, module, dir, binary string) (*Program, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, "./"+dir)
+func Build(ctx context.Context, module, dir, binary string, flags ...string) (*Program, error) {
+	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, flags, []string{"./" + dir})
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = module
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes what it has begun
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		var said []string
-		for line := range strings.Lines(string(out)) {
-			line = strings.TrimSpace(line)
-			if line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "FAIL") {
-				said = append(said, line)
-			}
-		}
-		return nil, errors.New(cmp.Or(strings.Join(said, "\n"), err.Error()))
+		return nil, errors.New(cmp.Or(strings.TrimSpace(headings.ReplaceAllString(string(out), "")), err.Error()))
 	}
-	p := &Program{Path: binary, Dir: filepath.Join(module, dir)}
-	if UsesRapid(p.Dir) {
-		p.Args = []string{"-rapid.nofailfile", "-rapid.shrinktime=2s"} // who waits for an answer wants it soon
-	}
-	return p, nil
+	return &Program{Path: binary, Dir: filepath.Join(module, dir)}, nil
 }
 
-// UsesRapid tells whether the tests of a package take the flags of rapid.
-func UsesRapid(dir string) bool {
-	paths, _ := filepath.Glob(filepath.Join(dir, "*_test.go")) // the pattern is well formed
-	return slices.ContainsFunc(paths, func(path string) bool {
-		text, err := os.ReadFile(path)
-		return err == nil && bytes.Contains(text, []byte(`"pgregory.net/rapid"`))
-	})
-}
+// headings are lines that name a package.
+var headings = regexp.MustCompile(`(?m)^(#|FAIL).*\n`)
 
-// maxRuns is how often a program is started anew that does not run to its end, and
-// maxLate how often if it hangs.
-const (
-	maxRuns = 40
-	maxLate = 2
-)
+// maxLate is how often what hangs is waited for.
+const maxLate = 2
 
 // Run runs test functions one after the other, and calls tell with the behaviours of
 // each in the order in which the package's test files have them.
 func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour)) error {
 	for _, test := range tests {
-		if err := p.run(ctx, test, tell); err != nil {
+		found, err := p.run(ctx, test)
+		if err != nil {
 			return err
+		}
+		if err := p.sort(test, found); err != nil {
+			return err
+		}
+		for _, b := range found {
+			tell(b)
 		}
 	}
 	return nil
 }
 
-// run runs one test function, again without those that are known if it broke off.
-func (p *Program) run(ctx context.Context, test string, tell func(Behaviour)) error {
-	found, parents := map[string]Behaviour{}, map[string]bool{}
-	var order []string
-	late := 0
-	for range maxRuns {
-		known := len(found)
-		o, err := p.Try(ctx, Any(test), "-test.skip", Exactly(slices.Collect(maps.Keys(found))...))
+// run runs a test function, and again without the behaviours that are known as long as
+// it breaks off, and by itself each that has not passed.
+func (p *Program) run(ctx context.Context, function string) ([]Behaviour, error) {
+	var found []Behaviour
+	for late := 0; late < maxLate; {
+		var known, failed []string
+		for _, b := range found {
+			known = append(known, b.Test)
+		}
+		o, err := p.Try(ctx, Any(function), Exactly(known...))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, began := range o.Order {
-			if !slices.Contains(order, began) {
-				order = append(order, began)
+		for _, test := range o.Behaviours() {
+			holds := o.Results[test] == "PASS"
+			if holds && slices.ContainsFunc(known, func(other string) bool { return strings.HasPrefix(other, test+"/") }) {
+				continue // it is what is left without its subtests
 			}
-			if parents[began] = parents[began] || o.parents[began]; !parents[began] && o.Results[began] != "" {
-				found[began] = Behaviour{Test: began, Holds: o.Results[began] == "PASS", Said: o.Said(began)}
+			found = append(found, Behaviour{Test: test, Holds: holds, Said: o.why()})
+			if !holds {
+				failed = append(failed, test)
 			}
-		}
-		if o.complete() && (o.Results[test] != "FAIL" || anyFails(found)) {
-			break
-		}
-		if culprit := o.brokeOff(); culprit != "" && !parents[culprit] && o.Results[culprit] == "" {
-			found[culprit] = Behaviour{Test: culprit, Said: o.why() + o.Said(culprit) + o.Said("")}
-		}
-		if len(found) == known {
-			found[test] = Behaviour{Test: test, Said: cmp.Or(o.Said(test)+o.Said(""), "the tests ended before they said anything")}
-			order, parents[test] = append(order, test), false
-			break
 		}
 		if o.Late {
 			late++
 		}
-		if late == maxLate {
-			for _, open := range o.open() {
-				if _, known := found[open]; !known {
-					found[open] = Behaviour{Test: open, Untried: true}
-				}
+		if !o.Late || len(failed) > 1 { // else it is clear what hangs
+			alone, err := p.Each(ctx, failed)
+			if err != nil {
+				return nil, err
 			}
-			break
+			for _, b := range alone {
+				found[slices.IndexFunc(found, func(f Behaviour) bool { return f.Test == b.Test })] = b
+			}
+		}
+		held := !slices.ContainsFunc(found, func(b Behaviour) bool { return !b.Holds })
+		switch {
+		case len(found) == 0:
+			return []Behaviour{{Test: function, Said: o.why() + o.Said()}}, nil
+		case len(found) == len(known), o.complete() && !(held && o.Results[function] == "FAIL"):
+			return found, nil
 		}
 	}
-	if err := p.sort(test, order); err != nil {
-		return err
-	}
-	for _, began := range order {
-		if b, ok := found[began]; ok && !parents[began] {
-			tell(b)
-			delete(found, began)
-		}
-	}
-	return nil
+	return found, nil
 }
 
 // sort brings the behaviours of a test function into the order in which their
 // sentences stand in it, with those behind them that do not stand there as they are:
 // it is the same in each run, also where the test ranges over a map.
-func (p *Program) sort(function string, tests []string) error {
+func (p *Program) sort(function string, found []Behaviour) error {
 	paths, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
 	if err != nil {
 		return err
@@ -192,98 +166,63 @@ func (p *Program) sort(function string, tests []string) error {
 		if err != nil {
 			return err
 		}
-		_, body, found := bytes.Cut(text, []byte("func "+function+"("))
-		if !found {
-			continue
-		}
-		at := func(test string) int {
-			if i := bytes.Index(body, []byte(`"`+Sentence(test)+`"`)); i >= 0 {
-				return i
+		if _, body, ok := strings.Cut(string(text), "func "+function+"("); ok {
+			at := func(b Behaviour) int {
+				if i := strings.Index(body, `"`+b.Sentence()+`"`); i >= 0 {
+					return i
+				}
+				return len(body)
 			}
-			return len(body)
+			slices.SortStableFunc(found, func(a, b Behaviour) int { return at(a) - at(b) })
 		}
-		slices.SortStableFunc(tests, func(a, b string) int { return at(a) - at(b) })
 	}
 	return nil
 }
 
-func anyFails(found map[string]Behaviour) bool {
-	for _, b := range found {
-		if !b.Holds {
-			return true
-		}
-	}
-	return false
-}
+// atOnce is how many behaviours are looked at side by side, each in a process of its own.
+var atOnce = min(runtime.NumCPU(), 4)
 
-// One runs one behaviour by itself. It holds if the program has run to its end and
+// Each runs behaviours, each by itself. One holds if the program has run to its end and
 // passed: code that ends the process, or prints what a test would print, gains nothing.
-func (p *Program) One(ctx context.Context, test string) (Behaviour, error) {
-	o, err := p.Try(ctx, Exactly(test))
-	if err != nil {
-		return Behaviour{}, err
+func (p *Program) Each(ctx context.Context, tests []string) ([]Behaviour, error) {
+	found := make([]Behaviour, len(tests))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, test := range tests {
+		group.Go(func() error {
+			o, err := p.Try(ctx, Exactly(test), "", "RAPID_SHRINKTIME=2s") // who waits for an answer wants it soon
+			found[i] = Behaviour{Test: test, Holds: o.Passed && o.Results[test] == "PASS", Said: o.why() + o.Said()}
+			return err
+		})
 	}
-	b := Behaviour{Test: test, Holds: o.Passed && o.Results[test] == "PASS"}
-	if !b.Holds {
-		b.Said = o.why() + o.Said(test) + o.Said("")
-	}
-	return b, nil
+	return found, group.Wait()
 }
 
-// Try runs the tests that a pattern matches. Its error is that it could not; how they
-// came to their end is part of the outcome.
-func (p *Program) Try(ctx context.Context, tests string, args ...string) (*Outcome, error) {
-	all := slices.Concat(p.Command, []string{p.Path, "-test.v=test2json", "-test.run", tests, "-test.count=1"}, p.Args, args)
+// Try runs the tests that a pattern matches, but for those that another does. Its error is that it could not; how they
+// came to their end is part of the outcome. One that ends the process has not passed,
+// whatever it ends it with.
+func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*Outcome, error) {
+	all := slices.Concat(p.Command, []string{p.Path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
+		"-test.run", tests, "-test.skip", but})
 	timed, cancel := context.WithTimeout(ctx, p.Limit)
 	defer cancel()
-	o := &Outcome{Results: map[string]string{}, parents: map[string]bool{}, output: map[string]*strings.Builder{}, stop: cancel}
+	out := &printed{stop: cancel}
 	cmd := exec.CommandContext(timed, all[0], all[1:]...)
 	cmd.Dir = p.Dir
-	cmd.Env = append(os.Environ(), p.Env...)
-	cmd.Stdout, cmd.Stderr = o, o
+	cmd.Env = slices.Concat(os.Environ(), []string{"RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s"}, p.Env, env)
+	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	testified, err := p.callWitness(cmd)
-	if err != nil {
-		return nil, err
+	if err := cmd.Start(); err != nil {
+		return &Outcome{}, fmt.Errorf("run the tests in %s: %w", filepath.Base(p.Dir), err)
 	}
-	err = cmd.Start()
-	for _, file := range cmd.ExtraFiles {
-		file.Close() // they are the program's now
-	}
-	if err != nil {
-		return nil, fmt.Errorf("run the tests in %s: %w", filepath.Base(p.Dir), err)
-	}
-	err = cmd.Wait()
+	err := cmd.Wait()
+	o := read(out.text.String())
+	o.TooMuch = out.text.Len() > maxPrinted
 	o.Late = errors.Is(timed.Err(), context.DeadlineExceeded)
-	o.Passed = err == nil && !o.Late && !o.TooMuch && testified()
+	o.Passed = err == nil && !o.Late && !o.TooMuch
 	return o, ctx.Err()
-}
-
-// callWitness gives the program the word that it is to say at its end, and returns
-// what tells whether it has.
-func (p *Program) callWitness(cmd *exec.Cmd) (testified func() bool, err error) {
-	if p.Witness == "" {
-		return func() bool { return true }, nil
-	}
-	heard, says, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	reads, secret, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	cmd.ExtraFiles = []*os.File{says, reads}
-	io.WriteString(secret, p.Witness) // a pipe holds that much
-	secret.Close()
-	return func() bool {
-		defer heard.Close()
-		heard.SetReadDeadline(time.Now().Add(time.Second))
-		said, _ := io.ReadAll(io.LimitReader(heard, 1024))
-		return string(said) == p.Witness
-	}, nil
 }
 
 // Any matches some test functions.
@@ -293,26 +232,14 @@ func Any(tests ...string) string { return "^(" + strings.Join(tests, "|") + ")$"
 func Exactly(tests ...string) string {
 	var all []string
 	for _, test := range tests {
-		var parts []string
-		for part := range strings.SplitSeq(test, "/") {
-			parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
-		}
-		all = append(all, strings.Join(parts, "/"))
+		all = append(all, "^"+strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^")+"$")
 	}
 	slices.Sort(all)
 	return strings.Join(all, "|")
 }
 
-// Told is what a test that failed wants to say.
-type Told struct {
-	// Situation, Expected and Seen are what testify was given, if it was.
-	Situation, Expected, Seen string
-	// Text is what else was printed.
-	Text string
-}
-
 var (
-	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|\[rapid\]|To reproduce, specify -run|Failed test output:$)`)
+	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|(PASS|FAIL)$|\[rapid\]|To reproduce, specify -run|Failed test output:$)`)
 	// trace are the lines of a panic that say nothing about who wrote the code.
 	trace = regexp.MustCompile(`^(goroutine \d+ \[|panic\(|created by |testing\.|runtime\.|/\S*/src/(testing|runtime)/)`)
 	// logged begins a line of klog's, and continued one of a value in it of several lines.
@@ -322,6 +249,7 @@ var (
 	place     = regexp.MustCompile(`^\s*\w+\.go:\d+: ?`)
 	expected  = regexp.MustCompile(`expected: (.*)$`)
 	actual    = regexp.MustCompile(`actual  ?: (.*)$`)
+	testify   = regexp.MustCompile(`^(Error Trace|Error|Test|Messages):\s*(.*)$`)
 )
 
 // unwritten is what a body panics with that nobody has written.
@@ -336,10 +264,11 @@ func Needs(said string) string {
 	return ""
 }
 
-// Tell reads what a test has printed.
-func Tell(said string) Told {
-	var told Told
-	var text bytes.Buffer
+// Tell reads what a test has printed, and returns what there is of it, one below the
+// other: the situation, what was expected and what was seen, if testify was given them,
+// and what else was printed.
+func Tell(said string) []string {
+	var situation, wanted, seen, text string
 	field, log := "", false
 	for line := range strings.Lines(said) {
 		if log = logged.MatchString(line) || log && continued.MatchString(line); log {
@@ -347,45 +276,34 @@ func Tell(said string) Told {
 		}
 		line = place.ReplaceAllString(strings.TrimRight(line, "\n"), "")
 		bare := strings.TrimSpace(line)
-		if name, rest, ok := testify(bare); ok {
-			field, bare = name, rest
+		if match := testify.FindStringSubmatch(bare); match != nil {
+			field, bare = match[1], match[2]
 		}
 		switch {
 		case frame.MatchString(bare), trace.MatchString(bare):
 			field = ""
-		case field == "Error Trace" || field == "Test" || field == "Error" && told.Seen != "":
+		case field == "Error Trace" || field == "Test" || field == "Error" && seen != "":
 		case field == "Error" && expected.MatchString(bare):
-			told.Expected = unquoted(expected.FindStringSubmatch(bare)[1])
+			wanted = "expected  " + unquoted(expected.FindStringSubmatch(bare)[1])
 		case field == "Error" && actual.MatchString(bare):
-			told.Seen = unquoted(actual.FindStringSubmatch(bare)[1])
+			seen = "seen      " + unquoted(actual.FindStringSubmatch(bare)[1])
 		case field == "Error" && strings.HasPrefix(bare, "Not equal"):
 		case field == "Messages":
-			told.Situation = strings.TrimSpace(told.Situation + "\n" + bare)
+			situation = strings.TrimSpace(situation + "\n" + bare)
 		case bare == "" && field != "":
 		case field == "Error":
-			text.WriteString(bare + "\n")
+			text += bare + "\n"
 		default:
-			text.WriteString(strings.TrimPrefix(line, "    ") + "\n")
+			text += strings.TrimPrefix(line, "    ") + "\n"
 		}
 	}
-	told.Text = strings.Trim(text.String(), "\n")
-	return told
-}
-
-// testify cuts a line of testify's into the name of its field and what follows.
-func testify(line string) (name, rest string, ok bool) {
-	for _, name := range []string{"Error Trace", "Error", "Test", "Messages"} {
-		if rest, ok := strings.CutPrefix(line, name+":"); ok {
-			return name, strings.TrimSpace(rest), true
-		}
-	}
-	return "", "", false
+	parts := []string{situation, wanted, seen, strings.Trim(text, "\n")}
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 
 // unquoted returns a text without the quotes in which testify puts it.
 func unquoted(text string) string {
-	var plain string
-	if json.Unmarshal([]byte(text), &plain) == nil {
+	if plain, err := strconv.Unquote(text); err == nil {
 		return plain
 	}
 	return text

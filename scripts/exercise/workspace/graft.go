@@ -2,10 +2,12 @@ package workspace
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -18,8 +20,7 @@ import (
 
 // source is a Go file cut into its declarations.
 type source struct {
-	text   string
-	fset   *token.FileSet
+	name   string
 	syntax *ast.File
 	// declarations are all but imports, in their order.
 	declarations []declaration
@@ -27,59 +28,49 @@ type source struct {
 
 // declaration is one at the top level of a file, with the comment above it.
 type declaration struct {
+	from *source
 	// names are as the book has them: decide, (*Controller).sync, or those of a group,
 	// of which name is the first.
 	names      []string
 	name       string
 	begin, end int
 	text       string
+	// uses are all names in it. Those are true that it does not declare itself.
+	uses map[string]bool
+	// qualifiers are the names of imports.
+	qualifiers map[string]bool
 }
 
 func parse(name string, text []byte) (*source, error) {
-	s := &source{text: string(text), fset: token.NewFileSet()}
+	s := &source{name: name}
+	fset := token.NewFileSet()
 	var err error
-	if s.syntax, err = parser.ParseFile(s.fset, name, text, parser.ParseComments); err != nil {
-		return nil, err
+	if s.syntax, err = parser.ParseFile(fset, name, text, parser.ParseComments); err != nil {
+		return nil, fmt.Errorf("does not compile: %w", err)
 	}
 	for _, node := range s.syntax.Decls {
-		begin := node.Pos()
-		var doc *ast.CommentGroup
-		var names []string
-		switch node := node.(type) {
-		case *ast.FuncDecl:
-			doc, names = node.Doc, []string{weave.NameOf(node)}
-		case *ast.GenDecl:
-			if node.Tok == token.IMPORT {
-				continue
-			}
-			doc, names = node.Doc, namesOf(node)
+		d := declaration{from: s, names: weave.NamesOf(node)}
+		if len(d.names) == 0 {
+			continue // imports, or a group of nothing
 		}
-		if doc != nil {
-			begin = doc.Pos()
-		}
-		if len(names) == 0 {
-			continue // a group of nothing
-		}
-		d := declaration{name: names[0], names: names, begin: s.fset.Position(begin).Offset, end: s.fset.Position(node.End()).Offset}
-		d.text = s.text[d.begin:d.end]
+		d.begin, d.end = weave.Extent(fset, node)
+		d.name, d.text = d.names[0], string(text[d.begin:d.end])
+		d.uses, d.qualifiers = s.uses(node), qualifiers(s.syntax, node)
 		s.declarations = append(s.declarations, d)
 	}
 	return s, nil
 }
 
-func namesOf(group *ast.GenDecl) []string {
-	var names []string
-	for _, spec := range group.Specs {
-		switch spec := spec.(type) {
-		case *ast.TypeSpec:
-			names = append(names, spec.Name.Name)
-		case *ast.ValueSpec:
-			for _, name := range spec.Names {
-				names = append(names, name.Name)
-			}
+func (s *source) uses(in ast.Node) map[string]bool {
+	uses := map[string]bool{}
+	ast.Inspect(in, func(node ast.Node) bool {
+		if ident, ok := node.(*ast.Ident); ok {
+			ofFile := ident.Obj != nil && ident.Obj == s.syntax.Scope.Lookup(ident.Name)
+			uses[ident.Name] = uses[ident.Name] || ofFile || slices.Contains(s.syntax.Unresolved, ident)
 		}
-	}
-	return names
+		return true
+	})
+	return uses
 }
 
 func (s *source) find(name string) *declaration {
@@ -91,84 +82,69 @@ func (s *source) find(name string) *declaration {
 	return nil
 }
 
-// changes returns the declarations of a file that differ from those of another, and
-// those that the other does not have.
-func (s *source) changes(from *source) (changed, added []declaration) {
-	for _, d := range s.declarations {
-		switch before := from.find(d.name); {
-		case before == nil:
-			added = append(added, d)
-		case before.text != d.text:
-			changed = append(changed, d)
-		}
+// graft puts a declaration into a file of a module, in place of its own of that name or
+// behind all, with what it imports.
+func graft(files map[string][]byte, name string, d declaration) error {
+	onto := files[name]
+	if onto == nil {
+		onto = []byte("package " + d.from.syntax.Name.Name + "\n")
 	}
-	return changed, added
-}
-
-// graft returns a file with some declarations in place of its own and others behind
-// them, and with what they import from the file that they come from.
-func graft(name string, onto []byte, from *source, changed, added []declaration) ([]byte, error) {
 	target, err := parse(name, onto)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out strings.Builder
-	done := 0
-	for _, d := range target.declarations {
-		i := slices.IndexFunc(changed, func(c declaration) bool { return c.name == d.name })
-		if i < 0 {
-			continue
-		}
-		out.WriteString(target.text[done:d.begin] + changed[i].text)
-		done = d.end
+	text := string(onto) + "\n" + d.text + "\n"
+	if own := target.find(d.name); own != nil {
+		text = string(onto[:own.begin]) + d.text + string(onto[own.end:])
 	}
-	out.WriteString(target.text[done:])
-	for _, d := range added {
-		out.WriteString("\n" + d.text + "\n")
+	imports := map[string]string{}
+	for _, spec := range d.from.syntax.Imports {
+		imports[importName(spec)] = pathOf(spec)
 	}
-	return withImports(name, out.String(), target, from)
+	files[name], err = WithImports(name, text, imports)
+	return err
 }
 
-// withImports returns a file with the imports that it needs: its own, and those of
-// the file that parts of it come from.
-func withImports(name, text string, own, from *source) ([]byte, error) {
+// WithImports returns a file with the imports that it needs: of its own those that it
+// uses, and of others, by name, those that it lacks.
+func WithImports(name, text string, others map[string]string) ([]byte, error) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, name, text, parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
-	used := qualifiers(syntax)
-	has := map[string]bool{}
-	for _, spec := range own.syntax.Imports {
-		has[importName(spec)] = true
-	}
-	for _, spec := range from.syntax.Imports {
-		if n := importName(spec); !has[n] && used[n] {
-			astutil.AddNamedImport(fset, syntax, aliasOf(spec), pathOf(spec))
+	used := qualifiers(syntax, syntax)
+	for _, spec := range slices.Clone(syntax.Imports) {
+		alias, n := "", importName(spec)
+		if spec.Name != nil {
+			alias = n
 		}
+		if n != "_" && !used[n] {
+			astutil.DeleteNamedImport(fset, syntax, alias, pathOf(spec))
+		}
+		delete(used, n)
 	}
-	for _, spec := range own.syntax.Imports {
-		if n := importName(spec); n != "_" && !used[n] {
-			astutil.DeleteNamedImport(fset, syntax, aliasOf(spec), pathOf(spec))
+	for _, n := range slices.Sorted(maps.Keys(used)) {
+		if path := others[n]; path != "" {
+			alias := n
+			if n == lastOf(path) {
+				alias = ""
+			}
+			astutil.AddNamedImport(fset, syntax, alias, path)
 		}
 	}
 	var out bytes.Buffer
-	if err := format.Node(&out, fset, syntax); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	err = format.Node(&out, fset, syntax)
+	return out.Bytes(), err
 }
 
-// qualifiers returns the names before dots that a file does not declare.
-func qualifiers(syntax *ast.File) map[string]bool {
-	unresolved := map[*ast.Ident]bool{}
-	for _, ident := range syntax.Unresolved {
-		unresolved[ident] = true
-	}
+// qualifiers returns the names before dots in a part of a file that the file does not
+// declare.
+func qualifiers(syntax *ast.File, in ast.Node) map[string]bool {
 	used := map[string]bool{}
-	ast.Inspect(syntax, func(node ast.Node) bool {
+	ast.Inspect(in, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok {
-			if base, ok := selector.X.(*ast.Ident); ok && unresolved[base] {
+			if base, ok := selector.X.(*ast.Ident); ok && slices.Contains(syntax.Unresolved, base) {
 				used[base.Name] = true
 			}
 		}
@@ -182,63 +158,46 @@ func pathOf(spec *ast.ImportSpec) string {
 	return path
 }
 
-func aliasOf(spec *ast.ImportSpec) string {
-	if spec.Name != nil {
-		return spec.Name.Name
-	}
-	return ""
-}
-
-// importName returns the name by which a file uses an import: its alias, or what
-// its path ends with, but for a version.
+// importName returns the name by which a file uses an import.
 func importName(spec *ast.ImportSpec) string {
 	if spec.Name != nil {
 		return spec.Name.Name
 	}
-	base := path.Base(pathOf(spec))
+	return lastOf(pathOf(spec))
+}
+
+// lastOf returns what an import path ends with, but for a version.
+func lastOf(imported string) string {
+	base := path.Base(imported)
 	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
-		base = path.Base(path.Dir(pathOf(spec)))
+		base = path.Base(path.Dir(imported))
 	}
 	return base
 }
 
-// reachable returns the added declarations that some texts use, directly or not, with
-// the methods of the types among them.
-func reachable(texts []string, added []declaration) []declaration {
+// reachable returns some declarations and those of others that they use, directly or
+// not, with the methods of the types among them.
+func reachable(some, others []declaration) []declaration {
 	wanted, types := map[string]bool{}, map[string]bool{}
-	note := func(text string) {
-		file, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0)
-		if err != nil {
-			return
-		}
-		ast.Inspect(file, func(node ast.Node) bool {
-			if ident, ok := node.(*ast.Ident); ok {
-				wanted[ident.Name] = true
-			}
-			return true
-		})
-	}
 	isWanted := func(name string) bool {
 		receiver, method, ok := strings.Cut(name, ").")
 		return wanted[name] || ok && (wanted[method] || types[strings.Trim(receiver, "(*")])
 	}
-	for _, text := range texts {
-		note(text)
-	}
-	var kept []declaration
-	left := slices.Clone(added)
-	for more := true; more; {
-		more = false
-		for i, d := range left {
-			if slices.ContainsFunc(d.names, isWanted) {
-				kept, more = append(kept, d), true
-				note(d.text)
-				for _, name := range d.names {
-					types[name] = true
-				}
-				left[i].names = nil
+	reached := slices.Clone(some)
+	for i := 0; i < len(reached); i++ {
+		for name := range reached[i].uses {
+			wanted[name] = true
+		}
+		if i >= len(some) {
+			for _, name := range reached[i].names {
+				types[name] = true
+			}
+		}
+		for _, d := range others {
+			if slices.ContainsFunc(d.names, isWanted) && !slices.ContainsFunc(reached, func(r declaration) bool { return r.text == d.text }) {
+				reached = append(reached, d)
 			}
 		}
 	}
-	return kept
+	return reached
 }

@@ -9,7 +9,9 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,6 +24,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
@@ -34,9 +37,8 @@ type Workspace struct {
 	Root    string `json:"root"`
 	Chapter int    `json:"chapter"`
 	Slug    string `json:"slug"`
-	// Exercises are those of the chapter, Before those of the chapters before it.
+	// Exercises are those of the chapter.
 	Exercises []*Exercise `json:"exercises"`
-	Before    []*Exercise `json:"before,omitempty"`
 	// Progress is the reader's.
 	Progress Progress `json:"-"`
 }
@@ -49,9 +51,10 @@ type Exercise struct {
 	Tests   []string `json:"tests,omitempty"`
 	// Whole tells that the reader writes the package Dir as a whole.
 	Whole bool `json:"whole,omitempty"`
-	// Functions are the names of what the reader writes, by file: of a whole package, of
-	// what others see.
-	Functions []Function `json:"functions,omitempty"`
+	// Functions are the names of what the reader writes: of a whole package, of what others
+	// see. Files have them, relative to the workspace.
+	Functions []string `json:"names,omitempty"`
+	Files     []string `json:"files"`
 	// Rule is where the rule stands, a heading of the chapter, and Page the file that has it.
 	Rule  string          `json:"rule"`
 	Page  string          `json:"page"`
@@ -59,12 +62,6 @@ type Exercise struct {
 	// Broken and Answer are set where the reader writes a scenario.
 	Broken string `json:"broken,omitempty"`
 	Answer string `json:"answer,omitempty"`
-}
-
-// Function is one that the reader writes.
-type Function struct {
-	Name string `json:"name"`
-	File string `json:"file"`
 }
 
 // Progress is what the reader has done.
@@ -151,55 +148,21 @@ func (w *Workspace) Choose(name string) ([]*Exercise, error) {
 // Scenario tells whether the reader writes a scenario.
 func (e *Exercise) Scenario() bool { return e.Broken != "" }
 
-// ScenarioFile is the script that the reader writes.
-func (e *Exercise) ScenarioFile() string { return "scenarios/" + e.Name + ".txtar" }
-
-// Files returns the files with the exercise's functions, relative to the workspace.
-func (e *Exercise) Files() []string {
-	if e.Scenario() {
-		return []string{e.ScenarioFile()}
-	}
-	var files []string
-	for _, f := range e.Functions {
-		if file := e.Dir + "/" + f.File; !slices.Contains(files, file) {
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
 // Texts returns the reader's functions of an exercise by their names, or all that a
 // whole package declares. One that is not there is "".
 func (w *Workspace) Texts(e *Exercise) (map[string]string, error) {
+	if e.Scenario() {
+		text, err := os.ReadFile(filepath.Join(w.Dir, e.Files[0]))
+		return map[string]string{e.Name: string(text)}, err
+	}
+	all, err := readPackage(w.Dir, e.Dir, func(name string) bool { return e.Whole || slices.Contains(e.Files, name) })
 	texts := map[string]string{}
-	if e.Whole {
-		from, err := (&Submission{w.Dir}).read(e.Dir)
-		for _, s := range from {
-			for _, d := range s.declarations {
-				texts[d.name] = d.text
-			}
-		}
-		return texts, err
-	}
-	for _, file := range e.Files() {
-		text, err := os.ReadFile(filepath.Join(w.Dir, file))
-		if err != nil {
-			return nil, err
-		}
-		if e.Scenario() {
-			return map[string]string{e.Name: string(text)}, nil
-		}
-		s, err := parse(file, text)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range e.Functions {
-			if d := s.find(f.Name); d != nil {
-				texts[f.Name] = d.text
-			}
+	for _, d := range all {
+		if e.Whole || slices.Contains(e.Functions, d.name) {
+			texts[d.name] = d.text
 		}
 	}
-	return texts, nil
+	return texts, err
 }
 
 // Sum is a checksum of the reader's functions.
@@ -217,19 +180,27 @@ func unwritten(name string) string { return fmt.Sprintf("panic(%q)", weave.Unwri
 // Unwritten returns the functions of an exercise that nobody has written.
 func (e *Exercise) Unwritten(texts map[string]string) []string {
 	var names []string
-	for _, f := range e.Functions {
-		if text := texts[f.Name]; text == "" || strings.Contains(text, unwritten(e.Name)) {
-			names = append(names, f.Name)
+	for _, name := range e.Functions {
+		if text := texts[name]; text == "" || strings.Contains(text, unwritten(e.Name)) {
+			names = append(names, name)
 		}
 	}
 	return names
 }
 
 func describe(e *weave.Exercise) *Exercise {
-	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Whole: e.Whole(), Rule: e.Heading, Page: path.Base(e.Path), Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
+	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Whole: e.Whole(), Rule: e.Heading,
+		Page: path.Base(e.Path), Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
+	if e.Scenario() {
+		described.Files = []string{"scenarios/" + e.Name + ".txtar"}
+	}
 	for _, f := range e.Functions {
-		if !f.Unnamed {
-			described.Functions = append(described.Functions, Function{f.Name, f.File})
+		if f.Unnamed {
+			continue
+		}
+		described.Functions = append(described.Functions, f.Name)
+		if file := e.Dir + "/" + f.File; !slices.Contains(described.Files, file) {
+			described.Files = append(described.Files, file)
 		}
 	}
 	return described
@@ -271,15 +242,17 @@ func Write(o Options) (*Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Dir == "" {
-		o.Dir = filepath.Join(o.Root, Default(chapter.Number))
+	o.Dir, err = filepath.Abs(cmp.Or(o.Dir, filepath.Join(o.Root, Default(chapter.Number))))
+	if err != nil {
+		return nil, err
 	}
 	w := &Workspace{Dir: o.Dir, Root: o.Root, Chapter: chapter.Number, Slug: chapter.Slug, Progress: newProgress()}
+	var before []*weave.Exercise
 	for _, e := range exercises {
 		if e.Chapter == chapter {
 			w.Exercises = append(w.Exercises, describe(e))
 		} else if !e.Scenario() {
-			w.Before = append(w.Before, describe(e))
+			before = append(before, e)
 		}
 	}
 	if len(w.Exercises) == 0 {
@@ -298,7 +271,7 @@ func Write(o Options) (*Written, error) {
 		return nil, err
 	}
 	written := &Written{Workspace: w, New: true}
-	if written.Carried, written.Left, err = w.carry(files, o.From); err != nil {
+	if written.Carried, written.Left, err = w.carry(before, files, o.From); err != nil {
 		return nil, err
 	}
 	return written, written.put(files, o.Force)
@@ -306,20 +279,40 @@ func Write(o Options) (*Written, error) {
 
 // addTexts adds what is not code.
 func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte) error {
+	note, err := filled("note.md", w)
+	if err != nil {
+		return err
+	}
 	for _, page := range chapter.Pages {
 		text := remark.ReplaceAllString(page.WithoutAnswers(), "")
 		heading, rest, _ := strings.Cut(text, "\n")
-		text = heading + "\n" + fmt.Sprintf(note, w.Chapter, w.Root, w.Dir) + rest
+		text = heading + "\n" + string(note) + rest
 		text = relative.ReplaceAllString(text, "]("+w.Root+"/chapters/$1")
 		files[path.Base(page.Path)] = []byte(strings.ReplaceAll(text, "](../../", "]("+w.Root+"/"))
 	}
-	files["Makefile"] = []byte(fmt.Sprintf(makefile, w.Chapter, w.Root))
+	if files["Makefile"], err = filled("Makefile", w); err != nil {
+		return err
+	}
 	for _, e := range w.Exercises {
 		if e.Scenario() {
-			files[e.ScenarioFile()] = []byte(fmt.Sprintf(scenario, e.Rule))
+			if files[e.Files[0]], err = filled("scenario.txtar", e); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+//go:embed texts
+var embedded embed.FS
+
+var texts = template.Must(template.ParseFS(embedded, "texts/*"))
+
+// filled is one of the texts that a workspace has, filled in.
+func filled(name string, with any) ([]byte, error) {
+	var out bytes.Buffer
+	err := texts.ExecuteTemplate(&out, name, with)
+	return out.Bytes(), err
 }
 
 // relative matches links to other chapters.
@@ -328,57 +321,23 @@ var relative = regexp.MustCompile(`\]\(\.\./(\d\d-|[a-z-]+\.md)`)
 // remark matches what says that something is an exercise, and where its answer is.
 var remark = regexp.MustCompile(`(?m)^<!-- (exercise|scenario): [^>]*-->\n`)
 
-const note = `
-> Your workspace of chapter %02[1]d: the chapter without its answers, and the code without the bodies that you write.
-> "make check" here says what holds. The commands of the chapter are for the folder of the book, %[2]s, and run the book's
-> program. To run yours, type "make build" here, and there
->
->     eval "$(make env DEST=%[3]s)"
-`
-
-const makefile = `# The commands of the book for this workspace: make check, hint, solution, watch, build.
-# ONLY=name is about one exercise; CLUSTER=embedded or CLUSTER=kind checks on a cluster, too.
-# make check-%02[1]d and so on are the same: so the book writes them.
-BOOK ?= %[2]s
-commands := check hint solution watch build
-
-.PHONY: $(commands) $(commands:=-%02[1]d)
-$(commands):
-	@$(MAKE) --no-print-directory -C $(BOOK) $@-%02[1]d DEST=$(CURDIR)
-$(commands:=-%02[1]d): %%-%02[1]d: %%
-`
-
-const scenario = `# %s
-# Write what a user of the cluster does, and what must be true then. A manager runs already.
-# These are the verbs for most of it. make play in the book's folder lists all; the labs are written in them, too.
-#   namespace NAME              create it, and look there from now on; you begin in a namespace of your own
-#   create FILE.yaml 'OVERLAY'  FILE.yaml is in labs/scenarios/manifests, or below, after a line -- FILE.yaml --
-#   patch KIND/NAME 'PATCH'     change an object; PATCH and OVERLAY are strategic merge patches in YAML
-#   await [KIND/NAME] 'EXPR'    wait until it is true, up to a minute; in EXPR, which is CEL, self is the object, pods all pods
-#   check [KIND/NAME] 'EXPR'    it is true now, without waiting
-#   kubectl ARG...              run kubectl in the namespace; with ! before it, it has to fail
-
-`
-
 // carry puts the reader's own functions of earlier chapters into the files, where
 // they have passed there and are still the same. Others are left.
-func (w *Workspace) carry(files map[string][]byte, from string) (carried, left []string, err error) {
+func (w *Workspace) carry(before []*weave.Exercise, files map[string][]byte, from string) (carried, left []string, err error) {
 	earlier, err := w.earlier(from)
 	if err != nil || earlier == nil {
 		return nil, nil, err
 	}
-	known := slices.Concat(earlier.Before, earlier.Exercises)
-	for _, e := range w.Before {
-		i := slices.IndexFunc(known, func(k *Exercise) bool { return k.Name == e.Name && k.Dir == e.Dir })
-		if i < 0 || earlier.Progress.Passed[e.Name] == "" {
+	for _, e := range before {
+		if earlier.Progress.Passed[e.Name] == "" || e.Chapter.Number > earlier.Chapter {
 			continue
 		}
-		texts, err := earlier.Texts(known[i])
+		texts, err := earlier.Texts(describe(e))
 		if err != nil || Sum(texts) != earlier.Progress.Passed[e.Name] {
 			left = append(left, e.Name)
 			continue
 		}
-		if err := earlier.graftInto(files, e, texts); err != nil {
+		if err := graftFrom(earlier.Dir, e, files, false); err != nil {
 			return nil, nil, fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
 		}
 		w.Progress.Passed[e.Name] = Sum(texts)
@@ -393,9 +352,9 @@ func (w *Workspace) earlier(from string) (*Workspace, error) {
 	if from != "" {
 		earlier, err := Open(from)
 		if err != nil {
-			return nil, fmt.Errorf("FROM=%s is no workspace: %w", from, err)
+			err = fmt.Errorf("FROM=%s is no workspace: %w", from, err)
 		}
-		return earlier, nil
+		return earlier, err
 	}
 	for number := w.Chapter - 1; number >= 0; number-- {
 		for _, parent := range []string{filepath.Dir(w.Dir), filepath.Join(w.Root, "exercises")} {
@@ -408,85 +367,6 @@ func (w *Workspace) earlier(from string) (*Workspace, error) {
 		}
 	}
 	return nil, nil
-}
-
-// graftInto puts a workspace's functions of an exercise into files, with what they
-// use that is not there.
-func (w *Workspace) graftInto(files map[string][]byte, e *Exercise, texts map[string]string) error {
-	if e.Whole {
-		from, err := (&Submission{w.Dir}).read(e.Dir)
-		if err != nil {
-			return err
-		}
-		return putWhole(e.Dir, from, files)
-	}
-	known := declaredIn(files, e.Dir)
-	var all []string
-	for _, text := range texts {
-		all = append(all, text)
-	}
-	paths, err := filepath.Glob(filepath.Join(w.Dir, e.Dir, "*.go"))
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		name := e.Dir + "/" + filepath.Base(path)
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		mine, err := parse(name, text)
-		if err != nil {
-			return err
-		}
-		written := func(d declaration) bool { return texts[d.name] != "" }
-		changed := slices.DeleteFunc(slices.Clone(mine.declarations), func(d declaration) bool { return !written(d) })
-		added := slices.DeleteFunc(reachable(all, mine.declarations), func(d declaration) bool { return written(d) || known[d.name] != "" })
-		if len(changed)+len(added) == 0 {
-			continue
-		}
-		onto := files[name]
-		if onto == nil {
-			onto = []byte("package " + mine.syntax.Name.Name + "\n")
-		}
-		if files[name], err = graft(name, onto, mine, changed, added); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// withoutKnown takes out of the added declarations what the file has by now.
-func withoutKnown(name string, onto []byte, added *[]declaration) ([]byte, error) {
-	target, err := parse(name, onto)
-	if err != nil {
-		return nil, err
-	}
-	*added = slices.DeleteFunc(*added, func(d declaration) bool { return target.find(d.name) != nil })
-	return onto, nil
-}
-
-// both returns a file as the reader has it and as it was written.
-func (w *Workspace) both(name string) (mine, base *source, err error) {
-	text, err := os.ReadFile(filepath.Join(w.Dir, name))
-	if err != nil {
-		return nil, nil, err
-	}
-	if mine, err = parse(name, text); err != nil {
-		return nil, nil, err
-	}
-	before, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		before, err = []byte("package "+mine.syntax.Name.Name+"\n"), nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	base, err = parse(name, before)
-	return mine, base, err
 }
 
 // put writes the files. What the reader has changed since they were written stays,
@@ -508,27 +388,18 @@ func (w *Written) put(files map[string][]byte, force bool) error {
 			return fmt.Errorf("%s is not empty and no workspace: choose another with DEST=", w.Dir)
 		}
 	}
-	results := maps.Clone(files)
-	if !w.New {
-		if err := w.keep(results); err != nil {
-			return err
-		}
-	}
-	if force {
-		if err := w.overwrite(); err != nil {
-			return err
-		}
-		results = files
-	}
-	if err := os.RemoveAll(filepath.Join(w.Dir, bookDir)); err != nil {
-		return err
-	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text := files[name]
+		if !w.New {
+			if text, err = w.keep(name, text, force); err != nil {
+				return err
+			}
+		}
 		// go takes no notice of what lies below a directory that begins with a dot.
 		if err := write(filepath.Join(w.Dir, bookDir, name), files[name]); err != nil {
 			return err
 		}
-		if err := write(filepath.Join(w.Dir, name), results[name]); err != nil {
+		if err := write(filepath.Join(w.Dir, name), text); err != nil {
 			return err
 		}
 	}
@@ -538,61 +409,44 @@ func (w *Written) put(files map[string][]byte, force bool) error {
 	return w.Save()
 }
 
-// keep brings what the reader has changed into the files that are to be written.
-func (w *Written) keep(files map[string][]byte) error {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		mine, err := os.ReadFile(filepath.Join(w.Dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		base, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
-		if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, files[name]) {
-			continue
-		}
-		own, was, bothErr := w.both(name)
-		if !strings.HasSuffix(name, ".go") || bothErr != nil {
-			files[name] = mine
-			w.Kept = append(w.Kept, name)
-			continue
-		}
-		changed, added := own.changes(was)
-		for _, d := range slices.Concat(changed, added) {
-			w.Kept = append(w.Kept, name+": "+d.name)
-		}
-		if err == nil && bytes.Equal(base, files[name]) {
-			files[name] = mine // the book has not changed
-			continue
-		}
-		if files[name], err = withoutKnown(name, files[name], &added); err != nil {
-			return err
-		}
-		grafted, err := graft(name, files[name], own, changed, added)
-		if err != nil {
-			return err
-		}
-		files[name] = grafted
+// keep returns a file that is to be written with what the reader has changed in it, or
+// with force as it is: then what was there is put where it does no harm.
+func (w *Written) keep(name string, text []byte, force bool) ([]byte, error) {
+	mine, err := os.ReadFile(filepath.Join(w.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return text, nil
 	}
-	return nil
-}
-
-// overwrite puts a copy of the files that the reader has changed where they do no
-// harm, for they are about to be written anew.
-func (w *Written) overwrite() error {
-	w.Overwritten, w.Kept = w.Kept, nil
-	for _, kept := range w.Overwritten {
-		name, _, _ := strings.Cut(kept, ": ")
-		mine, err := os.ReadFile(filepath.Join(w.Dir, name))
-		if err != nil {
-			return err
+	if err != nil {
+		return nil, err
+	}
+	base, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
+	if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, text) {
+		return text, nil
+	}
+	if force {
+		w.Overwritten = append(w.Overwritten, name)
+		return text, write(filepath.Join(w.Dir, OverwrittenDir, name), mine)
+	}
+	own, err := parse(name, mine)
+	was, baseErr := parse(name, base)
+	if err != nil || baseErr != nil { // it is no code, too
+		w.Kept = append(w.Kept, name)
+		return mine, nil
+	}
+	files := map[string][]byte{name: text}
+	for _, d := range own.declarations {
+		if before := was.find(d.name); before != nil && before.text == d.text {
+			continue
 		}
-		if err := write(filepath.Join(w.Dir, OverwrittenDir, name), mine); err != nil {
-			return err
+		w.Kept = append(w.Kept, name+": "+d.name)
+		if err := graft(files, name, d); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	if bytes.Equal(base, text) {
+		return mine, nil // the book has not changed
+	}
+	return files[name], nil
 }
 
 // WriteFiles writes the files of a module.
