@@ -17,9 +17,9 @@ import (
 
 // playFile plays somebody's own script, with all loops of the finished kcm, or
 // of the original.
-func playFile(ctx context.Context, path string) (err error) {
-	manifests := []string{filepath.Dir(path), filepath.Join("labs", "scenarios", "manifests")}
-	script, err := play.ReadScript(path, manifests...)
+func playFile(ctx context.Context, args []string) (err error) {
+	manifests := []string{filepath.Dir(args[0]), filepath.Join("labs", "scenarios", "manifests")}
+	script, err := play.ReadScript(args[0], manifests...)
 	if err != nil {
 		return err
 	}
