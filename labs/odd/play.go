@@ -251,7 +251,7 @@ func (r *round) sendAll(ctx context.Context, ops []Op) {
 	go func() {
 		var findings []Finding
 		for i := 0; r.about == "" && meanwhile.Err() == nil; i++ {
-			if c := canary.All[i%len(canary.All)]; c.Period == 0 {
+			if c := canary.All[i%len(canary.All)]; c.Period.Duration == 0 {
 				findings = append(findings, r.try(meanwhile, i%len(canary.All))...)
 			}
 		}
@@ -348,10 +348,8 @@ func (r *round) try(ctx context.Context, i int) []Finding {
 	if !r.wants(about) {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, c.Period+late)
-	defer cancel()
-	if _, err := c.Try(limited, r.client, fmt.Sprint(canaries, i)); err != nil && ctx.Err() == nil {
-		return []Finding{{about, fmt.Sprintf("after %v: %v", c.Period+late, err)}}
+	if err := c.Try(ctx, r.cluster, fmt.Sprint(canaries, i), late); err != nil && ctx.Err() == nil {
+		return []Finding{{about, err.Error()}}
 	}
 	return nil
 }
