@@ -186,7 +186,8 @@ func (d *drawer) namespace(k *Kind) string {
 func (d *drawer) good(k *Kind, namespace string) (object map[string]any) {
 	selection, refusal := one(d, vocabulary.Selections...), one(d, vocabulary.Refusals...)
 	values := strings.NewReplacer(`"$SELECTOR"`, string(selection.Selector), `"$LABELS"`, string(selection.Labels),
-		`"$PODS"`, string(one(d, vocabulary.Pods...)), `"$REFUSAL"`, string(refusal.Rule), `"$UNLESS"`, string(refusal.Unless))
+		`"$PODS"`, string(one(d, vocabulary.Pods...)), `"$REFUSAL"`, string(refusal.Rule),
+		`"$UNLESS"`, string(refusal.Unless))
 	node := one(d, "node-1", "node-2", "node-3", own(d.seed, "a"), "nowhere")
 	words := strings.NewReplacer("$APP", d.app(), "$NODE", node, "$NAMESPACE", namespace)
 	text := words.Replace(values.Replace(string(one(d, k.Good...))))

@@ -365,7 +365,7 @@ func (r *round) drew(k *Kind, o unstructured.Unstructured) bool {
 
 // end deletes an object, unless it goes with its namespace, and takes away its finalizers but those that a loop takes
 // away: that of Jobs from pods that nothing else controls, those for dependents from all but events, which the garbage
-// collector does not look at, and nodes, whose dependents may wait for pods that the lab does not end on a node that goes.
+// collector does not look at, and nodes, whose dependents may wait for pods that the lab does not end when a node goes.
 func (r *round) end(ctx context.Context, k *Kind, o unstructured.Unstructured) error {
 	api := r.api(k, o.GetNamespace())
 	if o.GetDeletionTimestamp() == nil && !strings.HasPrefix(o.GetNamespace(), own(r.seed, "")) {

@@ -44,12 +44,12 @@ func parseOdd(args []string) (*oddPlay, error) {
 	flags.DurationVar(&p.shorten, "shorten", 10*time.Minute, "how long to look for fewer operations of a seed that fails")
 	flags.Uint64Var(&p.seed, "seed", rand.Uint64N(100_000), "the first seed; by default any")
 	flags.BoolVar(&p.faulty, "faults", true, "refuse some writes of the manager, and lose some answers, while a seed is played")
-	flags.Func("keep", "play these operations of the seed again, such as 3,9,12", func(text string) error {
+	flags.Func("keep", "play the operations of the seed with these `numbers` again, such as 3,9,12", func(text string) error {
 		p.runs = 1
 		for number := range strings.SplitSeq(text, ",") {
 			n, err := strconv.Atoi(number)
-			if err != nil {
-				return err
+			if err != nil || n < 1 || n > odd.Ops {
+				return fmt.Errorf("%q is not from 1 to %d", number, odd.Ops)
 			}
 			p.keep = append(p.keep, n)
 		}
