@@ -42,11 +42,7 @@ func main() {
 // inRoot is an error if we do not run in the root of the repository.
 func inRoot() error {
 	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	dir, err := os.Getwd()
-	if err == nil && dir != root {
+	if dir, _ := os.Getwd(); err == nil && dir != root {
 		err = fmt.Errorf("run this in %s, the root of the repository", root)
 	}
 	return err
