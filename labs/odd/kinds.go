@@ -43,12 +43,14 @@ var vocabulary = func() (v struct {
 		Rule   json.RawMessage `json:"rule"`
 		Unless json.RawMessage `json:"unless"`
 	} `json:"refusals"`
-	Pods        []json.RawMessage `json:"pods"`
-	Finalizers  []string          `json:"finalizers"`
-	Annotations []string          `json:"annotations"`
-	Nonsense    []string          `json:"nonsense"`
-	Labels      []string          `json:"labels"`
-	Texts       []string          `json:"texts"`
+	Pods        []json.RawMessage            `json:"pods"`
+	Finalizers  []string                     `json:"finalizers"`
+	Annotations []string                     `json:"annotations"`
+	Nonsense    []string                     `json:"nonsense"`
+	Labels      []string                     `json:"labels"`
+	Texts       []string                     `json:"texts"`
+	Numbers     []int64                      `json:"numbers"`
+	Values      map[string][]json.RawMessage `json:"values"`
 }) {
 	if err := yaml.UnmarshalStrict(described, &v); err != nil {
 		panic(err)
