@@ -147,27 +147,17 @@ func (r *round) lookForPanics() {
 	}
 }
 
-// measure reads the manager's metrics after a garbage collection.
-func (r *round) measure(ctx context.Context) (err error) {
-	if err := r.web().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").Do(ctx).Error(); err != nil {
-		return err
-	}
-	r.Metrics, err = r.metrics(ctx)
-	return err
-}
-
-// web is a client of what the manager serves.
-func (p *Player) web() rest.Interface {
+// metrics are what the manager says at /metrics, by name with labels, after a garbage collection.
+func (p *Player) metrics(ctx context.Context) (map[string]int, error) {
 	config := p.cluster.RESTConfig(cluster.Admin)
 	config.Host = "https://127.0.0.1:" + p.port
 	config.TLSClientConfig.Insecure = true // the manager has made its certificate itself
 	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
-	return kubernetes.NewForConfigOrDie(config).RESTClient()
-}
-
-// metrics are what the manager says at /metrics, by name with labels.
-func (p *Player) metrics(ctx context.Context) (map[string]int, error) {
-	text, err := p.web().Get().AbsPath("/metrics").DoRaw(ctx)
+	web := kubernetes.NewForConfigOrDie(config).RESTClient()
+	if err := web.Get().AbsPath("/debug/pprof/heap").Param("gc", "1").Do(ctx).Error(); err != nil {
+		return nil, err
+	}
+	text, err := web.Get().AbsPath("/metrics").DoRaw(ctx)
 	metrics := map[string]int{}
 	for _, found := range regexp.MustCompile(`(?m)^(\S+) (\S+)$`).FindAllSubmatch(text, -1) {
 		value, _ := strconv.ParseFloat(string(found[2]), 64)

@@ -138,11 +138,8 @@ func (p *Player) Play(ctx context.Context, seed uint64, ops []Op, about string) 
 		cancel()
 	}()
 	err := r.play(alive, ops)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil && alive.Err() == nil {
-		return nil, err
+	if ctx.Err() != nil || err != nil && alive.Err() == nil {
+		return nil, errors.Join(ctx.Err(), err)
 	}
 	r.lookForPanics()
 	return &r.Result, nil
@@ -168,7 +165,7 @@ func (r *round) found(about, format string, args ...any) {
 	}
 }
 
-func (r *round) play(ctx context.Context, ops []Op) error {
+func (r *round) play(ctx context.Context, ops []Op) (err error) {
 	if err := r.setUp(ctx); err != nil {
 		return err
 	}
@@ -191,7 +188,8 @@ func (r *round) play(ctx context.Context, ops []Op) error {
 	if err := r.cleanUp(ctx); err != nil {
 		return err
 	}
-	return r.measure(ctx)
+	r.Metrics, err = r.metrics(ctx)
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) {
