@@ -103,7 +103,7 @@ func (p *oddPlay) playSeed(ctx context.Context, seed uint64) error {
 	r, err := p.play(ctx, seed, slices.DeleteFunc(odd.Draw(seed), func(op odd.Op) bool {
 		return p.keep != nil && !slices.Contains(p.keep, op.Number)
 	}), "")
-	if err != nil {
+	if r == nil {
 		return err
 	}
 	mark, about := "✓", ""
@@ -116,11 +116,12 @@ func (p *oddPlay) playSeed(ctx context.Context, seed uint64) error {
 	fmt.Fprintf(os.Stderr, "%s %5.1f s  %s, seed %d: %d of %d operations taken, %d faults; then %d goroutines, %d MiB%s\n",
 		mark, time.Since(began).Seconds(), nameOf(p.reference), seed, r.Taken, len(r.Sent), r.Faults,
 		r.Metrics[odd.Goroutines], r.Metrics[odd.Heap]>>20, about)
-	return nil
+	return err
 }
 
-// play plays operations with the player that there is, or with a new one. One that has found something, or was to look for
-// one thing only, ends: what is left in its cluster might disturb what is played next.
+// play plays operations with the player that there is, or with a new one. One that has found something, or was to look
+// for one thing only, ends: what is left in its cluster might disturb what is played next. Without a result nothing was
+// played.
 func (p *oddPlay) play(ctx context.Context, seed uint64, ops []odd.Op, about string) (r *odd.Result, err error) {
 	if p.player == nil {
 		if p.player, err = odd.Start(ctx, p.program, p.reference, p.faulty); err != nil {
@@ -154,8 +155,8 @@ func (p *oddPlay) shortened(ctx context.Context, f oddFinding) oddFinding {
 		if ctx.Err() != nil || len(ops) == 0 {
 			return false
 		}
-		r, err := p.play(ctx, f.seed, ops, f.About)
-		if err != nil || len(r.Findings) == 0 {
+		r, _ := p.play(ctx, f.seed, ops, f.About)
+		if r == nil || len(r.Findings) == 0 {
 			return false
 		}
 		f.ops, f.Finding = ops, r.Findings[0]
