@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -106,11 +105,13 @@ func (r *replica) waitForLog(t *testing.T, text string) {
 // exitCode waits until the process has ended.
 func (r *replica) exitCode(t *testing.T) int {
 	t.Helper()
-	code, ok := r.WaitForExit(30 * time.Second)
-	if !ok {
-		t.Fatalf("kcm has not ended within 30 s:\n%s", r.Log)
-	}
-	return code
+	clustertest.Eventually(t, "kcm has ended", func(context.Context) error {
+		if r.Running() {
+			return errors.New(r.Log.String())
+		}
+		return nil
+	})
+	return r.Cmd.ProcessState.ExitCode()
 }
 
 // get asks kcm for path as the admin.

@@ -82,78 +82,62 @@ type Recording struct {
 func Record(ctx context.Context, resources map[string]dynamic.ResourceInterface) (*Recording, error) {
 	r := &Recording{clients: resources}
 	for resource, client := range resources {
-		if err := r.watch(ctx, client, resource); err != nil {
+		version, err := r.list(ctx, client, resource)
+		if err != nil {
 			return nil, fmt.Errorf("record %s: %w", resource, err)
 		}
+		r.watches.Go(func() {
+			if err := r.watch(ctx, client, resource, version); err != nil {
+				r.fail(fmt.Errorf("the watch of %s broke off: %w", resource, err))
+			}
+		})
 	}
 	return r, nil
 }
 
-func (r *Recording) watch(ctx context.Context, client dynamic.ResourceInterface, resource string) error {
+// list records what is different now from what was recorded, and returns the version
+// from which a watch goes on.
+func (r *Recording) list(ctx context.Context, client dynamic.ResourceInterface, resource string) (version string, err error) {
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return err
+		return "", err
 	}
-	for i := range list.Items {
-		r.add(watch.Added, resource, &list.Items[i])
-	}
-	r.watches.Go(func() {
-		version := list.GetResourceVersion()
-		for {
-			err := r.watchFrom(ctx, client, resource, version)
-			if err == nil {
-				return // ctx has ended
-			}
-			if version, err = r.resume(ctx, client, resource, err); err != nil {
-				r.fail(fmt.Errorf("the watch of %s broke off: %w", resource, err))
-				return
-			}
-		}
-	})
-	return nil
+	r.addDifference(resource, list)
+	return list.GetResourceVersion(), nil
 }
 
-// watchFrom records what happens after a version, until ctx ends or the API
-// server no longer knows what has happened since. A watch that it cuts off, for
-// example because it does not keep up, goes on where it was, so it misses
-// nothing.
-func (r *Recording) watchFrom(ctx context.Context, client dynamic.ResourceInterface, resource, version string) error {
+// watch records what happens after a version, until ctx ends. A watch that the API
+// server cuts off, for example because it does not keep up, goes on where it was, so it
+// misses nothing. An API server that was started anew does not know what has happened
+// since a version from before. Then what is there now counts as what has happened:
+// states in between are lost.
+func (r *Recording) watch(ctx context.Context, client dynamic.ResourceInterface, resource, version string) error {
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: client.Watch})
 	if err != nil {
 		return err
 	}
 	for event := range watcher.ResultChan() {
 		object, ok := event.Object.(*unstructured.Unstructured)
-		if !ok || event.Type == watch.Error {
-			return apierrors.FromObject(event.Object)
+		if ok && event.Type != watch.Error {
+			r.add(event.Type, resource, object)
+			continue
 		}
-		r.add(event.Type, resource, object)
+		cause := apierrors.FromObject(event.Object)
+		if !apierrors.IsResourceExpired(cause) && !apierrors.IsGone(cause) {
+			return cause
+		}
+		if version, err = r.list(ctx, client, resource); err != nil {
+			return fmt.Errorf("%w; and then: %w", cause, err)
+		}
+		return r.watch(ctx, client, resource, version)
 	}
 	return nil
 }
 
-// resume returns the version from which to go on after a watch has ended with
-// an error. An API server that was started anew does not know what has happened
-// since a version from before. Then what is there now counts as what has
-// happened: states in between are lost.
-func (r *Recording) resume(ctx context.Context, client dynamic.ResourceInterface, resource string, cause error) (version string, err error) {
-	if !apierrors.IsResourceExpired(cause) && !apierrors.IsGone(cause) {
-		return "", cause
-	}
-	list, err := client.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", fmt.Errorf("%w; and then: %w", cause, err)
-	}
-	changes, err := r.Changes()
-	if err != nil {
-		return "", err
-	}
-	r.addDifference(resource, Now(changes)[resource], list)
-	return list.GetResourceVersion(), nil
-}
-
 // addDifference records what is different in a list from what was recorded.
-func (r *Recording) addDifference(resource string, recorded map[types.UID]*unstructured.Unstructured, list *unstructured.UnstructuredList) {
+func (r *Recording) addDifference(resource string, list *unstructured.UnstructuredList) {
+	changes, _ := r.Changes()
+	recorded := Now(changes)[resource]
 	gone := maps.Clone(recorded)
 	for i := range list.Items {
 		object := &list.Items[i]

@@ -1,10 +1,11 @@
 package odd
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -22,8 +24,8 @@ type Op struct {
 	// Verb is create, patch, status (a patch of it) or delete.
 	Verb string
 	Kind *Kind
-	// Namespace is empty for what is in none. Name is empty where the operation is on the Which-th of the objects that are
-	// there, most likely one that a loop has created.
+	// Namespace is empty for what is in none. Name is empty where the operation is on the Which-th of the objects that
+	// are there, most likely one that a loop has created.
 	Namespace, Name string
 	Which           int
 	// Body is the object, or a merge patch. A UID in it may be a [promise].
@@ -33,11 +35,8 @@ type Op struct {
 	Pause time.Duration
 }
 
-// Size is that of the body in bytes.
-func (op Op) Size() int {
-	text, _ := json.Marshal(op.Body)
-	return len(text)
-}
+// digits are more of them than anybody wants to read.
+var digits = regexp.MustCompile(`(\d{10})\d{90,}`)
 
 // String is the operation as YAML, without what there is too much of.
 func (op Op) String() string {
@@ -50,35 +49,36 @@ func (op Op) String() string {
 		how, _ := json.Marshal(op.How)
 		return fmt.Sprintf("%s %s", said, how)
 	}
-	text, _ := yaml.Marshal(shortened(op.Body))
-	return said + "\n" + strings.TrimSpace(string(text))
-}
-
-// shortened leaves of long lists the first elements, and of long texts the beginning.
-func shortened(value any) any {
-	const most = 4
-	switch v := value.(type) {
-	case map[string]any:
-		v = maps.Clone(v)
-		for key := range v {
-			v[key] = shortened(v[key])
-		}
-		return v
-	case []any:
-		short := []any{}
-		for _, element := range v[:min(len(v), most)] {
-			short = append(short, shortened(element))
-		}
-		if len(v) > most {
-			short = append(short, fmt.Sprintf("… and %d more", len(v)-most))
-		}
-		return short
-	case string:
-		if len(v) > 100 && strings.Count(v, v[:1]) == len(v) {
-			return fmt.Sprintf("%s… (%d bytes)", v[:10], len(v))
+	body := runtime.DeepCopyJSON(op.Body)
+	for _, metadata := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		if owners, _, _ := unstructured.NestedSlice(body, append(metadata, "ownerReferences")...); len(owners) > 4 {
+			owners = append(owners[:4], fmt.Sprintf("… and %d more", len(owners)-4))
+			unstructured.SetNestedSlice(body, owners, append(metadata, "ownerReferences")...)
 		}
 	}
-	return value
+	text, _ := yaml.Marshal(body)
+	return said + "\n" + digits.ReplaceAllString(strings.TrimSpace(string(text)), "$1…")
+}
+
+// Shorten leaves out operations as long as what is left still fails, halves first and single ones in the end. Those on
+// one kind of object are left out together at first. What it tries is in the order of the numbers.
+func Shorten(ops []Op, fails func([]Op) bool) []Op {
+	inOrder := func(ops []Op) []Op {
+		return slices.SortedFunc(slices.Values(ops), func(a, b Op) int { return cmp.Compare(a.Number, b.Number) })
+	}
+	byKind := func(a, b Op) int { return cmp.Compare(a.Kind.Resource, b.Kind.Resource) }
+	kept := slices.SortedStableFunc(slices.Values(ops), byKind)
+	for size := (len(kept) + 1) / 2; size >= 1; size /= 2 {
+		for start := 0; start < len(kept); {
+			rest := slices.Concat(kept[:start], kept[min(start+size, len(kept)):])
+			if len(rest) > 0 && fails(inOrder(rest)) {
+				kept = rest
+			} else {
+				start += size
+			}
+		}
+	}
+	return inOrder(kept)
 }
 
 // Ops is how many are drawn from a seed.
@@ -139,15 +139,7 @@ func (d *drawer) kind() *Kind {
 	if len(d.ops) == 0 && d.in100(70) {
 		return kindNamed("CustomResourceDefinition") // or most of its objects would be refused
 	}
-	sum := 0
-	for _, k := range Kinds {
-		sum += k.Often
-	}
-	at := d.IntN(sum)
-	return Kinds[slices.IndexFunc(Kinds, func(k *Kind) bool {
-		at -= k.Often
-		return at < 0
-	})]
+	return one(d, oftenDrawn...)
 }
 
 // create draws an object: a good one, most often with something odd. Most policies stay good, for an odd one refuses
@@ -178,7 +170,7 @@ func (d *drawer) create() Op {
 
 // namespace is one that is there, or seldom one that may be drawn. No quota bounds what loops create there.
 func (d *drawer) namespace(k *Kind) string {
-	_, makesPods := k.Good[0]["spec"].(map[string]any)
+	makesPods := strings.HasPrefix(string(k.Good[0]), `{"spec":{`)
 	switch {
 	case k.Cluster:
 		return ""
@@ -191,34 +183,18 @@ func (d *drawer) namespace(k *Kind) string {
 }
 
 // good is an object that the API server takes.
-func (d *drawer) good(k *Kind, namespace string) map[string]any {
+func (d *drawer) good(k *Kind, namespace string) (object map[string]any) {
 	selection, refusal := one(d, vocabulary.Selections...), one(d, vocabulary.Refusals...)
-	values := map[string]any{
-		"$SELECTOR": selection.Selector, "$LABELS": selection.Labels, "$PODS": one(d, vocabulary.Pods...),
-		"$REFUSAL": refusal.Rule, "$UNLESS": refusal.Unless,
-	}
+	values := strings.NewReplacer(`"$SELECTOR"`, string(selection.Selector), `"$LABELS"`, string(selection.Labels),
+		`"$PODS"`, string(one(d, vocabulary.Pods...)), `"$REFUSAL"`, string(refusal.Rule),
+		`"$UNLESS"`, string(refusal.Unless))
 	node := one(d, "node-1", "node-2", "node-3", own(d.seed, "a"), "nowhere")
 	words := strings.NewReplacer("$APP", d.app(), "$NODE", node, "$NAMESPACE", namespace)
-	var put func(value any) any
-	put = func(value any) any {
-		switch v := value.(type) {
-		case map[string]any:
-			for key := range v {
-				v[key] = put(v[key])
-			}
-		case []any:
-			for i := range v {
-				v[i] = put(v[i])
-			}
-		case string:
-			if whole, ok := values[v]; ok {
-				return put(runtime.DeepCopyJSONValue(whole))
-			}
-			return words.Replace(v)
-		}
-		return value
+	text := words.Replace(values.Replace(string(one(d, k.Good...))))
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		panic(err)
 	}
-	return put(runtime.DeepCopyJSON(one(d, k.Good...))).(map[string]any)
+	return object
 }
 
 func (d *drawer) app() string { return one(d, "a", "b", "c") }
@@ -234,7 +210,8 @@ func (d *drawer) patch(of Op) Op {
 	}
 	unstructured.RemoveNestedField(body, "metadata", "name")
 	unstructured.RemoveNestedField(body, "metadata", "namespace")
-	return Op{Verb: "patch", Kind: of.Kind, Namespace: of.Namespace, Name: of.Name, Body: body}
+	of.Verb, of.Body = "patch", body
+	return of
 }
 
 // status writes a status by hand.
@@ -242,40 +219,35 @@ func (d *drawer) status(of Op) Op {
 	if !of.Kind.Status {
 		return d.patch(of)
 	}
-	body := map[string]any{"status": d.filledStatus(of.Kind)}
-	return Op{Verb: "status", Kind: of.Kind, Namespace: of.Namespace, Name: of.Name, Body: body}
+	of.Verb, of.Body = "status", map[string]any{"status": d.filledStatus(of.Kind)}
+	return of
 }
 
 func (d *drawer) delete(of Op) Op {
-	op := Op{Verb: "delete", Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
+	of.Verb, of.Body = "delete", nil
 	policy := one(d, "", metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
 		metav1.DeletePropagationOrphan)
 	if policy != "" {
-		op.How.PropagationPolicy = &policy
+		of.How.PropagationPolicy = &policy
 	}
 	if grace := one(d, -1, -1, 0, 1, int64(1<<31-1)); grace >= 0 {
-		op.How.GracePeriodSeconds = &grace
+		of.How.GracePeriodSeconds = &grace
 	}
-	return op
+	return of
 }
 
 // touch does something to an object that a loop may have created.
-func (d *drawer) touch() (op Op) {
-	k := kindNamed(one(d, "Pod", "Pod", "Pod", "ReplicaSet", "ControllerRevision", "Job", "EndpointSlice", "Endpoints",
-		"Secret"))
-	which := d.IntN(20)
-	of := Op{Kind: k, Namespace: one(d, Namespaces(d.seed)...)}
+func (d *drawer) touch() Op {
+	kind := one(d, "Pod", "Pod", "Pod", "ReplicaSet", "ControllerRevision", "Job", "EndpointSlice", "Endpoints", "Secret")
+	of := Op{Verb: "patch", Kind: kindNamed(kind), Which: d.IntN(20), Namespace: one(d, Namespaces(d.seed)...)}
 	of.Body = map[string]any{"metadata": d.metadata(map[string]any{})}
 	switch d.IntN(3) {
-	case 0:
-		op = Op{Verb: "patch", Kind: k, Namespace: of.Namespace, Body: of.Body}
 	case 1:
-		op = d.status(of)
-	default:
-		op = d.delete(of)
+		return d.status(of)
+	case 2:
+		return d.delete(of)
 	}
-	op.Which = which
-	return op
+	return of
 }
 
 // metadata adds to an object's metadata what loops read there.

@@ -1,9 +1,9 @@
 package odd
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -34,40 +34,28 @@ const (
 // loops is how the names of the users begin as which the loops act.
 const loops = "system:serviceaccount:kube-system:"
 
-// asked is what requests are counted by.
-type asked struct{ user, verb, group, resource, namespace, name string }
-
-func (a asked) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s.%s %s %s", a.verb, a.resource, a.group, a.namespace, a.name))
-}
-
-// hot tells which requests a manager has made too often in that time. What is about canaries does not count.
+// hot tells which requests a manager has made too often in that time, the most frequent first. What is about canaries
+// does not count.
 func hot(events []cluster.AuditEvent, in time.Duration) (says []string) {
-	counts, codes := map[asked]int{}, map[asked]map[int]int{}
+	counts, answers := map[string]int{}, map[string]int{}
 	for _, e := range events {
 		isLoop := strings.HasPrefix(e.User, loops) || e.User == "system:kube-controller-manager"
 		if !isLoop || strings.HasPrefix(e.Namespace, canaries) || strings.HasPrefix(e.Name, canaries) {
 			continue
 		}
-		resource := e.Resource
-		if e.Subresource != "" {
-			resource += "/" + e.Subresource
-		}
-		a := asked{e.User, e.Verb, e.APIGroup, resource, e.Namespace, e.Name}
-		if counts[a]++; codes[a] == nil {
-			codes[a] = map[int]int{}
-		}
-		codes[a][e.Code]++
+		asked := fmt.Sprintf("%s: %s %s.%s %s %s/%s", strings.TrimPrefix(e.User, loops), e.Verb, e.Resource, e.APIGroup,
+			e.Subresource, e.Namespace, e.Name)
+		counts[asked]++
+		answers[asked] = e.Code
 	}
-	byCount := func(a, b asked) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a.String(), b.String())) }
-	for _, a := range slices.SortedFunc(maps.Keys(counts), byCount) {
+	for _, asked := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] }) {
 		most := mostOfOne
-		if a.name == "" {
+		if strings.HasSuffix(asked, "/") {
 			most = mostOfMany
 		}
-		if float64(counts[a]) > float64(most)*in.Minutes() {
-			says = append(says, fmt.Sprintf("%s: %s, %d times in %v though nothing changed (answers: %v)",
-				strings.TrimPrefix(a.user, loops), a, counts[a], in.Round(time.Second), codes[a]))
+		if float64(counts[asked]) > float64(most)*in.Minutes() {
+			says = append(says, fmt.Sprintf("%s, %d times in %v though nothing changed; the last answer was %d",
+				asked, counts[asked], in.Round(time.Second), answers[asked]))
 		}
 	}
 	return says
@@ -81,42 +69,37 @@ func (r *round) watchQuiet(ctx context.Context) error {
 		return err
 	}
 	sleep(ctx, quiet)
-	to := time.Now()
+	took := time.Since(from)
 	after, err := r.metrics(ctx)
 	if err != nil {
 		return err
 	}
 	events, err := r.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
-		return e.Time.After(from) && e.Time.Before(to)
+		return e.Time.After(from) && e.Time.Before(from.Add(took))
 	})
-	if err != nil {
-		return err
-	}
-	for _, says := range append(hot(events, to.Sub(from)), busy(before, after, to.Sub(from))...) {
+	for _, says := range append(hot(events, took), busy(before, after, took)...) {
 		r.found("hot", "%s", says)
 	}
-	nodes, err := r.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	sets, err := r.kube.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	pods, err := r.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
+	return errors.Join(err, r.lookForUnmade(ctx))
+}
+
+// lookForUnmade looks for pods that a DaemonSet does not have though it wants one on each node: of others nobody knows
+// here on which.
+func (r *round) lookForUnmade(ctx context.Context) error {
+	nodes, noNodes := r.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	sets, noSets := r.kube.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
+	pods, noPods := r.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err := errors.Join(noNodes, noSets, noPods); err != nil {
 		return err
 	}
 	for _, set := range sets.Items {
 		ours := strings.HasPrefix(set.Namespace, own(r.seed, "")) && set.DeletionTimestamp == nil
-		if !ours || int(set.Status.DesiredNumberScheduled) != len(nodes.Items) { // it may not want one on each
-			continue
-		}
 		for _, node := range nodes.Items {
 			has := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
 				return metav1.IsControlledBy(&pod, &set) && isMeantFor(pod, node.Name)
 			})
-			if !has && r.isTaken(ctx, set, node.Name) {
+			wanted := ours && int(set.Status.DesiredNumberScheduled) == len(nodes.Items)
+			if wanted && !has && r.isTaken(ctx, set, node.Name) {
 				r.found("unmade", "DaemonSet %s/%s has no pod on %s, though the API server takes one",
 					set.Namespace, set.Name, node.Name)
 			}
@@ -142,9 +125,8 @@ func (r *round) isTaken(ctx context.Context, set appsv1.DaemonSet, node string) 
 	pod.OwnerReferences = []metav1.OwnerReference{*owner}
 	on := corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
 	terms := []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{on}}}
-	required := &corev1.NodeSelector{NodeSelectorTerms: terms}
-	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
-	pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 	pods := kubernetes.NewForConfigOrDie(config).CoreV1().Pods(set.Namespace)
 	created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
@@ -157,42 +139,25 @@ func (r *round) isTaken(ctx context.Context, set appsv1.DaemonSet, node string) 
 // lookForPanics looks into the log, and whether the manager has ended.
 func (r *round) lookForPanics() {
 	log := r.process.Log.String()
-	if all := strings.Count(log, panicked); all > r.panics {
-		r.panics = all
-		lines := strings.Split(log[strings.LastIndex(log, panicked):], "\n")
+	if at := strings.Index(log, "Observed a panic"); at >= 0 {
+		lines := strings.Split(log[at:], "\n")
 		r.found("panic", "%s", strings.Join(lines[:min(30, len(lines))], "\n"))
 	} else if !r.process.Running() {
 		r.found("panic", "the manager has ended; its log ends:\n%s", process.LastLines(log, 20))
 	}
 }
 
-const panicked = "Observed a panic"
-
-// Figures are what a manager needs: memory in use after a garbage collection.
-type Figures struct{ Goroutines, Heap int }
-
-// measure reads the manager's figures.
-func (r *round) measure(ctx context.Context) error {
-	if err := r.web().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").Do(ctx).Error(); err != nil {
-		return err
-	}
-	metrics, err := r.metrics(ctx)
-	r.Goroutines, r.Heap = metrics["go_goroutines"], metrics["go_memstats_heap_inuse_bytes"]
-	return err
-}
-
-// web is a client of what the manager serves.
-func (p *Player) web() rest.Interface {
+// metrics are what the manager says at /metrics, by name with labels, after a garbage collection.
+func (p *Player) metrics(ctx context.Context) (map[string]int, error) {
 	config := p.cluster.RESTConfig(cluster.Admin)
 	config.Host = "https://127.0.0.1:" + p.port
 	config.TLSClientConfig.Insecure = true // the manager has made its certificate itself
 	config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = nil, ""
-	return kubernetes.NewForConfigOrDie(config).RESTClient()
-}
-
-// metrics are what the manager says at /metrics, by name with labels.
-func (p *Player) metrics(ctx context.Context) (map[string]int, error) {
-	text, err := p.web().Get().AbsPath("/metrics").DoRaw(ctx)
+	web := kubernetes.NewForConfigOrDie(config).RESTClient()
+	if err := web.Get().AbsPath("/debug/pprof/heap").Param("gc", "1").Do(ctx).Error(); err != nil {
+		return nil, err
+	}
+	text, err := web.Get().AbsPath("/metrics").DoRaw(ctx)
 	metrics := map[string]int{}
 	for _, found := range regexp.MustCompile(`(?m)^(\S+) (\S+)$`).FindAllSubmatch(text, -1) {
 		value, _ := strconv.ParseFloat(string(found[2]), 64)
@@ -212,28 +177,29 @@ func busy(before, after map[string]int, in time.Duration) (says []string) {
 	return says
 }
 
-// Rounds from which on growth is told, and how much of it is none: caches grow to their size.
+// Metrics of what a manager needs.
 const (
-	fewRounds      = 6
-	moreGoroutines = 50
-	moreHeap       = 16 << 20
+	Goroutines = "go_goroutines"
+	Heap       = "go_memstats_heap_inuse_bytes"
 )
 
-// Growth tells what has grown without end over rounds: of the last third of them each needs more than any of the first.
-func Growth(rounds []Figures) (says []string) {
-	if len(rounds) < fewRounds {
+// noGrowth is by how much they may rise: caches grow to their size.
+var noGrowth = map[string]int{Goroutines: 50, Heap: 16 << 20}
+
+// Growth tells which metrics have grown without end over six rounds or more: of the last third of them each needs more
+// than any of the first.
+func Growth(rounds []map[string]int) (says []string) {
+	third := len(rounds) / 3
+	if third < 2 {
 		return nil
 	}
-	third := len(rounds) / 3
-	grows := func(what string, most int, of func(Figures) int) {
-		by := func(a, b Figures) int { return of(a) - of(b) }
+	for metric, most := range noGrowth {
+		by := func(a, b map[string]int) int { return a[metric] - b[metric] }
 		before, after := slices.MaxFunc(rounds[:third], by), slices.MinFunc(rounds[len(rounds)-third:], by)
-		if more := of(after) - of(before); more > most {
-			says = append(says, fmt.Sprintf("%s: at least %d more in the last %d of %d rounds than in the first: %v",
-				what, more, third, len(rounds), rounds))
+		if more := after[metric] - before[metric]; more > most {
+			says = append(says, fmt.Sprintf("%s: at least %d more in the last %d of %d rounds than in the first",
+				metric, more, third, len(rounds)))
 		}
 	}
-	grows("goroutines", moreGoroutines, func(f Figures) int { return f.Goroutines })
-	grows("bytes of heap", moreHeap, func(f Figures) int { return f.Heap })
 	return says
 }

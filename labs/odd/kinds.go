@@ -2,10 +2,10 @@ package odd
 
 import (
 	_ "embed"
+	"encoding/json"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -15,11 +15,11 @@ type Kind struct {
 	Kind       string `json:"kind"`
 	Resource   string `json:"resource"`
 	// Cluster tells that its objects are in no namespace, Status that they have one that is written by itself.
-	Cluster bool             `json:"cluster"`
-	Status  bool             `json:"status"`
-	Often   int              `json:"often"`
-	Names   []string         `json:"names"`
-	Good    []map[string]any `json:"good"`
+	Cluster bool              `json:"cluster"`
+	Status  bool              `json:"status"`
+	Often   int               `json:"often"`
+	Names   []string          `json:"names"`
+	Good    []json.RawMessage `json:"good"`
 }
 
 // String is as a user says it: daemonsets.apps.
@@ -36,25 +36,23 @@ var described []byte
 var vocabulary = func() (v struct {
 	Kinds      []*Kind `json:"kinds"`
 	Selections []struct {
-		Selector any `json:"selector"`
-		Labels   any `json:"labels"`
+		Selector json.RawMessage `json:"selector"`
+		Labels   json.RawMessage `json:"labels"`
 	} `json:"selections"`
 	Refusals []struct {
-		Rule   any    `json:"rule"`
-		Unless string `json:"unless"`
+		Rule   json.RawMessage `json:"rule"`
+		Unless json.RawMessage `json:"unless"`
 	} `json:"refusals"`
-	Pods        []any    `json:"pods"`
-	Finalizers  []string `json:"finalizers"`
-	Annotations []string `json:"annotations"`
-	Nonsense    []string `json:"nonsense"`
-	Labels      []string `json:"labels"`
-	Texts       []string `json:"texts"`
+	Pods        []json.RawMessage            `json:"pods"`
+	Finalizers  []string                     `json:"finalizers"`
+	Annotations []string                     `json:"annotations"`
+	Nonsense    []string                     `json:"nonsense"`
+	Labels      []string                     `json:"labels"`
+	Texts       []string                     `json:"texts"`
+	Numbers     []int64                      `json:"numbers"`
+	Values      map[string][]json.RawMessage `json:"values"`
 }) {
-	text, err := yaml.YAMLToJSONStrict(described)
-	if err == nil {
-		err = json.Unmarshal(text, &v) // whole numbers stay whole
-	}
-	if err != nil {
+	if err := yaml.UnmarshalStrict(described, &v); err != nil {
 		panic(err)
 	}
 	return v
@@ -63,6 +61,14 @@ var vocabulary = func() (v struct {
 // Kinds are all kinds that are drawn: those that a loop has an informer for, some of which the loops for garbage,
 // namespaces and quotas see only the metadata, and one that is not always there.
 var Kinds = vocabulary.Kinds
+
+// oftenDrawn has each kind as often as it is drawn.
+var oftenDrawn = func() (all []*Kind) {
+	for _, k := range Kinds {
+		all = append(all, slices.Repeat([]*Kind{k}, k.Often)...)
+	}
+	return all
+}()
 
 func kindNamed(name string) *Kind {
 	return Kinds[slices.IndexFunc(Kinds, func(k *Kind) bool { return k.Kind == name })]

@@ -1,21 +1,14 @@
 package odd
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
-	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/randfill"
 )
 
 // odd changes an object: in its metadata, in any of its fields, or by a field that it did not have.
@@ -77,7 +70,7 @@ func (d *drawer) changeField(m map[string]any, key string) {
 	case bool:
 		m[key] = !value
 	case int64:
-		m[key] = one(d, numbers...)
+		m[key] = one(d, vocabulary.Numbers...)
 	case map[string]any:
 		m[key] = map[string]any{}
 	case []any:
@@ -96,7 +89,7 @@ func (d *drawer) graft(k *Kind, object map[string]any) map[string]any {
 	var empty []reflect.Value
 	emptyFields(reflect.ValueOf(typed).Elem(), &empty)
 	if len(empty) > 0 {
-		d.filler().Fill(one(d, empty...).Addr().Interface())
+		d.fill(one(d, empty...))
 	}
 	return unstructuredFrom(typed, object)
 }
@@ -147,73 +140,51 @@ func emptyFields(v reflect.Value, empty *[]reflect.Value) {
 func (d *drawer) filledStatus(k *Kind) any {
 	typed, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(k.APIVersion, k.Kind))
 	if err != nil {
-		return map[string]any{"replicas": one(d, numbers...)}
+		return map[string]any{"replicas": one(d, vocabulary.Numbers...)}
 	}
 	status := reflect.ValueOf(typed).Elem().FieldByName("Status")
-	d.filler().Fill(status.Addr().Interface())
+	d.fill(status)
 	if filled := unstructuredFrom(typed, nil)["status"]; filled != nil {
 		return filled
 	}
 	return map[string]any{}
 }
 
-// filler fills values of the API's types. What a type says by itself it gets right most of the time.
-func (d *drawer) filler() *randfill.Filler {
-	return randfill.NewWithSeed(d.Int64()).NilChance(0.6).NumElements(0, 2).MaxDepth(12).Funcs(
-		func(v *string, _ randfill.Continue) { *v = one(d, vocabulary.Texts...) },
-		func(v *int32, _ randfill.Continue) { *v = int32(one(d, numbers...)) },
-		func(v *int64, _ randfill.Continue) { *v = one(d, numbers...) },
-		func(v *metav1.Time, _ randfill.Continue) { v.Time = one(d, times...) },
-		func(v *metav1.MicroTime, _ randfill.Continue) { v.Time = one(d, times...) },
-		func(v *resource.Quantity, _ randfill.Continue) {
-			*v = resource.MustParse(one(d, "0", "1", "1m", "8Ei", "3"))
-		},
-		func(v *intstr.IntOrString, _ randfill.Continue) {
-			*v = intstr.Parse(one(d, "0", "1", "2147483647", "100%", "named"))
-		},
-		func(v *metav1.LabelSelector, _ randfill.Continue) {
-			exists := metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpExists}
-			*v = one(d, metav1.LabelSelector{}, metav1.LabelSelector{MatchLabels: map[string]string{"app": d.app()}},
-				metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{exists}})
-		},
-		func(v *runtime.RawExtension, _ randfill.Continue) {
-			v.Raw = []byte(one(d, `{}`, `{"spec": {"template": {}}}`))
-		},
-		func(v *metav1.OwnerReference, _ randfill.Continue) {},
-		oneOf(d, corev1.RestartPolicyAlways, corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure),
-		oneOf(d, corev1.DNSDefault, corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet),
-		oneOf(d, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown, ""),
-		oneOf(d, corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget, corev1.ContainersReady, "odd"),
-		oneOf(d, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown),
-		oneOf(d, metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown),
-		oneOf(d, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP),
-		oneOf(d, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer,
-			corev1.ServiceTypeExternalName),
-		oneOf(d, corev1.IPv4Protocol, corev1.IPv6Protocol),
-		oneOf(d, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule),
-		oneOf(d, corev1.TolerationOpExists, corev1.TolerationOpEqual),
-		oneOf(d, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
-			corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt),
-		oneOf(d, corev1.NodeReady, corev1.NodeNetworkUnavailable),
-		oneOf(d, corev1.NamespaceActive, corev1.NamespaceTerminating),
-		oneOf(d, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, "example.com/odd",
-			"count/widgets.odd.kcm-book.io"),
-		oneOf(d, corev1.FinalizerKubernetes, "odd.kcm-book.io/a"),
-		oneOf(d, batchv1.JobComplete, batchv1.JobFailed, batchv1.JobSuspended, batchv1.JobFailureTarget,
-			batchv1.JobSuccessCriteriaMet),
-		oneOf(d, batchv1.IndexedCompletion, batchv1.NonIndexedCompletion),
-		oneOf(d, batchv1.Failed, batchv1.TerminatingOrFailed),
-		oneOf(d, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6),
-	)
+// fill fills in a value of the API's types: with what the vocabulary has for the type, or else part by part, of which
+// it leaves most out that may be left out.
+func (d *drawer) fill(v reflect.Value) {
+	values, known := vocabulary.Values[v.Type().Name()]
+	switch n := d.IntN(3); {
+	case known:
+		if err := json.Unmarshal(one(d, values...), v.Addr().Interface()); err != nil {
+			panic(err)
+		}
+	case v.Kind() == reflect.String:
+		v.SetString(one(d, vocabulary.Texts...))
+	case v.Kind() == reflect.Bool:
+		v.SetBool(d.in100(50))
+	case v.CanInt():
+		v.SetInt(one(d, vocabulary.Numbers...))
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			d.fill(v.Field(i))
+		}
+	case d.in100(60):
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.fill(v.Elem())
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			d.fill(v.Index(i))
+		}
+	case v.Kind() == reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range n {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			d.fill(key)
+			d.fill(value)
+			v.SetMapIndex(key, value)
+		}
+	}
 }
-
-func oneOf[T ~string](d *drawer, values ...T) any {
-	return func(v *T, _ randfill.Continue) { *v = one(d, values...) }
-}
-
-// numbers are those at which something changes.
-var numbers = []int64{0, 1, 1, 2, 2, 3, -1, 100_000, 1<<31 - 1, 1<<63 - 1, -1 << 63}
-
-// times are long ago, now and never.
-var times = []time.Time{{}, time.Unix(0, 0).UTC(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-	time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}

@@ -38,7 +38,8 @@ func stableKinds() map[string]schema.GroupVersionResource {
 
 // clusterScoped are the resources of kinds that are in no namespace, as far as
 // scripts look at them.
-var clusterScoped = []string{"namespaces", "nodes", "persistentvolumes", "clusterroles", "clusterrolebindings", "certificatesigningrequests"}
+var clusterScoped = []string{"namespaces", "nodes", "persistentvolumes", "clusterroles", "clusterrolebindings", "certificatesigningrequests",
+	"validatingadmissionpolicybindings"}
 
 // mentioned returns the resources that a script names, and those that its verbs
 // look at.

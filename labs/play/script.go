@@ -67,13 +67,18 @@ func (m *Mistake) Unwrap() error { return m.Err }
 // manifests are folders with files that it may use beside its own. The error
 // joins a [Mistake] for each line that has one.
 func ReadScript(path string, manifests ...string) (*Script, error) {
-	archive, err := txtar.ParseFile(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Script{Path: path, archive: archive}
+	return ParseScript(path, string(text), manifests...)
+}
+
+// ParseScript reads a script, which mistakes and failures call by its path, from a text.
+func ParseScript(path, text string, manifests ...string) (*Script, error) {
+	s := &Script{Path: path, archive: txtar.Parse([]byte(text))}
 	var mistakes []error
-	for i, text := range strings.Split(string(archive.Comment), "\n") {
+	for i, text := range strings.Split(string(s.archive.Comment), "\n") {
 		l, err := parseLine(text)
 		l.number = i + 1
 		if err == nil && l.verb.text != "" {

@@ -17,9 +17,9 @@ import (
 
 // playFile plays somebody's own script, with all loops of the finished kcm, or
 // of the original.
-func playFile(ctx context.Context, path string) (err error) {
-	manifests := []string{filepath.Dir(path), filepath.Join("labs", "scenarios", "manifests")}
-	script, err := play.ReadScript(path, manifests...)
+func playFile(ctx context.Context, args []string) (err error) {
+	manifests := []string{filepath.Dir(args[0]), filepath.Join("labs", "scenarios", "manifests")}
+	script, err := play.ReadScript(args[0], manifests...)
 	if err != nil {
 		return err
 	}
@@ -60,25 +60,19 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *p
 	if s.Manager, err = play.NewManager(ctx, c, reference, program); err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
-	loop := os.Getenv("LOOP")
-	if reference {
-		loop = ""
-	}
-	if loop != "" {
+	end = c.Close
+	if loop := os.Getenv("LOOP"); loop != "" && !reference {
 		// A program with a loop of its own for ReplicaSets, as chapter 00 has one, works beside kcm's other loops.
 		s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, func(name string) bool { return name == "replicaset-controller" })
+		own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfig(cluster.Admin)))
+		if err != nil {
+			return nil, nil, errors.Join(err, c.Close())
+		}
+		end = func() error { own.Kill(); return c.Close() }
 	}
 	_, stop, err := s.RunLoops()
 	if err != nil {
-		return nil, nil, errors.Join(err, c.Close())
+		return nil, nil, errors.Join(err, end())
 	}
-	stopAll := func() error { return errors.Join(stop(), c.Close()) }
-	if loop == "" {
-		return s, stopAll, nil
-	}
-	own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfig(cluster.Admin)))
-	if err != nil {
-		return nil, nil, errors.Join(err, stopAll())
-	}
-	return s, func() error { own.Kill(); return stopAll() }, nil
+	return s, func() error { return errors.Join(stop(), end()) }, nil
 }

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -41,11 +42,7 @@ func main() {
 // inRoot is an error if we do not run in the root of the repository.
 func inRoot() error {
 	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	dir, err := os.Getwd()
-	if err == nil && dir != root {
+	if dir, _ := os.Getwd(); err == nil && dir != root {
 		err = fmt.Errorf("run this in %s, the root of the repository", root)
 	}
 	return err
@@ -76,75 +73,33 @@ func command() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRunE: func(*cobra.Command, []string) error { return inRoot() },
 	}
-	root.AddCommand(
-		&cobra.Command{
-			Use:   "file FILE",
-			Short: "Play a script of your own; all loops run, and it has a namespace",
-			Long:  "Play a script of your own; all loops run, and it has a namespace.\n\ngo doc ./labs/play explains objects and expressions. The verbs:\n\n" + play.Verbs(),
-			Args:  cobra.ExactArgs(1),
-			RunE:  func(cmd *cobra.Command, args []string) error { return playFile(cmd.Context(), args[0]) },
-		},
-		&cobra.Command{
-			Use:   "lab NN...",
-			Short: "Play the labs of chapters, one after the other, so that one can watch",
-			Args:  cobra.MinimumNArgs(1),
-			RunE:  func(cmd *cobra.Command, args []string) error { return playLabs(cmd.Context(), args) },
-		},
-		&cobra.Command{
-			Use:   "labs [NN...]",
-			Short: "Play all labs side by side, and sum them up in a table",
-			RunE:  func(cmd *cobra.Command, args []string) error { return playAll(cmd.Context(), args) },
-		},
-		&cobra.Command{
-			Use:   "scenarios [REGEXP]",
-			Short: "Play the scenarios that match with kcm",
-			Args:  cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return playScenarios(cmd.Context(), append(args, "")[0], "kcm")
-			},
-		},
-		&cobra.Command{
-			Use:   "compare [REGEXP]",
-			Short: "Play the scenarios that match with kcm and with the original, side by side",
-			Args:  cobra.MaximumNArgs(1),
-			Long:  "Play the scenarios that match with kcm and with the original, side by side. With REFERENCE=1 the original plays alone.",
-			RunE: func(cmd *cobra.Command, args []string) error {
-				managers := []string{"kcm", "original"}
-				if os.Getenv("REFERENCE") != "" {
-					managers = managers[1:]
-				}
-				return playScenarios(cmd.Context(), append(args, "")[0], managers...)
-			},
-		},
-		&cobra.Command{
-			Use:                "faults [flags]",
-			Short:              "Play workloads with one fault each, and look for what the manager then does wrong",
-			DisableFlagParsing: true, // they are as those of bench
-			RunE:               func(cmd *cobra.Command, args []string) error { return playFaults(cmd.Context(), args) },
-		},
-		&cobra.Command{
-			Use:                "odd [flags]",
-			Short:              "Have a manager live with odd objects and with faults, and look for what is wrong",
-			DisableFlagParsing: true,
-			RunE:               func(cmd *cobra.Command, args []string) error { return playOdd(cmd.Context(), args) },
-		},
-		&cobra.Command{
-			Use:   "view",
-			Short: "Show the loops of two replicas while they work, on a page of localhost",
-			Args:  cobra.NoArgs,
-			RunE:  func(cmd *cobra.Command, _ []string) error { return playView(cmd.Context()) },
-		},
-		&cobra.Command{
-			Use:   "recordings [NN...]",
-			Short: "Record what moves in chapters; without them, what another form of the page has recorded",
-			RunE:  func(cmd *cobra.Command, args []string) error { return record(cmd.Context(), args) },
-		},
-		&cobra.Command{
-			Use:   "picture FILE",
-			Short: "Take a picture of the live view in the middle of a failover",
-			Args:  cobra.ExactArgs(1),
-			RunE:  func(cmd *cobra.Command, args []string) error { return takePicture(cmd.Context(), args[0]) },
-		},
-	)
+	add := func(use, short, more string, takes cobra.PositionalArgs, do func(context.Context, []string) error) {
+		root.AddCommand(&cobra.Command{
+			Use: use, Short: short, Long: short + more, Args: takes,
+			DisableFlagParsing: strings.HasSuffix(use, "[flags]"), // they are as those of bench
+			RunE:               func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) },
+		})
+	}
+	add("file FILE", "Play a script of your own; all loops run, and it has a namespace",
+		".\n\ngo doc ./labs/play explains objects and expressions. The verbs:\n\n"+play.Verbs(), cobra.ExactArgs(1), playFile)
+	add("lab NN...", "Play the labs of chapters, one after the other, so that one can watch", "", cobra.MinimumNArgs(1), playLabs)
+	add("labs [NN...]", "Play all labs side by side, and sum them up in a table", "", nil, playAll)
+	add("scenarios [REGEXP]", "Play the scenarios that match with kcm", "", cobra.MaximumNArgs(1),
+		func(ctx context.Context, args []string) error { return playScenarios(ctx, append(args, "")[0], "kcm") })
+	add("compare [REGEXP]", "Play the scenarios that match with kcm and with the original, side by side",
+		". With REFERENCE=1 the original plays alone.", cobra.MaximumNArgs(1), func(ctx context.Context, args []string) error {
+			managers := []string{"kcm", "original"}
+			if os.Getenv("REFERENCE") != "" {
+				managers = managers[1:]
+			}
+			return playScenarios(ctx, append(args, "")[0], managers...)
+		})
+	add("faults [flags]", "Play workloads with one fault each, and look for what the manager then does wrong", "", nil, playFaults)
+	add("odd [flags]", "Have a manager live with odd objects and with faults, and look for what is wrong", "", nil, playOdd)
+	add("view", "Show the loops of two replicas while they work, on a page of localhost", "", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return playView(ctx) })
+	add("recordings [NN...]", "Record what moves in chapters; without them, what another form of the page has recorded", "", nil, record)
+	add("picture FILE", "Take a picture of the live view in the middle of a failover", "", cobra.ExactArgs(1),
+		func(ctx context.Context, args []string) error { return takePicture(ctx, args[0]) })
 	return root
 }
