@@ -1,9 +1,9 @@
 package site
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -34,20 +35,27 @@ func needsBrowser(t *testing.T) {
 	if os.Getenv("BROWSER") == "" {
 		t.Skip("make prove-site runs this")
 	}
-	if hasBrowser() {
-		return
+	if _, err := findBrowser(); err != nil {
+		sayMissing()
+		t.Skip("needs Chromium")
 	}
-	sayMissing()
-	t.Skip("needs Chromium")
 }
+
+// patience is how long a machine that is busy may take for what takes another one a moment.
+const patience = 5 * time.Minute
 
 // closeBrowser ends the browser, if there is one.
 var closeBrowser = func() {}
 
 // browser is a Chromium without a window, one for all tests.
 var browser = sync.OnceValues(func() (ctx context.Context, err error) {
-	ctx, closeBrowser, err = startBrowser(context.Background())
-	return ctx, err
+	allocator, end := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.NoSandbox, // Chromium refuses to run as root otherwise; it shows our own pages
+		chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))...)
+	closeBrowser = end
+	ctx, _ = chromedp.NewContext(allocator)
+	return ctx, chromedp.Do(ctx)
 })
 
 // tab is a page in the browser, and what it has complained of.
@@ -258,32 +266,19 @@ func TestWhatIsFoldedIsOpenInPrint(t *testing.T) {
 	assert.Positive(t, evaluate[int](p, folded))
 }
 
-// TestReferencesInThePDFSayThePage prints a small book, for that the whole one takes half a minute.
-func TestReferencesInThePDFSayThePage(t *testing.T) {
+func TestThePDFHasAnOutlineAndSheetsOfA4(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	dir := t.TempDir()
 	style, err := static.ReadFile("static/site.css")
 	require.NoError(t, err)
-	small := fmt.Sprintf(`<style>%s</style><main><div class="whole">
-		<section><p><a href="#two">the second</a>, <a href="#two.rule">its rule</a></p></section>
-		<section id="one"><p>one</p></section>
-		<section id="two"><p>two</p><p style="margin-top: 40cm" id="two.rule">a rule</p></section></div></main>`, style)
+	small := fmt.Sprintf(`<style>%s</style><main><div class="whole"><section><h1>one</h1></section><section><h1>two</h1></section></div></main>`, style)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "book.html"), []byte(small), 0o644))
-	require.NoError(t, PDF(t.Context(), dir, t.Output()))
-
+	require.NoError(t, PDF(t.Context(), dir))
 	printed, err := os.ReadFile(filepath.Join(dir, "book.pdf"))
 	require.NoError(t, err)
-	sheets, err := destinations(printed)
-	require.NoError(t, err)
-	assert.Equal(t, map[string]int{"two": 3, "two.rule": 4}, sheets)
-
-	p := open(t)
-	p.do(chromedp.Navigate("data:text/html," + url.PathEscape(small)))
-	p.emulate("print", "light")
-	evaluate[any](p, fmt.Sprintf(`(%s)({two: 3, "two.rule": 4})`, numberReferences))
-	said := `[...document.querySelectorAll("a")].map((a) => getComputedStyle(a, "::after").content)`
-	assert.Equal(t, []string{`" (p. 3)"`, `" (p. 4)"`}, evaluate[[]string](p, said))
+	assert.Equal(t, 2, bytes.Count(printed, []byte("/MediaBox [0 0 594.95996 841.91998]")), "each section begins a sheet")
+	assert.Contains(t, string(printed), "/Outlines")
 }
 
 func TestTheKeyboardReachesEverything(t *testing.T) {

@@ -55,8 +55,10 @@ type script struct{ Words, Path string }
 // Write writes the site of the book into a directory, which it empties before, and returns how many pages it has. They
 // lead to a PDF, too, if there is to be one: see [PDF]. Without a Chromium there can be none, and nothing is written.
 func Write(root, dir string, pdf bool) (int, error) {
-	if pdf && !hasBrowser() {
-		return 0, errors.New("a PDF needs Chromium (on Debian: apt-get install chromium)")
+	if pdf {
+		if _, err := findBrowser(); err != nil {
+			return 0, err
+		}
 	}
 	s, err := read(root)
 	if err != nil {
