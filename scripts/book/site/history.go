@@ -1,9 +1,7 @@
 package site
 
 import (
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -35,8 +33,7 @@ func (s *Site) histories() ([]byte, error) {
 			before = then.Text
 		}
 	}
-	text, err := json.Marshal(all)
-	return slices.Concat([]byte("book.histories = "), text, []byte(";\n")), err
+	return asScript("histories", all)
 }
 
 // changesOf returns all lines of two texts, with their signs.
