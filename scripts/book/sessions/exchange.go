@@ -27,19 +27,18 @@ type exchange struct {
 func exchangesOf(chapter *chapters.Chapter) ([]*exchange, error) {
 	var all []*exchange
 	for _, block := range chapter.Blocks {
-		if block.Shell() {
+		switch {
+		case block.Shell():
 			for i, line := range strings.Split(strings.TrimSuffix(block.Body, "\n"), "\n") {
 				all = append(all, &exchange{block: block, line: i, command: line, setup: true})
 			}
+		case block.Console():
+			more, err := exchanges(block)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, more...)
 		}
-		if !block.Console() {
-			continue
-		}
-		more, err := exchanges(block)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, more...)
 	}
 	return all, nil
 }
@@ -70,15 +69,13 @@ func exchanges(block *chapters.Block) ([]*exchange, error) {
 }
 
 var (
-	// looks matches commands that change nothing, filters what can stand behind
-	// them.
+	// looks matches commands that change nothing, filters what can stand behind them.
 	looks   = regexp.MustCompile(`^(timeout \d+ )?(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|grep|curl|ls|cat|head|tail|wc) `)
 	filters = regexp.MustCompile(`^(sort|uniq|wc|head|tail|grep|cut|tr|sed|awk|jq|base64|cat|cmp|echo)\b`)
 	// harmless are parts that can hold any sign, and output that goes nowhere.
 	harmless = regexp.MustCompile(`'[^']*'|"[^"]*"|2>&1|[12]?> ?/dev/null`)
 	between  = regexp.MustCompile(`&&|\|\||[|;]`)
-	// changes matches output that goes into a file, commands in the background,
-	// and requests of curl that are not GET.
+	// changes matches output that goes into a file, commands in the background, and requests of curl that are not GET.
 	changes = regexp.MustCompile(`[&>]|^curl .*(-X|-d|--request|--data)\b`)
 )
 

@@ -1,16 +1,13 @@
-// Package sessions runs what the chapters of the book tell their readers to type,
-// and keeps what they show of it true.
+// Package sessions runs what the chapters of the book tell their readers to type, and keeps what they show of it true.
 //
-// A fenced block with the info string console holds commands, each after "$ ",
-// and below each what it prints. One with the info string sh holds commands, one
-// a line, that set up what the chapter needs, a lab cluster and the stage, and
-// have to succeed. All blocks of a chapter are one session of bash in the root of
-// the repository, on a cluster of its own that is not the one of make cluster.
+// A fenced block with the info string console holds commands, each after "$ ", and below each what it prints. One with the
+// info string sh holds commands, one a line, that set up what the chapter needs, a lab cluster and the stage, and have to
+// succeed. All blocks of a chapter are one session of bash in the root of the repository, on a cluster of its own that is
+// not the one of make cluster.
 //
-// What differs from run to run (times, ports, generated names) counts as the same.
-// A line "..." stands for any number of lines that the chapter leaves out. Commands
-// that only look are repeated for a while until they print what the chapter shows:
-// a cluster takes a moment to get there, and so do its readers.
+// What differs from run to run (times, ports, generated names) counts as the same. A line "..." stands for any number of
+// lines that the chapter leaves out. Commands that only look are repeated for a while until they print what the chapter
+// shows: a cluster takes a moment to get there, and so do its readers.
 package sessions
 
 import (
@@ -32,9 +29,8 @@ import (
 // patience is how long a command that only looks is repeated.
 const patience = 20 * time.Second
 
-// Run runs the sessions of the chapters with these numbers, or of all, as many
-// side by side as are allowed at once. With fill, it puts in what is printed where
-// it differs from what a chapter shows; else its error says where.
+// Run runs the sessions of the chapters with these numbers, or of all, as many side by side as are allowed at once. With
+// fill, it puts in what is printed where it differs from what a chapter shows; else its error says where.
 func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce int, out io.Writer) error {
 	all, err := chapters.Read(root)
 	if err != nil {
@@ -66,8 +62,8 @@ func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce i
 // port matches where a chapter's programs listen.
 var port = regexp.MustCompile(`(?:127\.0\.0\.1:|--secure-port[ =])([1-9]\d+)`)
 
-// portsOf returns the ports that a chapter's commands name, in an order that is
-// the same for all. Two chapters with the same port run one after the other.
+// portsOf returns the ports that a chapter's commands name, in an order that is the same for all. Two chapters with the
+// same port run one after the other.
 func portsOf(exchanges []*exchange) []string {
 	var ports []string
 	for _, e := range exchanges {
@@ -132,8 +128,8 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 	return err
 }
 
-// observe runs a command and returns what it prints: if it only looks, once it
-// prints what the chapter shows, or else after a while.
+// observe runs a command and returns what it prints: if it only looks, once it prints what the chapter shows, or else
+// after a while.
 func (s *session) observe(ctx context.Context, e *exchange) (string, error) {
 	deadline := time.Now().Add(patience)
 	for {
