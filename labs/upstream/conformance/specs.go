@@ -1,4 +1,4 @@
-package main
+package conformance
 
 import (
 	_ "embed"
@@ -9,6 +9,8 @@ import (
 
 	conformance "k8s.io/kubernetes/test/conformance/testdata"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
 // spec is one of upstream's, by its name.
@@ -34,10 +36,6 @@ type selection struct {
 // choose returns the conformance specs about controllers that pattern matches, as upstream lists them. With all, none of
 // them is left out for what simulated nodes lack, or the kind cluster.
 func choose(pattern string, all, onKind bool) ([]spec, error) {
-	wanted, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, fmt.Errorf("ONLY: %w", err)
-	}
 	var s selection
 	if err := yaml.UnmarshalStrict(specsYAML, &s); err != nil {
 		return nil, fmt.Errorf("specs.yaml: %w", err)
@@ -58,20 +56,16 @@ func choose(pattern string, all, onKind bool) ([]spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	var chosen []spec
+	if all {
+		reasons = nil
+	}
+	var specs []spec
 	for _, name := range names {
-		if about.MatchString(name) && wanted.MatchString(name) {
-			why := reasons[name]
-			if all {
-				why = ""
-			}
-			chosen = append(chosen, spec{name, why})
+		if about.MatchString(name) {
+			specs = append(specs, spec{name, reasons[name]})
 		}
 	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no conformance spec about controllers matches %q", pattern)
-	}
-	return chosen, nil
+	return verdict.Choose(pattern, specs, func(s spec) string { return s.name })
 }
 
 // conformanceSpecs returns the names of upstream's conformance specs, sorted.
