@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"go/format"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -203,25 +201,17 @@ func (w workshop) ours(imported string) string {
 	return ""
 }
 
+var importOfUpstream = regexp.MustCompile(`"k8s\.io/kubernetes/[^"\n]+"`)
+
 // redirect returns a file of upstream's that imports ours.
 func (w workshop) redirect(path string) ([]byte, error) {
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
-	for _, spec := range file.Imports {
-		imported, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			return nil, err
+	text, err := os.ReadFile(path)
+	return importOfUpstream.ReplaceAllFunc(text, func(imported []byte) []byte {
+		if ours := w.ours(strings.Trim(string(imported), `"`)); ours != "" {
+			return []byte(strconv.Quote(ours))
 		}
-		if ours := w.ours(imported); ours != "" {
-			spec.Path.Value = strconv.Quote(ours)
-		}
-	}
-	var text bytes.Buffer
-	err = format.Node(&text, files, file)
-	return text.Bytes(), err
+		return imported
+	}), err
 }
 
 // checkLoops is an error unless kcm's loop is in the program and upstream's is not: the linker leaves out what nobody calls.

@@ -15,8 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,58 +38,42 @@ func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce i
 		return err
 	}
 	exchanges := map[*chapters.Chapter][]*exchange{}
-	ports := map[string]*sync.Mutex{}
 	for _, chapter := range all {
 		if exchanges[chapter], err = exchangesOf(chapter); err != nil {
 			return err
 		}
-		for _, port := range portsOf(exchanges[chapter]) {
-			ports[port] = new(sync.Mutex)
-		}
 	}
 	all = slices.DeleteFunc(all, func(chapter *chapters.Chapter) bool { return len(exchanges[chapter]) == 0 })
+	var ports sync.Mutex
 	return chapters.Each(ctx, all, atOnce, out, func(chapter *chapters.Chapter) (string, error) {
-		for _, port := range portsOf(exchanges[chapter]) {
-			ports[port].Lock()
-			defer ports[port].Unlock()
+		if listens(exchanges[chapter]) {
+			ports.Lock()
+			defer ports.Unlock()
 		}
 		return fmt.Sprintf("%d commands", len(exchanges[chapter])), runChapter(ctx, root, chapter, exchanges[chapter], fill)
 	})
 }
 
 // port matches where a chapter's programs listen.
-var port = regexp.MustCompile(`(?:127\.0\.0\.1:|--secure-port[ =])([1-9]\d+)`)
+var port = regexp.MustCompile(`(?:127\.0\.0\.1:|--secure-port[ =])[1-9]\d+`)
 
-// portsOf returns the ports that a chapter's commands name, in an order that is the same for all. Two chapters with the
-// same port run one after the other.
-func portsOf(exchanges []*exchange) []string {
-	var ports []string
-	for _, e := range exchanges {
-		for _, match := range port.FindAllStringSubmatch(e.command, -1) {
-			ports = append(ports, match[1])
-		}
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
+// listens tells whether a chapter's commands name a port, which another chapter's may name, too. Such chapters run one after
+// the other.
+func listens(exchanges []*exchange) bool {
+	return slices.ContainsFunc(exchanges, func(e *exchange) bool { return port.MatchString(e.command) })
 }
 
 // runChapter runs the session of a chapter.
 func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exchanges []*exchange, fill bool) (err error) {
-	// A log that an earlier session has left would be cut while the new one begins to read it.
-	logs, err := filepath.Glob(fmt.Sprintf("/tmp/kcm-%02d*.log", chapter.Number))
-	if err != nil {
-		return err
-	}
-	for _, log := range logs {
-		if err := os.Remove(log); err != nil {
-			return fmt.Errorf("remove what an earlier session has left: %w", err)
-		}
-	}
 	s, err := openSession(root, fmt.Sprintf("%s/%02d", labDirectory, chapter.Number))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	// A log that an earlier session has left would be cut while the new one begins to read it.
+	if err := s.setUp(ctx, fmt.Sprintf("rm -f /tmp/kcm-%02d*.log", chapter.Number)); err != nil {
+		return fmt.Errorf("remove what an earlier session has left: %w", err)
+	}
 
 	texts := map[*chapters.Block]chapters.Text{}
 	var failures []error
