@@ -17,8 +17,6 @@ type exchange struct {
 	line    int
 	command string
 	shown   string
-	// typed is the command as the chapter has it, prompt and all.
-	typed string
 	// setup is for a command of which the chapter does not show what it prints.
 	setup bool
 }
@@ -47,16 +45,13 @@ func exchangesOf(chapter *chapters.Chapter) ([]*exchange, error) {
 func exchanges(block *chapters.Block) ([]*exchange, error) {
 	var all []*exchange
 	continued := false
-	number := -1
-	for line := range strings.Lines(block.Body) {
-		number++
+	for i, line := range slices.Collect(strings.Lines(block.Body)) {
+		command, begins := strings.CutPrefix(line, prompt)
 		switch {
 		case continued:
-			last := all[len(all)-1]
-			last.typed += line
-			last.command += line
-		case strings.HasPrefix(line, prompt):
-			all = append(all, &exchange{block: block, line: number, typed: line, command: strings.TrimPrefix(line, prompt)})
+			all[len(all)-1].command += line
+		case begins:
+			all = append(all, &exchange{block: block, line: i, command: command})
 		case len(all) == 0:
 			return nil, block.Errorf("a console block begins with a command: %q has no %q before it", strings.TrimSpace(line), prompt)
 		default:

@@ -97,7 +97,7 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 				"%s: %s\nprints\n%s\nand the chapter shows\n%s\n(if that is as it should be, make transcripts takes it over)",
 				e.block.Position(e.line), strings.TrimSpace(e.command), indent(out), indent(e.shown)))
 		}
-		texts[e.block] = chapters.Text{Body: texts[e.block].Body + e.typed + out}
+		texts[e.block] = chapters.Text{Body: texts[e.block].Body + prompt + e.command + out}
 	}
 	if err := errors.Join(failures...); err != nil || !fill {
 		return err

@@ -121,35 +121,29 @@ func read(root string) (*Site, error) {
 
 // addPages reads the start page, the chapters, and the pages beside them.
 func (s *Site) addPages(all []*chapters.Chapter) error {
-	start, err := s.file("README.md")
-	if err != nil {
-		return err
-	}
-	s.addPage("README.md", "index.html", start, nil)
+	failed := s.addPage("README.md", "index.html", nil)
 	for _, chapter := range all {
 		for _, page := range chapter.Pages {
-			s.addPage(page.Path, page.Web(), page.Source, chapter)
+			failed = errors.Join(failed, s.addPage(page.Path, page.Web(), chapter))
 		}
 	}
 	beside, err := filepath.Glob(filepath.Join(s.root, "chapters", "*.md"))
+	for _, path := range beside {
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		failed = errors.Join(failed, s.addPage("chapters/"+name+".md", name+".html", nil))
+	}
+	return errors.Join(failed, err)
+}
+
+func (s *Site) addPage(path, out string, chapter *chapters.Chapter) error {
+	source, err := s.file(path)
 	if err != nil {
 		return err
 	}
-	for _, path := range beside {
-		name := filepath.Base(path)
-		source, err := s.file("chapters/" + name)
-		if err != nil {
-			return err
-		}
-		s.addPage("chapters/"+name, strings.TrimSuffix(name, ".md")+".html", source, nil)
-	}
-	return nil
-}
-
-func (s *Site) addPage(path, out string, source []byte, chapter *chapters.Chapter) {
 	page := newPage(path, out, source, chapter)
 	s.pages = append(s.pages, page)
 	s.byPath[path] = page
+	return nil
 }
 
 // plain takes from the name of a method what tells it from a field: Type.method.
