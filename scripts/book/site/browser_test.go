@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,7 +105,8 @@ func (p *tab) listen(event any) {
 	case *log.EventEntryAdded:
 		complaint = event.Entry.Text
 	case *network.EventRequestWillBeSent:
-		if url := event.Request.URL; !strings.HasPrefix(url, "file://"+p.dir) && !strings.HasPrefix(url, "data:") {
+		ours := func(prefix string) bool { return strings.HasPrefix(event.Request.URL, prefix) }
+		if url := event.Request.URL; !slices.ContainsFunc([]string{"file://" + p.dir, "data:", "http://127.0.0.1:"}, ours) {
 			complaint = "asked for " + url
 		}
 	}
@@ -399,6 +401,28 @@ func TestTheStartPageKnowsWhereTheReaderWas(t *testing.T) {
 	p.until(`JSON.parse(localStorage.getItem("kcm.place"))?.section === "Status"`)
 	p.visit("index.html")
 	assert.Equal(t, "07-deployment.html#status", evaluate[string](p, `document.querySelector(".resume a").getAttribute("href")`))
+}
+
+func TestAPageThatIsServedReloadsWhenItHasBeenWrittenAnew(t *testing.T) {
+	t.Parallel()
+	needsBrowser(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "index.html")
+	write := func(text string, at time.Time) {
+		require.NoError(t, os.WriteFile(file, []byte("<link rel=icon href=data:,><p>"+text+"</p>"), 0o644))
+		require.NoError(t, os.Chtimes(file, at, at))
+	}
+	write("before", time.Now().Add(-time.Hour))
+	server := httptest.NewServer(handler(dir))
+	defer server.Close()
+	p := open(t)
+	p.do(chromedp.Navigate(server.URL))
+	p.until(`document.querySelector("p").textContent === "before"`)
+	write("after", time.Now())
+	require.Eventually(t, func() bool {
+		said, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.querySelector("p").textContent`))
+		return err == nil && said == "after" // in between there is no page to ask
+	}, patience, 100*time.Millisecond)
 }
 
 func TestWithoutJavaScriptEverythingIsThere(t *testing.T) {

@@ -33,7 +33,9 @@ func (s *Site) searchIndex(scenarios *Page) ([]byte, error) {
 			x.addSections(page)
 		}
 	}
-	x.addTerms(glossary)
+	for _, match := range termPattern.FindAllSubmatch(glossary.source, -1) {
+		x.add(string(match[2]), glossary.Out+"#"+string(match[1]), "term")
+	}
 	for _, page := range s.pages {
 		x.addFlags(page)
 	}
@@ -94,25 +96,8 @@ func (x *index) addWords(number int, text string) {
 	}
 }
 
-var termAnchor = regexp.MustCompile(`<a id="(term-[^"]+)"></a>`)
-
-// addTerms adds the terms of the glossary: what stands in bold behind an anchor.
-func (x *index) addTerms(glossary *Page) {
-	walk(glossary.document, func(node ast.Node) {
-		raw, ok := node.(*ast.RawHTML)
-		if !ok {
-			return
-		}
-		match := termAnchor.FindSubmatch(glossary.source[raw.Segments.At(0).Start:])
-		bold := raw.Parent().FirstChild()
-		for bold != nil && bold.Kind() != ast.KindEmphasis {
-			bold = bold.NextSibling()
-		}
-		if match != nil && bold != nil && raw.PreviousSibling() == nil {
-			x.add(chapters.Plain(bold, glossary.source), glossary.Out+"#"+string(match[1]), "term")
-		}
-	})
-}
+// termPattern matches a term of the glossary: what stands in bold behind an anchor.
+var termPattern = regexp.MustCompile(`(?m)^<a id="(term-[^"]+)"></a>(?:<a [^>]+></a>)*\*\*([^*]+)\*\*`)
 
 var flagPattern = regexp.MustCompile(`^--[a-z][a-z0-9-]{2,}`)
 

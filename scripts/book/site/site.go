@@ -73,12 +73,13 @@ func (s *Site) write(dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	whole := dir + ".new" // it takes the place of the old one when it is whole: somebody may look at that
+	if err := os.RemoveAll(whole); err != nil {
 		return 0, err
 	}
 	count := 0
 	for name, content := range out {
-		path := filepath.Join(dir, filepath.FromSlash(name))
+		path := filepath.Join(whole, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return 0, err
 		}
@@ -89,7 +90,10 @@ func (s *Site) write(dir string) (int, error) {
 			count++
 		}
 	}
-	return count, nil
+	if err := os.RemoveAll(dir); err != nil {
+		return 0, err
+	}
+	return count, os.Rename(whole, dir)
 }
 
 // read reads the book and everything that its pages need to know of each other.
