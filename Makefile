@@ -294,15 +294,15 @@ upstream_flags = -run '$(ONLY)' $(if $(REFERENCE),-with original) $(ARGS)
 
 .PHONY: prove-upstream prove-conformance ## run upstream's suites with the loops of both (40 minutes), and its conformance specs (25; ONLY=regexp)
 prove-upstream:
-	@$(upstream_tool) ./suites
-	@build/upstream/bin/suites $(upstream_flags)
+	@$(upstream_tool) .
+	@build/upstream/bin/upstream $(upstream_flags) suites
 
 prove-conformance: bin/labcluster bin/kcm
 	@echo "building upstream's end-to-end suite; about 5 minutes the first time, then half a minute"
-	@$(upstream_tool) ./conformance github.com/onsi/ginkgo/v2/ginkgo
+	@$(upstream_tool) . github.com/onsi/ginkgo/v2/ginkgo
 	@cd labs/upstream && go test -c -vet=off -ldflags='-s -w' -o ../../build/upstream/bin/e2e.test k8s.io/kubernetes/test/e2e
 	@$(if $(on_kind),cd labs/upstream && CGO_ENABLED=0 go build -ldflags='-s -w' -o ../../build/upstream/bin/agnhost k8s.io/kubernetes/test/images/agnhost)
-	@build/upstream/bin/conformance $(upstream_flags)
+	@build/upstream/bin/upstream $(upstream_flags) conformance
 
 # The original as it is released, a program of its own. Built with the lab cluster's flags, it says which release it is.
 bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum labs/cluster.mk

@@ -1,8 +1,8 @@
 //go:build upstream
 
-// Package upstream keeps in go.mod what upstream's suites are built from: these import packages of every module that is
+// This file keeps in go.mod what upstream's suites are built from: these import packages of every module that is
 // needed besides what the commands here need.
-package upstream
+package main
 
 import (
 	_ "k8s.io/kubernetes/test/e2e"

@@ -99,7 +99,7 @@ func siteCommand(root string) *cobra.Command {
 			}
 			count, err := site.Write(root, dir, pdf)
 			if err == nil && pdf {
-				err = site.PDF(cmd.Context(), dir, cmd.OutOrStdout())
+				err = site.PDF(cmd.Context(), dir)
 			}
 			if err == nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%d pages; open build/site/index.html\n", count)

@@ -9,14 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/play"
+	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
 // sideBySide is how many labs are played at the same time. They wait most of the
@@ -82,46 +81,35 @@ func playAll(ctx context.Context, words []string) error {
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
-	rows := make([]string, len(labs)) // of the table
-	var failed []string
-	done := 0
-	begin := time.Now()
+	place, err := placeOf(os.Getenv("PLACE"))
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, l := range labs {
+		names = append(names, l.name)
+	}
+	table := verdict.New([]string{place.subject}, names)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
-	for i, l := range labs {
+	for _, l := range labs {
 		group.Go(func() error {
 			var told strings.Builder
-			began := time.Now()
-			err := l.play(ctx, play.NewTeller(&told, false))
-			mu.Lock()
-			defer mu.Unlock()
-			done++
-			mark := "✓"
-			if err != nil {
-				mark = "✗"
-				failed = append(failed, l.name)
-				fmt.Println(told.String())
-				fmt.Println(err)
+			begin := time.Now()
+			r := verdict.Result{Mark: verdict.Passed}
+			if err := l.play(ctx, play.NewTeller(&told, false)); err != nil {
+				r.Mark, r.Told = verdict.Failed, fmt.Sprintf("%s\n%v\nlogs are in build/labs/%s", &told, err, l.name)
 			}
-			fmt.Fprintf(os.Stderr, "labs: %d of %d: %s %s, %.0f s\n", done, len(labs), mark, l.name, time.Since(began).Seconds())
-			rows[i] = fmt.Sprintf("%s\t%s\t%.1f s\n", l.name, mark, time.Since(began).Seconds())
+			r.Took = time.Since(begin)
+			table.Put(place.subject, l.name, r)
 			return ctx.Err()
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, strings.Join(rows, ""))
-	fmt.Fprintf(table, "all\t\t%.1f s\n", time.Since(begin).Seconds())
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if len(failed) > 0 {
-		return fmt.Errorf("these labs have failed: %s; their logs are in build/labs", strings.Join(failed, ", "))
-	}
-	return nil
+	fmt.Print(table)
+	return table.Err()
 }
 
 // play plays a lab on a cluster of its own.

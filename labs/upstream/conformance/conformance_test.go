@@ -1,4 +1,4 @@
-package main
+package conformance
 
 import (
 	"os/exec"
@@ -38,34 +38,4 @@ func TestABusyboxWithSharedLibrariesIsRefused(t *testing.T) {
 	dynamic, err := exec.LookPath("sh")
 	require.NoError(t, err)
 	require.ErrorContains(t, linksNothing(dynamic), "libc")
-}
-
-// verdictOn is about one spec with these outcomes.
-func verdictOn(managers []string, kcm, original string) error {
-	return report{
-		chosen:   []spec{{name: "it works"}},
-		managers: managers,
-		outcomes: map[string]map[string]outcome{"kcm": {"it works": {state: kcm}}, "original": {"it works": {state: original}}},
-	}.verdict()
-}
-
-func TestItIsAnErrorIfKcmFailsWhatTheOriginalPasses(t *testing.T) {
-	t.Parallel()
-	both := []string{"kcm", "original"}
-	require.NoError(t, verdictOn(both, "passed", "passed"))
-	require.NoError(t, verdictOn(both, "passed", "failed"))
-	require.NoError(t, verdictOn(both, "failed", "failed"))
-	require.NoError(t, verdictOn(both[:1], "skipped", ""))
-	require.ErrorContains(t, verdictOn(both, "failed", "passed"), "with kcm fails it works")
-	require.ErrorContains(t, verdictOn(both, "", "passed"), "with kcm fails it works")
-	require.ErrorContains(t, verdictOn(both[:1], "failed", ""), "with kcm fails it works")
-	require.ErrorContains(t, verdictOn(both[1:], "", "failed"), "with original fails it works")
-}
-
-func TestASpecThatIsLeftOutIsNotJudged(t *testing.T) {
-	t.Parallel()
-	r := report{chosen: []spec{{"it works", "it needs containers"}}, managers: []string{"kcm"}}
-	require.NoError(t, r.verdict())
-	require.Contains(t, r.table(), "left out: it needs containers")
-	require.Contains(t, r.table(), "kcm: 0 of 0 passed, 1 left out")
 }

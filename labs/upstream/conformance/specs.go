@@ -1,4 +1,4 @@
-package main
+package conformance
 
 import (
 	_ "embed"
@@ -9,6 +9,8 @@ import (
 
 	conformance "k8s.io/kubernetes/test/conformance/testdata"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
 // spec is one of upstream's, by its name.
@@ -34,10 +36,6 @@ type selection struct {
 // choose returns the conformance specs about controllers that pattern matches, as upstream lists them. With all, none of
 // them is left out for what simulated nodes lack, or the kind cluster.
 func choose(pattern string, all, onKind bool) ([]spec, error) {
-	wanted, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, fmt.Errorf("ONLY: %w", err)
-	}
 	var s selection
 	if err := yaml.UnmarshalStrict(specsYAML, &s); err != nil {
 		return nil, fmt.Errorf("specs.yaml: %w", err)
@@ -51,27 +49,24 @@ func choose(pattern string, all, onKind bool) ([]spec, error) {
 		return nil, err
 	}
 	lacks := s.Real
-	if onKind {
+	if all {
+		lacks = nil
+	} else if onKind {
 		lacks = s.Kind
 	}
-	reasons, err := reasonsOf(lacks, names)
-	if err != nil {
-		return nil, err
-	}
-	var chosen []spec
-	for _, name := range names {
-		if about.MatchString(name) && wanted.MatchString(name) {
-			why := reasons[name]
-			if all {
-				why = ""
-			}
-			chosen = append(chosen, spec{name, why})
+	reasons := map[string]string{}
+	for why, left := range lacks {
+		for _, name := range left {
+			reasons[name] = why
 		}
 	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no conformance spec about controllers matches %q", pattern)
+	var specs []spec
+	for _, name := range names {
+		if about.MatchString(name) {
+			specs = append(specs, spec{name, reasons[name]})
+		}
 	}
-	return chosen, nil
+	return verdict.Choose(pattern, specs, func(s spec) string { return s.name })
 }
 
 // conformanceSpecs returns the names of upstream's conformance specs, sorted.
@@ -91,20 +86,6 @@ func conformanceSpecs() ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
-}
-
-// reasonsOf says why specs are left out, by name. A name that upstream does not have is an error.
-func reasonsOf(lacks map[string][]string, names []string) (map[string]string, error) {
-	reasons := map[string]string{}
-	for why, left := range lacks {
-		for _, name := range left {
-			if !slices.Contains(names, name) {
-				return nil, fmt.Errorf("specs.yaml: upstream has no conformance spec %q", name)
-			}
-			reasons[name] = why
-		}
-	}
-	return reasons, nil
 }
 
 // focus is a regular expression that matches these specs.

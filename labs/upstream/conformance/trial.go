@@ -1,7 +1,6 @@
-package main
+package conformance
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,12 +15,12 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/process"
+	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
 // nodesOf is how many nodes the cluster has.
@@ -37,16 +36,9 @@ type trial struct {
 	manager, root, dir string
 }
 
-// outcome is what became of a spec: passed, failed, or another word of ginkgo's.
-type outcome struct {
-	state   string
-	took    time.Duration
-	message string // of the failure
-}
-
 // run starts a cluster and the managers, runs the specs that can be run and returns what became of them, by name. At the
 // end nothing of it runs any more.
-func (t trial) run(ctx context.Context, chosen []spec, processes int) (outcomes map[string]outcome, err error) {
+func (t trial) run(ctx context.Context, chosen []spec, processes int) (results map[string]verdict.Result, err error) {
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -64,25 +56,27 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (outcomes 
 			return nil, err
 		}
 	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	end, err := t.startManagers(ctx, c, giveUp)
+	defer giveUp(nil) // which ends the managers
+	managers, err := t.managers(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	defer end()
-	var possible []spec
-	for _, s := range chosen {
-		if s.why == "" {
-			possible = append(possible, s)
+	for i, cmd := range managers {
+		p, err := process.Start(cmd)
+		if err != nil {
+			return nil, err
 		}
+		watching.Go(func() { t.watch(p, fmt.Sprintf("manager-%d.log", i+1), giveUp) })
 	}
+	possible := slices.DeleteFunc(slices.Clone(chosen), func(s spec) bool { return s.why != "" })
 	return t.specs(ctx, c, possible, processes)
 }
 
-// startManagers starts the original, and kcm for the loops that it has, unless the trial is of the original alone. If one of
-// them ends before end is called, it gives up: nothing would happen any more, and each spec would wait for that.
-func (t trial) startManagers(ctx context.Context, c *cluster.Cluster, giveUp func(error)) (end func(), err error) {
+// managers are the original, and kcm for the loops that it has, unless the trial is of the original alone.
+func (t trial) managers(ctx context.Context, c *cluster.Cluster) ([]*exec.Cmd, error) {
 	limits := []string{"--kube-api-qps=200", "--kube-api-burst=400"}
 	others := "--controllers=*"
 	var commands []*exec.Cmd
@@ -102,28 +96,11 @@ func (t trial) startManagers(ctx context.Context, c *cluster.Cluster, giveUp fun
 		})
 		commands = append(commands, exec.CommandContext(ctx, t.kcm(), flags...))
 	}
-	commands = append(commands, c.Reference(ctx, append(limits, "--leader-elect=false", others)...))
-	var running []*process.Process
-	var watching sync.WaitGroup
-	end = func() {
-		for _, p := range running {
-			p.Kill()
-		}
-		watching.Wait()
-	}
-	for i, cmd := range commands {
-		p, err := process.Start(cmd)
-		if err != nil {
-			end()
-			return nil, err
-		}
-		running = append(running, p)
-		watching.Go(func() { t.watch(p, fmt.Sprintf("manager-%d.log", i+1), giveUp) })
-	}
-	return end, nil
+	return append(commands, c.Reference(ctx, append(limits, "--leader-elect=false", others)...)), nil
 }
 
-// watch keeps what a manager has said when it has ended, and gives up, which does nothing at the end.
+// watch keeps what a manager has said when it has ended, and gives up: nothing would happen any more, and each spec would
+// wait for that. At the end that does nothing.
 func (t trial) watch(p *process.Process, log string, giveUp func(error)) {
 	<-p.Exited
 	path := filepath.Join(t.dir, log)
@@ -148,80 +125,35 @@ func loopsOf(ctx context.Context, program string) ([]string, error) {
 
 // specs runs specs, as many at the same time as there are processes, and then one by one those that must be alone, as ginkgo
 // does it by itself. It returns what became of each.
-func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, processes int) (map[string]outcome, error) {
+func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, processes int) (map[string]verdict.Result, error) {
 	bin := filepath.Join(t.root, "build", "upstream", "bin")
 	log, err := os.Create(filepath.Join(t.dir, "specs.log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "ginkgo"), "-v",
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "ginkgo"), "--silence-skips",
 		"--procs="+strconv.Itoa(processes), "--timeout=3h", "--no-color", "--keep-going",
 		"--focus="+focus(specs), "--output-dir="+t.dir, "--json-report=report.json",
 		filepath.Join(bin, "e2e.test"), "--",
 		"--kubeconfig="+c.Kubeconfig(cluster.Admin), "--provider=skeleton", "--num-nodes="+strconv.Itoa(nodesOf()),
 		"--allowed-not-ready-nodes=-1", "--disable-log-dump")
-	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, who end all of them
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stderr, log), log // a dot for each spec that has passed, and what another one has said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}        // Ctrl-C is for us, who end all of them
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	told := t.tell(io.TeeReader(out, log), len(specs))
-	ended := cmd.Wait()
+	ended := cmd.Run() // with an error, too, if a spec has failed
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	outcomes, err := read(filepath.Join(t.dir, "report.json"))
-	if err != nil || told != nil {
-		return nil, fmt.Errorf("%w: see %s", errors.Join(ended, told, err), log.Name())
+	results, err := read(filepath.Join(t.dir, "report.json"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: see %s", errors.Join(ended, err), log.Name())
 	}
-	return outcomes, nil
-}
-
-// endOfSpec is what ginkgo prints when a spec has ended. The next line has the spec's name.
-var endOfSpec = regexp.MustCompile(`^• (\[\w+\] )?\[([0-9.]+) seconds\]`)
-
-// node says in the name of a spec that has failed where that was.
-var node = regexp.MustCompile(`\[(It|BeforeEach|AfterEach|DeferCleanup.*)\] `)
-
-// tell reads what ginkgo prints, and tells of each spec that has ended.
-func (t trial) tell(from io.Reader, all int) error {
-	ended := 0
-	lines := bufio.NewReader(from)
-	for {
-		line, err := lines.ReadString('\n')
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		found := endOfSpec.FindStringSubmatch(line)
-		if found == nil {
-			continue
-		}
-		mark := marks["passed"]
-		if found[1] != "" {
-			mark = marks["failed"]
-		}
-		name, err := lines.ReadString('\n')
-		if err != nil {
-			return err
-		}
-		name, _, _ = strings.Cut(strings.TrimSpace(name), " [Conformance]")
-		name = node.ReplaceAllString(name, "")
-		ended++
-		fmt.Fprintf(os.Stderr, "%8s %3d of %d: %s %7s s  %s\n", t.manager, ended, all, mark, found[2], name)
-	}
+	return results, nil
 }
 
 // read takes from ginkgo's report what became of the specs that were run.
-func read(path string) (map[string]outcome, error) {
+func read(path string) (map[string]verdict.Result, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -230,17 +162,23 @@ func read(path string) (map[string]outcome, error) {
 	if err := json.Unmarshal(content, &reports); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	outcomes := map[string]outcome{}
+	results := map[string]verdict.Result{}
 	for _, report := range reports {
 		for _, s := range report.SpecReports {
 			switch {
 			case s.State == types.SpecStateSkipped && s.Failure.Message == "": // not asked for
 			case s.LeafNodeType == types.NodeTypeIt:
-				outcomes[s.FullText()] = outcome{s.State.String(), s.RunTime, s.FailureMessage()}
+				r := verdict.Result{Mark: verdict.Failed, Took: s.RunTime, Told: s.FailureMessage() + "\nlogs are in " + filepath.Dir(path)}
+				if s.State.Is(types.SpecStatePassed) {
+					r.Mark = verdict.Passed
+				} else if s.State.Is(types.SpecStateSkipped) {
+					r.Mark = verdict.Skipped
+				}
+				results[s.FullText()] = r
 			case s.Failed():
 				return nil, fmt.Errorf("before or after the specs: %s", s.FailureMessage())
 			}
 		}
 	}
-	return outcomes, nil
+	return results, nil
 }

@@ -1,7 +1,6 @@
-package main
+package suites
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,21 +11,27 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
-// play builds the chosen suites and runs them, one after the other: each has an API server and etcd of its own, and
-// deadlines of seconds.
-func (w workshop) play(ctx context.Context, manager string, chosen []selection, results *report) error {
-	fmt.Fprintf(os.Stderr, "building etcd and %d suites with the loops of %s; cold that takes about 10 minutes on 2 cores\n", len(chosen), manager)
+// play builds the suites of the chosen tests and runs them, one after the other: each has an API server and etcd of its
+// own, and deadlines of seconds.
+func (w workshop) play(ctx context.Context, manager string, chosen []string, table *verdict.Table) error {
+	fmt.Fprintf(os.Stderr, "building etcd and suites with the loops of %s; cold that takes about 10 minutes on 2 cores\n", manager)
 	if _, err := w.goTool(ctx, "build", tags, "-ldflags=-s -w", "-o", filepath.Join(w.dir, "bin", "etcd"), "go.etcd.io/etcd/server/v3"); err != nil {
 		return err
 	}
-	for _, s := range chosen {
-		program, err := w.build(ctx, s.suite, manager)
+	for _, s := range suites {
+		tests := s.of(chosen)
+		if len(tests) == 0 {
+			continue
+		}
+		program, err := w.build(ctx, s, manager)
 		if err != nil {
 			return err
 		}
-		err = w.runSuite(ctx, s, manager, program, results)
+		err = w.runSuite(ctx, s, tests, manager, program, table)
 		os.Remove(program) // 200 MB that are linked in seconds
 		if err != nil {
 			return err
@@ -39,20 +44,20 @@ func (w workshop) play(ctx context.Context, manager string, chosen []selection, 
 const suiteTimeout = 40 * time.Minute
 
 // runSuite runs the tests of one suite, in a directory of their own, and takes down what becomes of each.
-func (w workshop) runSuite(ctx context.Context, s selection, manager, program string, results *report) (err error) {
+func (w workshop) runSuite(ctx context.Context, s suite, tests []string, manager, program string, table *verdict.Table) error {
 	dir, err := os.MkdirTemp("", s.name+"-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	log, err := os.Create(w.log(s.suite, manager))
+	log, err := os.Create(w.log(s, manager))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	// test2json cannot be killed together with what it runs but as a group.
 	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", program,
-		"-test.v=test2json", "-test.timeout="+suiteTimeout.String(), "-test.run="+s.expression())
+		"-test.v=test2json", "-test.timeout="+suiteTimeout.String(), "-test.run=^("+strings.Join(tests, "|")+")$")
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -69,7 +74,7 @@ func (w workshop) runSuite(ctx context.Context, s selection, manager, program st
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run suite %s: %w", s.name, err)
 	}
-	readErr := results.follow(s, manager, out, log)
+	readErr := w.follow(s, manager, out, log, table)
 	waitErr := cmd.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -84,36 +89,37 @@ func (w workshop) log(s suite, manager string) string {
 	return filepath.Join(w.dir, s.name+"-"+manager+".log")
 }
 
-// event is one line of go tool test2json.
-type event struct {
-	Action, Test, Output string
-	Elapsed              float64 // seconds
-}
+// marks are what stands for how a test has ended.
+var marks = map[string]string{"pass": verdict.Passed, "fail": verdict.Failed, "skip": verdict.Skipped}
 
-// follow reads what a suite prints until it ends, keeps it in a log and tells of each test that has ended.
-func (r *report) follow(s selection, manager string, from io.Reader, log io.Writer) error {
-	ended := 0
-	lines := bufio.NewReader(from)
+// follow reads what a suite prints until it ends, keeps it in a log, and puts each test that has ended into the table.
+func (w workshop) follow(s suite, manager string, from io.Reader, log io.Writer, table *verdict.Table) error {
+	became := outcomes{}
+	lines := json.NewDecoder(from)
 	for {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
+		var event struct { // of go tool test2json
+			Action, Test, Output string
+			Elapsed              float64 // seconds
+		}
+		if err := lines.Decode(&event); err == io.EOF {
 			return nil
+		} else if err != nil {
+			return fmt.Errorf("read what suite %s prints: %w", s.name, err)
 		}
-		if err != nil {
-			return err
-		}
-		var e event
-		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("read what suite %s prints: %w: %s", s.name, err, line)
-		}
-		io.WriteString(log, e.Output)
-		if e.Test == "" || e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
+		io.WriteString(log, event.Output)
+		mark := marks[event.Action]
+		if event.Test == "" || mark == "" {
 			continue
 		}
-		r.take(s.name+"/"+e.Test, manager, e)
-		if !strings.Contains(e.Test, "/") {
-			ended++
-			fmt.Fprintf(os.Stderr, "%8s  %s %2d of %d: %s %5.1f s  %s\n", manager, s.name, ended, len(s.tests), marks[e.Action], e.Elapsed, e.Test)
+		test := s.name + "/" + event.Test
+		became[test] = event.Action
+		if manager == "kcm" && event.Action == "pass" && w.intended[test] != "" {
+			table.Complain(test + " passes: take it out of labs/upstream/suites/differences.yaml")
+		}
+		if !strings.Contains(event.Test, "/") {
+			table.Put(manager, test, verdict.Result{Mark: mark, Took: time.Duration(event.Elapsed * float64(time.Second)),
+				Note: w.note(test, manager, became), Told: "see build/upstream/" + s.name + "-" + manager + ".log",
+				Intended: manager == "kcm" && w.intends(test, became)})
 		}
 	}
 }

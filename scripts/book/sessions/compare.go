@@ -32,8 +32,7 @@ var replacements = []struct {
 	{regexp.MustCompile(`[ \t]+`), " "},
 }
 
-// data matches what may be base64. Paths look like it, too, but hardly ones with
-// capital letters and digits.
+// data matches what may be base64. Paths look like it, too, but hardly ones with capital letters and digits.
 var data = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)
 
 // normal returns a line without what differs from run to run.
@@ -59,41 +58,18 @@ func normal(line string) string {
 // ellipsis stands in a chapter for lines that it leaves out.
 const ellipsis = "..."
 
-// same tells whether output is what a chapter shows of it.
+// same tells whether output is what a chapter shows of it, with any number of other lines for each ellipsis.
 func same(shown, output string) bool {
-	return match(normalLines(shown), normalLines(output))
-}
-
-func normalLines(text string) []string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		lines = append(lines, normal(line))
-	}
-	return lines
-}
-
-// match tells whether the lines of output are those that are shown, with any
-// number of others for each ellipsis.
-func match(shown, output []string) bool {
-	at := 0                     // in shown
-	ellipsisAt, resume := -1, 0 // the last ellipsis, and the output behind what it stands for
-	for i := 0; i < len(output); {
-		switch {
-		case at < len(shown) && shown[at] == ellipsis:
-			ellipsisAt, resume = at, i
-			at++
-		case at < len(shown) && shown[at] == output[i]:
-			at++
-			i++
-		case ellipsisAt >= 0:
-			resume++
-			at, i = ellipsisAt+1, resume
-		default:
-			return false
+	pattern, lines := `^`, ""
+	for line := range strings.Lines(shown) {
+		if line = normal(line); line == ellipsis {
+			pattern += `(?:.*\n)*`
+		} else {
+			pattern += regexp.QuoteMeta(strings.ToValidUTF8(line, "?")) + `\n`
 		}
 	}
-	for at < len(shown) && shown[at] == ellipsis {
-		at++
+	for line := range strings.Lines(output) {
+		lines += strings.ToValidUTF8(normal(line), "?") + "\n"
 	}
-	return at == len(shown)
+	return regexp.MustCompile(pattern + `$`).MatchString(lines)
 }

@@ -110,9 +110,10 @@ func TestMatchingIsWhatItsDefinitionSays(t *testing.T) {
 		return shown[0] == output[0] && defined(shown[1:], output[1:])
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		shown := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", ellipsis}), 0, 8).Draw(t, "shown")
-		output := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 10).Draw(t, "output")
-		assert.Equal(t, defined(shown, output), match(shown, output))
+		shown := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "", ellipsis}), 0, 8).Draw(t, "shown")
+		output := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", ""}), 0, 10).Draw(t, "output")
+		lines := func(of []string) string { return strings.Join(append(of, ""), "\n") }
+		assert.Equal(t, defined(shown, output), same(lines(shown), lines(output)))
 	})
 }
 

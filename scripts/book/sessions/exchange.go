@@ -17,8 +17,6 @@ type exchange struct {
 	line    int
 	command string
 	shown   string
-	// typed is the command as the chapter has it, prompt and all.
-	typed string
 	// setup is for a command of which the chapter does not show what it prints.
 	setup bool
 }
@@ -27,19 +25,18 @@ type exchange struct {
 func exchangesOf(chapter *chapters.Chapter) ([]*exchange, error) {
 	var all []*exchange
 	for _, block := range chapter.Blocks {
-		if block.Shell() {
+		switch {
+		case block.Shell():
 			for i, line := range strings.Split(strings.TrimSuffix(block.Body, "\n"), "\n") {
 				all = append(all, &exchange{block: block, line: i, command: line, setup: true})
 			}
+		case block.Console():
+			more, err := exchanges(block)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, more...)
 		}
-		if !block.Console() {
-			continue
-		}
-		more, err := exchanges(block)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, more...)
 	}
 	return all, nil
 }
@@ -48,16 +45,13 @@ func exchangesOf(chapter *chapters.Chapter) ([]*exchange, error) {
 func exchanges(block *chapters.Block) ([]*exchange, error) {
 	var all []*exchange
 	continued := false
-	number := -1
-	for line := range strings.Lines(block.Body) {
-		number++
+	for i, line := range slices.Collect(strings.Lines(block.Body)) {
+		command, begins := strings.CutPrefix(line, prompt)
 		switch {
 		case continued:
-			last := all[len(all)-1]
-			last.typed += line
-			last.command += line
-		case strings.HasPrefix(line, prompt):
-			all = append(all, &exchange{block: block, line: number, typed: line, command: strings.TrimPrefix(line, prompt)})
+			all[len(all)-1].command += line
+		case begins:
+			all = append(all, &exchange{block: block, line: i, command: command})
 		case len(all) == 0:
 			return nil, block.Errorf("a console block begins with a command: %q has no %q before it", strings.TrimSpace(line), prompt)
 		default:
@@ -70,15 +64,13 @@ func exchanges(block *chapters.Block) ([]*exchange, error) {
 }
 
 var (
-	// looks matches commands that change nothing, filters what can stand behind
-	// them.
+	// looks matches commands that change nothing, filters what can stand behind them.
 	looks   = regexp.MustCompile(`^(timeout \d+ )?(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|grep|curl|ls|cat|head|tail|wc) `)
 	filters = regexp.MustCompile(`^(sort|uniq|wc|head|tail|grep|cut|tr|sed|awk|jq|base64|cat|cmp|echo)\b`)
 	// harmless are parts that can hold any sign, and output that goes nowhere.
 	harmless = regexp.MustCompile(`'[^']*'|"[^"]*"|2>&1|[12]?> ?/dev/null`)
 	between  = regexp.MustCompile(`&&|\|\||[|;]`)
-	// changes matches output that goes into a file, commands in the background,
-	// and requests of curl that are not GET.
+	// changes matches output that goes into a file, commands in the background, and requests of curl that are not GET.
 	changes = regexp.MustCompile(`[&>]|^curl .*(-X|-d|--request|--data)\b`)
 )
 

@@ -32,13 +32,13 @@ func TestABlockIsCutIntoCommandsAndWhatTheyPrint(t *testing.T) {
 	all, err := exchanges(block)
 	require.NoError(t, err)
 	assert.Equal(t, []*exchange{
-		{block: block, line: 0, typed: "$ kcm --version\n", command: "kcm --version\n", shown: "Kubernetes v1.36.3\n\na path: C:\\\n"},
-		{block: block, line: 4, typed: "$ kubectl get pods \\\n  -l app=web \\\n  --no-headers\n", command: "kubectl get pods \\\n  -l app=web \\\n  --no-headers\n", shown: "web-1\n"},
-		{block: block, line: 8, typed: "$ true\n", command: "true\n"},
+		{block: block, line: 0, command: "kcm --version\n", shown: "Kubernetes v1.36.3\n\na path: C:\\\n"},
+		{block: block, line: 4, command: "kubectl get pods \\\n  -l app=web \\\n  --no-headers\n", shown: "web-1\n"},
+		{block: block, line: 8, command: "true\n"},
 	}, all)
 	text := ""
 	for _, e := range all {
-		text += e.typed + e.shown
+		text += prompt + e.command + e.shown
 	}
 	assert.Equal(t, block.Body, text, "together they are the block")
 }

@@ -1,16 +1,13 @@
-// Package sessions runs what the chapters of the book tell their readers to type,
-// and keeps what they show of it true.
+// Package sessions runs what the chapters of the book tell their readers to type, and keeps what they show of it true.
 //
-// A fenced block with the info string console holds commands, each after "$ ",
-// and below each what it prints. One with the info string sh holds commands, one
-// a line, that set up what the chapter needs, a lab cluster and the stage, and
-// have to succeed. All blocks of a chapter are one session of bash in the root of
-// the repository, on a cluster of its own that is not the one of make cluster.
+// A fenced block with the info string console holds commands, each after "$ ", and below each what it prints. One with the
+// info string sh holds commands, one a line, that set up what the chapter needs, a lab cluster and the stage, and have to
+// succeed. All blocks of a chapter are one session of bash in the root of the repository, on a cluster of its own that is
+// not the one of make cluster.
 //
-// What differs from run to run (times, ports, generated names) counts as the same.
-// A line "..." stands for any number of lines that the chapter leaves out. Commands
-// that only look are repeated for a while until they print what the chapter shows:
-// a cluster takes a moment to get there, and so do its readers.
+// What differs from run to run (times, ports, generated names) counts as the same. A line "..." stands for any number of
+// lines that the chapter leaves out. Commands that only look are repeated for a while until they print what the chapter
+// shows: a cluster takes a moment to get there, and so do its readers.
 package sessions
 
 import (
@@ -18,8 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,9 +27,8 @@ import (
 // patience is how long a command that only looks is repeated.
 const patience = 20 * time.Second
 
-// Run runs the sessions of the chapters with these numbers, or of all, as many
-// side by side as are allowed at once. With fill, it puts in what is printed where
-// it differs from what a chapter shows; else its error says where.
+// Run runs the sessions of the chapters with these numbers, or of all, as many side by side as are allowed at once. With
+// fill, it puts in what is printed where it differs from what a chapter shows; else its error says where.
 func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce int, out io.Writer) error {
 	all, err := chapters.Read(root)
 	if err != nil {
@@ -44,58 +38,42 @@ func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce i
 		return err
 	}
 	exchanges := map[*chapters.Chapter][]*exchange{}
-	ports := map[string]*sync.Mutex{}
 	for _, chapter := range all {
 		if exchanges[chapter], err = exchangesOf(chapter); err != nil {
 			return err
 		}
-		for _, port := range portsOf(exchanges[chapter]) {
-			ports[port] = new(sync.Mutex)
-		}
 	}
 	all = slices.DeleteFunc(all, func(chapter *chapters.Chapter) bool { return len(exchanges[chapter]) == 0 })
+	var ports sync.Mutex
 	return chapters.Each(ctx, all, atOnce, out, func(chapter *chapters.Chapter) (string, error) {
-		for _, port := range portsOf(exchanges[chapter]) {
-			ports[port].Lock()
-			defer ports[port].Unlock()
+		if listens(exchanges[chapter]) {
+			ports.Lock()
+			defer ports.Unlock()
 		}
 		return fmt.Sprintf("%d commands", len(exchanges[chapter])), runChapter(ctx, root, chapter, exchanges[chapter], fill)
 	})
 }
 
 // port matches where a chapter's programs listen.
-var port = regexp.MustCompile(`(?:127\.0\.0\.1:|--secure-port[ =])([1-9]\d+)`)
+var port = regexp.MustCompile(`(?:127\.0\.0\.1:|--secure-port[ =])[1-9]\d+`)
 
-// portsOf returns the ports that a chapter's commands name, in an order that is
-// the same for all. Two chapters with the same port run one after the other.
-func portsOf(exchanges []*exchange) []string {
-	var ports []string
-	for _, e := range exchanges {
-		for _, match := range port.FindAllStringSubmatch(e.command, -1) {
-			ports = append(ports, match[1])
-		}
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
+// listens tells whether a chapter's commands name a port, which another chapter's may name, too. Such chapters run one after
+// the other.
+func listens(exchanges []*exchange) bool {
+	return slices.ContainsFunc(exchanges, func(e *exchange) bool { return port.MatchString(e.command) })
 }
 
 // runChapter runs the session of a chapter.
 func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exchanges []*exchange, fill bool) (err error) {
-	// A log that an earlier session has left would be cut while the new one begins to read it.
-	logs, err := filepath.Glob(fmt.Sprintf("/tmp/kcm-%02d*.log", chapter.Number))
-	if err != nil {
-		return err
-	}
-	for _, log := range logs {
-		if err := os.Remove(log); err != nil {
-			return fmt.Errorf("remove what an earlier session has left: %w", err)
-		}
-	}
 	s, err := openSession(root, fmt.Sprintf("%s/%02d", labDirectory, chapter.Number))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	// A log that an earlier session has left would be cut while the new one begins to read it.
+	if err := s.setUp(ctx, fmt.Sprintf("rm -f /tmp/kcm-%02d*.log", chapter.Number)); err != nil {
+		return fmt.Errorf("remove what an earlier session has left: %w", err)
+	}
 
 	texts := map[*chapters.Block]chapters.Text{}
 	var failures []error
@@ -119,7 +97,7 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 				"%s: %s\nprints\n%s\nand the chapter shows\n%s\n(if that is as it should be, make transcripts takes it over)",
 				e.block.Position(e.line), strings.TrimSpace(e.command), indent(out), indent(e.shown)))
 		}
-		texts[e.block] = chapters.Text{Body: texts[e.block].Body + e.typed + out}
+		texts[e.block] = chapters.Text{Body: texts[e.block].Body + prompt + e.command + out}
 	}
 	if err := errors.Join(failures...); err != nil || !fill {
 		return err
@@ -132,8 +110,8 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 	return err
 }
 
-// observe runs a command and returns what it prints: if it only looks, once it
-// prints what the chapter shows, or else after a while.
+// observe runs a command and returns what it prints: if it only looks, once it prints what the chapter shows, or else
+// after a while.
 func (s *session) observe(ctx context.Context, e *exchange) (string, error) {
 	deadline := time.Now().Add(patience)
 	for {

@@ -18,16 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// commandTimeout is how long one command of a chapter may take.
-const commandTimeout = 90 * time.Second
-
-// setupTimeout is how long a command may take that sets up what a chapter needs:
-// it may compile kcm.
-const setupTimeout = 10 * time.Minute
-
-// labDirectory is where the sessions have their clusters, relative to the root. A
-// reader has it in .labcluster.
-const labDirectory = ".labcluster-transcripts"
+const (
+	// commandTimeout is how long one command of a chapter may take.
+	commandTimeout = 90 * time.Second
+	// setupTimeout is how long one may take that sets up what a chapter needs: it may compile kcm.
+	setupTimeout = 10 * time.Minute
+	// labDirectory is where the sessions have their clusters, relative to the root. A reader has it in .labcluster.
+	labDirectory = ".labcluster-transcripts"
+)
 
 // session is a shell in which a reader of a chapter would type.
 type session struct {
@@ -39,12 +37,9 @@ type session struct {
 	lab   string // relative to the root
 }
 
-// openSession starts a shell in the root. Its cluster, once somebody types make
-// cluster, has its files in lab.
+// openSession starts a shell in the root. Its cluster, once somebody types make cluster, has its files in lab.
 func openSession(root, lab string) (*session, error) {
-	s := &session{root: root, lab: lab}
-	s.mark = "end-of-output-" + rand.String(16)
-	s.lines = make(chan string)
+	s := &session{root: root, lab: lab, mark: "end-of-output-" + rand.String(16), lines: make(chan string)}
 	s.shell = exec.Command("bash", "--norc", "--noprofile")
 	s.shell.Dir = s.root
 	s.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -128,15 +123,13 @@ func (s *session) runFor(ctx context.Context, command string, limit time.Duratio
 	}
 }
 
-// jobEnded is what only a shell without a terminal says when a signal ends a job,
-// lineOf what it puts before its errors.
+// jobEnded is what only a shell without a terminal says when a signal ends a job, lineOf what it puts before its errors.
 var (
 	jobEnded = regexp.MustCompile(`^bash: line \d+: +\d+ `)
 	lineOf   = regexp.MustCompile(`^bash: line \d+: `)
 )
 
-// tidy replaces what tells where this ran with what a reader sees, and drops
-// what only a shell without a terminal says.
+// tidy replaces what tells where this ran with what a reader sees, and drops what only a shell without a terminal says.
 func (s *session) tidy(out string) string {
 	out = strings.TrimSuffix(out, "\n") // the one that comes before the mark
 	out = strings.ReplaceAll(out, s.root+"/", "")
@@ -154,23 +147,6 @@ func (s *session) tidy(out string) string {
 // close ends the shell, all that it has started, and the cluster.
 func (s *session) close() error {
 	s.closeShell()
-	return s.downCluster()
-}
-
-func (s *session) closeShell() {
-	s.stdin.Close()
-	_ = syscall.Kill(-s.shell.Process.Pid, syscall.SIGKILL) // it may have ended
-	for _, pid := range children(s.shell.Process.Pid) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	go func() {
-		for range s.lines { // until the pipe is closed
-		}
-	}()
-	_ = s.shell.Wait()
-}
-
-func (s *session) downCluster() error {
 	out, err := exec.Command(filepath.Join(s.root, "bin", "labcluster"), "down", "--dir", filepath.Join(s.root, s.lab)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("end the lab cluster: %w\n%s", err, out)
@@ -178,18 +154,16 @@ func (s *session) downCluster() error {
 	return nil
 }
 
-// children returns the processes of the session that a shell has opened: with
-// job control each has a process group of its own.
-func children(leader int) []int {
-	out, _ := exec.Command("pgrep", "--session", fmt.Sprint(leader)).Output() // fails where there is none
-	var pids []int
-	for field := range strings.FieldsSeq(string(out)) {
-		var pid int
-		if _, err := fmt.Sscan(field, &pid); err == nil {
-			pids = append(pids, pid)
+// closeShell ends all processes of the session that the shell has opened: with job control each has a process group of its
+// own.
+func (s *session) closeShell() {
+	s.stdin.Close()
+	_ = exec.Command("pkill", "-KILL", "--session", fmt.Sprint(s.shell.Process.Pid)).Run() // they may have ended
+	go func() {
+		for range s.lines { // until the pipe is closed
 		}
-	}
-	return pids
+	}()
+	_ = s.shell.Wait()
 }
 
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

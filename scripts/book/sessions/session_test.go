@@ -129,12 +129,19 @@ func TestACommandThatLooksIsRepeatedUntilItPrintsWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestSessionsThatListenOnOnePortDoNotMeet(t *testing.T) {
+func TestSessionsThatListenOnAPortOfTheirChoiceDoNotMeet(t *testing.T) {
 	t.Parallel()
-	all, err := exchangesOf(chapterOf(t, 1, "```console\n$ kcm --secure-port 10404 &\n$ kcm --secure-port 0\n"+
-		"$ curl https://127.0.0.1:10257/a https://127.0.0.1:10257/b\n127.0.0.1:52\n```\n"))
-	require.NoError(t, err)
-	assert.Equal(t, []string{"10257", "10404"}, portsOf(all))
+	for command, want := range map[string]bool{
+		"kcm --secure-port 10404 &":          true,
+		"curl https://127.0.0.1:10257/a":     true,
+		"kcm --secure-port 0":                false,
+		"kubectl get pods":                   false,
+		"echo 127.0.0.1:$(cat port)/healthz": false,
+	} {
+		all, err := exchangesOf(chapterOf(t, 1, "```console\n$ "+command+"\n127.0.0.1:52\n```\n"))
+		require.NoError(t, err)
+		assert.Equal(t, want, listens(all), command)
+	}
 }
 
 func TestOutputIsIndentedBelowItsCommand(t *testing.T) {

@@ -3,8 +3,9 @@ package site
 import (
 	"archive/zip"
 	"bytes"
-	"fmt"
+	"errors"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,39 +18,55 @@ import (
 // epubTemplates are the files that say what an e-book consists of, as EPUB 3 has it (https://www.w3.org/TR/epub-33).
 var epubTemplates = template.Must(template.ParseFS(static, "static/epub/*.tmpl"))
 
-// epub returns the book as an e-book. What it links to in the repository is named there and not linked.
+// epubPage is a page as its template and the list of contents take it.
+type epubPage struct {
+	Name, Title, Body string
+	Sections          []*Heading
+}
+
+// epub returns the book as an e-book: an archive whose first file says that it is one, and is not compressed. What the book
+// links to in the repository is named there and not linked.
 func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error) {
 	book := struct {
 		Title, Modified string
 		Pages           []epubPage
 		Pictures        []string
 	}{Title: s.pages[0].Title, Modified: modified.UTC().Format(time.RFC3339)}
-	files, pictures := map[string][]byte{}, map[string]bool{}
-	for _, page := range s.inBook() {
-		text, err := s.epubPage(page, bodies[page], pictures)
-		if err != nil {
-			return nil, err
+	var out bytes.Buffer
+	var failed error
+	archive := zip.NewWriter(&out)
+	add := func(name string, method uint16, content []byte) {
+		file, err := archive.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+		if err == nil {
+			_, err = file.Write(content)
 		}
-		book.Pages = append(book.Pages, epubPage{stem(page), page.Title, page.sections()})
-		files["book/"+stem(page)+".xhtml"] = text
+		failed = errors.Join(failed, err)
+	}
+	fill := func(name, template string, data any) {
+		var content bytes.Buffer
+		failed = errors.Join(failed, epubTemplates.ExecuteTemplate(&content, template, data))
+		add(name, zip.Deflate, content.Bytes())
+	}
+	add("mimetype", zip.Store, []byte("application/epub+zip"))
+	pictures := map[string]bool{}
+	for _, page := range s.inBook() {
+		body, err := s.epubBody(page, bodies[page], pictures)
+		failed = errors.Join(failed, err)
+		one := epubPage{s.stem(page.Out), page.Title, body, page.sections()}
+		book.Pages = append(book.Pages, one)
+		fill("book/"+one.Name+".xhtml", "page.xhtml.tmpl", one)
 	}
 	book.Pictures = slices.Sorted(maps.Keys(pictures))
 	for _, name := range book.Pictures {
-		files["book/"+name] = epubPicture(s.files.copied[name])
+		add("book/"+name, zip.Deflate, epubPicture(s.copied[name]))
 	}
-	for name, to := range map[string]string{"container.xml": "META-INF/container.xml", "package.opf": "book/package.opf", "contents.xhtml": "book/contents.xhtml"} {
-		var out bytes.Buffer
-		if err := epubTemplates.ExecuteTemplate(&out, name+".tmpl", book); err != nil {
-			return nil, err
-		}
-		files[to] = out.Bytes()
-	}
+	fill("META-INF/container.xml", "container.xml.tmpl", book)
+	fill("book/package.opf", "package.opf.tmpl", book)
+	fill("book/contents.xhtml", "contents.xhtml.tmpl", book)
 	style, err := static.ReadFile("static/epub/book.css")
-	if err != nil {
-		return nil, err
-	}
-	files["book/book.css"] = style
-	return pack(files)
+	add("book/book.css", zip.Deflate, style)
+	failed = errors.Join(failed, err, archive.Close())
+	return out.Bytes(), failed
 }
 
 // What Mermaid writes and readers of e-books refuse, by what is put in its place: a role that they do not know, rectangles
@@ -72,88 +89,25 @@ func epubPicture(svg []byte) []byte {
 	return svg
 }
 
-type epubPage struct {
-	Name, Title string
-	Sections    []*Heading
-}
-
-// epubPage returns a page as XHTML, and notes which pictures it shows.
-func (s *Site) epubPage(page *Page, body []byte, pictures map[string]bool) ([]byte, error) {
+// epubBody returns what a page says as XHTML, which is how HTML is rendered here, and notes which pictures it shows.
+func (s *Site) epubBody(page *Page, body []byte, pictures map[string]bool) (string, error) {
 	section, err := relink(page, body, func(address string) string {
 		file, fragment, _ := strings.Cut(address, "#")
-		for _, other := range s.inBook() {
-			if other.Out == file {
-				return withFragment(stem(other)+".xhtml", fragment)
-			}
-		}
-		if _, ok := s.files.copied[file]; ok {
+		switch stem := s.stem(file); {
+		case stem != "":
+			return withFragment(stem+".xhtml", fragment)
+		case s.copied[file] != nil && path.Ext(file) != ".html":
 			pictures[file] = true
 			return address
-		}
-		if strings.Contains(address, "://") {
+		case strings.Contains(address, "://"):
 			return address
 		}
 		return ""
 	})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var out bytes.Buffer
-	fmt.Fprintf(&out, `<?xml version="1.0" encoding="utf-8"?>
-<!DOCTYPE html>
-<html xmlns="http://www.w3.org/1999/xhtml" lang="en-GB" xml:lang="en-GB">
-<head><title>%s</title><link rel="stylesheet" href="book.css"/></head>
-<body>
-`, html.EscapeString(page.Title))
-	writeXHTML(&out, section)
-	out.WriteString("\n</body>\n</html>\n")
-	return out.Bytes(), nil
-}
-
-// writeXHTML writes a node as XML.
-func writeXHTML(out *bytes.Buffer, node *html.Node) {
-	if node.Type == html.TextNode {
-		out.WriteString(html.EscapeString(node.Data))
-		return
-	}
-	if node.Type != html.ElementNode {
-		return
-	}
-	out.WriteString("<" + node.Data)
-	for _, attribute := range node.Attr {
-		fmt.Fprintf(out, ` %s="%s"`, attribute.Key, html.EscapeString(attribute.Val))
-	}
-	if node.FirstChild == nil && slices.Contains([]string{"br", "hr", "img", "wbr"}, node.Data) {
-		out.WriteString("/>")
-		return
-	}
-	out.WriteString(">")
-	for child := range node.ChildNodes() {
-		writeXHTML(out, child)
-	}
-	out.WriteString("</" + node.Data + ">")
-}
-
-// pack returns files as an archive whose first file says that it is an e-book, and is not compressed.
-func pack(files map[string][]byte) ([]byte, error) {
-	var out bytes.Buffer
-	archive := zip.NewWriter(&out)
-	first, err := archive.CreateHeader(&zip.FileHeader{Name: "mimetype", Method: zip.Store})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := first.Write([]byte("application/epub+zip")); err != nil {
-		return nil, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		file, err := archive.Create(name)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := file.Write(files[name]); err != nil {
-			return nil, err
-		}
-	}
-	err = archive.Close()
-	return out.Bytes(), err
+	var out strings.Builder
+	err = html.Render(&out, section)
+	return out.String(), err
 }

@@ -2,7 +2,7 @@ package site
 
 import (
 	"html"
-	"path"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/chroma/v2"
@@ -46,21 +46,6 @@ func highlight(language, code string, marks []mark) string {
 		h.add(class, name)
 	}
 	return h.out.String()
-}
-
-// languageOf returns the language of a file.
-func languageOf(name string) string {
-	switch path.Ext(name) {
-	case ".go":
-		return "go"
-	case ".yaml", ".yml":
-		return "yaml"
-	case ".json":
-		return "json"
-	case ".diff":
-		return "diff"
-	}
-	return ""
 }
 
 // classOf returns the class of a token, or "" for the many that are plain text.
@@ -125,22 +110,13 @@ func (h *highlighter) write(class, text string) {
 	}
 }
 
+// typed matches a command behind its prompt, with the lines that it goes on in.
+var typed = regexp.MustCompile(`(?m)^\$ (.*\\[ \t]*\n)*.*$`)
+
 // session returns a session in a terminal: the prompt, what is typed and what is printed are different things.
 func session(text string) string {
-	var out strings.Builder
-	continued := false
-	for line := range strings.Lines(text) {
-		words := strings.TrimSuffix(line, "\n")
-		if typed, prompt := strings.CutPrefix(words, "$ "); prompt || continued {
-			if prompt {
-				out.WriteString(`<span class="p">$ </span>`)
-				words = typed
-			}
-			out.WriteString(`<b>` + html.EscapeString(words) + "</b>\n")
-			continued = strings.HasSuffix(strings.TrimSpace(words), `\`)
-			continue
-		}
-		out.WriteString(html.EscapeString(line))
-	}
-	return out.String()
+	return typed.ReplaceAllStringFunc(html.EscapeString(text), func(command string) string {
+		lines := strings.ReplaceAll(strings.TrimPrefix(command, "$ "), "\n", "</b>\n<b>")
+		return `<span class="p">$ </span><b>` + lines + "</b>"
+	})
 }

@@ -1,7 +1,6 @@
 package site
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,33 +34,24 @@ func (s *Site) histories() ([]byte, error) {
 			before = then.Text
 		}
 	}
-	text, err := json.Marshal(all)
-	return slices.Concat([]byte("book.histories = "), text, []byte(";\n")), err
+	return asScript("histories", all)
 }
 
 // changesOf returns all lines of two texts, with their signs.
-func changesOf(before, after string) []string {
-	a, b := linesOf(before), linesOf(after)
-	var lines []string
+func changesOf(before, after string) (lines []string) {
+	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
 	add := func(sign string, some []string) {
 		for _, line := range some {
-			lines = append(lines, sign+line)
+			lines = append(lines, sign+strings.TrimSuffix(line, "\n"))
 		}
 	}
 	for _, code := range difflib.NewMatcher(a, b).GetOpCodes() {
-		if code.Tag == 'e' {
-			add(" ", a[code.I1:code.I2])
-			continue
+		sign := " "
+		if code.Tag != 'e' {
+			sign = "+"
+			add("-", a[code.I1:code.I2])
 		}
-		add("-", a[code.I1:code.I2])
-		add("+", b[code.J1:code.J2])
+		add(sign, b[code.J1:code.J2])
 	}
 	return lines
-}
-
-func linesOf(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }

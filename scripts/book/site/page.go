@@ -80,11 +80,10 @@ func walk(node ast.Node, visit func(ast.Node)) {
 func (p *Page) addHeading(node *ast.Heading, anchors map[string]int) string {
 	title := chapters.Plain(node, p.source)
 	anchor := chapters.Anchor(title)
-	if again := anchors[anchor]; again > 0 {
-		anchors[anchor]++
+	again := anchors[anchor]
+	anchors[anchor]++
+	if again > 0 {
 		anchor = fmt.Sprintf("%s-%d", anchor, again)
-	} else {
-		anchors[anchor] = 1
 	}
 	node.SetAttributeString("id", anchor)
 	if node.Level == 1 && p.Title == "" {
@@ -150,10 +149,7 @@ func (s *Site) address(from *Page, destination, words string) string {
 	if to.Path != "" {
 		file = path.Join(path.Dir(from.Path), to.Path)
 	}
-	if page := s.byPath[file]; page != nil {
-		return withFragment(page.Out, to.Fragment)
-	}
-	return withFragment(s.files.address(file, words), to.Fragment)
+	return withFragment(s.addressOfScript(file, words), to.Fragment)
 }
 
 func withFragment(address, fragment string) string {
@@ -189,28 +185,23 @@ func (s *Site) collectScripts(page *Page) {
 		}
 		found := script{chapters.Plain(link, page.source), file}
 		s.addScript(withFragment(page.Out, page.within[link]), found)
-		if row := rowOf(link); row != nil {
-			walk(row, func(beside ast.Node) {
-				if other, ok := beside.(*ast.Link); ok && bytes.Contains(other.Destination, []byte(".md#")) {
-					s.addScript(s.address(page, string(other.Destination), ""), found)
-				}
-			})
+		row := ast.Node(link)
+		for row != nil && row.Kind() != tables.KindTableRow {
+			row = row.Parent()
 		}
+		if row == nil {
+			return
+		}
+		walk(row, func(beside ast.Node) {
+			if other, ok := beside.(*ast.Link); ok && bytes.Contains(other.Destination, []byte(".md#")) {
+				s.addScript(s.address(page, string(other.Destination), ""), found)
+			}
+		})
 	})
 }
 
 func (s *Site) addScript(address string, found script) {
-	if !slices.ContainsFunc(s.scripts[address], func(known script) bool { return known.Path == found.Path && known.Words == found.Words }) {
+	if !slices.Contains(s.scripts[address], found) {
 		s.scripts[address] = append(s.scripts[address], found)
 	}
-}
-
-// rowOf returns the row of a table in which something stands, or nil.
-func rowOf(node ast.Node) ast.Node {
-	for ; node != nil; node = node.Parent() {
-		if node.Kind() == tables.KindTableRow {
-			return node
-		}
-	}
-	return nil
 }

@@ -36,54 +36,77 @@ type pageRenderer struct {
 }
 
 func (r *pageRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
-	to.Register(ast.KindHeading, r.heading)
-	to.Register(ast.KindParagraph, r.paragraph)
-	to.Register(ast.KindFencedCodeBlock, r.code)
-	to.Register(ast.KindCodeBlock, r.commands)
-	to.Register(ast.KindCodeSpan, r.span)
-	to.Register(ast.KindLink, r.link)
-	to.Register(ast.KindImage, r.image)
-	to.Register(ast.KindHTMLBlock, r.block)
-	to.Register(tables.KindTable, r.table)
-	to.Register(tables.KindTableHeader, r.tableHeader)
-	to.Register(tables.KindTableRow, r.tableRow)
-	to.Register(tables.KindTableCell, r.tableCell)
+	to.Register(ast.KindHeading, around(r.openHeading, func(node ast.Node) string {
+		if level := node.(*ast.Heading).Level; level > 1 {
+			return fmt.Sprintf("</a></h%d>\n", level)
+		}
+		return "</h1>\n"
+	}))
+	to.Register(ast.KindParagraph, around(r.openParagraph, func(node ast.Node) string {
+		if block := r.page.captions[node]; block != nil {
+			return "</p>" + r.proofs(block) + "</figcaption>\n"
+		}
+		return "</p>\n"
+	}))
+	to.Register(ast.KindLink, around(r.openLink, always("</a>")))
+	to.Register(ast.KindFencedCodeBlock, instead(r.code))
+	to.Register(ast.KindCodeBlock, instead(r.commands))
+	to.Register(ast.KindCodeSpan, instead(r.span))
+	to.Register(ast.KindImage, instead(r.image))
+	to.Register(ast.KindHTMLBlock, instead(r.block))
+	to.Register(tables.KindTable, around(openTable, always("</tbody>\n</table>\n")))
+	to.Register(tables.KindTableHeader, around(r.openTableHeader, func(header ast.Node) string {
+		if !header.HasChildren() {
+			return ""
+		}
+		return "</tr>\n</thead>\n<tbody role=\"rowgroup\">\n"
+	}))
+	to.Register(tables.KindTableRow, around(always(`<tr role="row">`), always("</tr>\n")))
+	to.Register(tables.KindTableCell, around(r.openTableCell, func(cell ast.Node) string { return "</" + tagOf(cell) + ">" }))
 }
 
-// heading is a link to itself, so that its address is at hand.
-func (r *pageRenderer) heading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	h := node.(*ast.Heading)
-	id, _ := h.AttributeString("id")
-	switch {
-	case entering && h.Level == 1:
-		fmt.Fprintf(w, "<h1 id=%q>", id)
-	case entering:
-		fmt.Fprintf(w, "<h%d id=%q><a href=\"#%s\">", h.Level, id, id)
-	case h.Level == 1:
-		w.WriteString("</h1>\n")
-	default:
-		fmt.Fprintf(w, "</a></h%d>\n", h.Level)
+// around renders a node with something before it and behind it.
+func around(before, behind func(ast.Node) string) renderer.NodeRendererFunc {
+	return func(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			w.WriteString(before(node))
+		} else {
+			w.WriteString(behind(node))
+		}
+		return ast.WalkContinue, nil
 	}
-	return ast.WalkContinue, nil
 }
 
-func (r *pageRenderer) paragraph(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+func always(text string) func(ast.Node) string { return func(ast.Node) string { return text } }
+
+// instead renders something in place of a node and all that is in it.
+func instead(text func(ast.Node) (string, error)) renderer.NodeRendererFunc {
+	return func(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		words, err := text(node)
+		w.WriteString(words)
+		return ast.WalkSkipChildren, err
+	}
+}
+
+// openHeading makes a heading a link to itself, so that its address is at hand.
+func (r *pageRenderer) openHeading(node ast.Node) string {
+	id, _ := node.AttributeString("id")
+	if level := node.(*ast.Heading).Level; level > 1 {
+		return fmt.Sprintf("<h%d id=%q><a href=\"#%s\">", level, id, id)
+	}
+	return fmt.Sprintf("<h1 id=%q>", id)
+}
+
+func (r *pageRenderer) openParagraph(node ast.Node) string {
 	block := r.page.captions[node]
-	switch {
-	case block != nil && entering:
-		r.openFigure(w, block)
-		w.WriteString("<figcaption><p>")
-		r.addLines(node, r.shown(block))
-	case block != nil:
-		w.WriteString("</p>")
-		r.proofs(w, block)
-		w.WriteString("</figcaption>\n")
-	case entering:
-		w.WriteString(openingOf(node, r.page.source))
-	default:
-		w.WriteString("</p>\n")
+	if block == nil {
+		return openingOf(node, r.page.source)
 	}
-	return ast.WalkContinue, nil
+	r.addLines(node, r.shown(block))
+	return r.openFigure(block) + "<figcaption><p>"
 }
 
 // openingOf marks the paragraph that tells the reader to write something.
@@ -102,15 +125,15 @@ func (r *pageRenderer) shown(node ast.Node) []*weave.Shown {
 // shortBlock is how many lines a block may have that in print is not cut where a page ends.
 const shortBlock = 16
 
-func (r *pageRenderer) openFigure(w util.BufWriter, node *ast.FencedCodeBlock) {
-	class := string(node.Language(r.page.source))
+func (r *pageRenderer) openFigure(node *ast.FencedCodeBlock) string {
+	class := "code " + string(node.Language(r.page.source))
 	if node.Lines().Len() <= shortBlock {
 		class += " short"
 	}
-	fmt.Fprintf(w, "<figure class=%q", "code "+class)
+	figure := fmt.Sprintf("<figure class=%q", class)
 	shown := r.shown(node)
 	if len(shown) > 0 {
-		fmt.Fprintf(w, " id=%q", anchorOf(shown[0]))
+		figure += fmt.Sprintf(" id=%q", anchorOf(shown[0]))
 	}
 	var change []string
 	for _, one := range shown {
@@ -119,20 +142,14 @@ func (r *pageRenderer) openFigure(w util.BufWriter, node *ast.FencedCodeBlock) {
 		}
 	}
 	if len(change) > 0 {
-		fmt.Fprintf(w, " data-history=%q", strings.Join(change, " "))
+		figure += fmt.Sprintf(" data-history=%q", strings.Join(change, " "))
 	}
-	w.WriteString(">\n")
+	return figure + ">\n"
 }
 
 // addLines adds to the files in a caption the line, where they have what the block shows as it shows it. Long names are
 // broken between folders.
 func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
-	var final []*weave.Shown
-	for _, one := range shown {
-		if one.Line > 0 {
-			final = append(final, one)
-		}
-	}
 	for child := caption.FirstChild(); child != nil; child = child.NextSibling() {
 		link, ok := child.(*ast.Link)
 		if !ok {
@@ -140,9 +157,9 @@ func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
 		}
 		file := path.Join(path.Dir(r.page.Path), string(link.Destination))
 		words := chapters.Plain(link, r.page.source)
-		if i := slices.IndexFunc(final, func(one *weave.Shown) bool { return one.File == file }); i >= 0 {
-			link.Destination = fmt.Appendf(nil, "%s#L%d", link.Destination, final[i].Line) // appended to, it would write into the source
-			words += fmt.Sprintf(":%d", final[i].Line)
+		if i := slices.IndexFunc(shown, func(one *weave.Shown) bool { return one.File == file && one.Line > 0 }); i >= 0 {
+			link.Destination = fmt.Appendf(nil, "%s#L%d", link.Destination, shown[i].Line) // appended to, it would write into the source
+			words += fmt.Sprintf(":%d", shown[i].Line)
 		}
 		text := ast.NewString([]byte(strings.ReplaceAll(html.EscapeString(words), "/", "/<wbr>")))
 		text.SetCode(true) // it is written as it is
@@ -155,10 +172,10 @@ func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
 }
 
 // proofs says which tests check what a block shows, and which scenarios and labs show what its section says.
-func (r *pageRenderer) proofs(w util.BufWriter, node *ast.FencedCodeBlock) {
+func (r *pageRenderer) proofs(node *ast.FencedCodeBlock) (said string) {
 	block := r.page.blocks[node]
 	if block == nil || len(r.shown(node)) == 0 {
-		return
+		return ""
 	}
 	link := func(address, words string) string {
 		return fmt.Sprintf("<a href=%q>%s</a>", relative(r.page.Out, address), html.EscapeString(words))
@@ -167,30 +184,28 @@ func (r *pageRenderer) proofs(w util.BufWriter, node *ast.FencedCodeBlock) {
 	for _, e := range block.Chapter.Exercises {
 		if slices.Contains(e.Blocks, block) {
 			for _, test := range e.Tests {
-				tests = append(tests, link(r.site.files.line(r.site.tests[block.Package()+" "+test]), test))
+				tests = append(tests, link(r.site.addressOfTest(block.Package(), test), test))
 			}
 		}
 	}
 	for _, found := range r.site.scripts[withFragment(r.page.Out, r.page.within[node])] {
-		scripts = append(scripts, link(r.site.files.address(found.Path, found.Words), found.Words))
+		scripts = append(scripts, link(r.site.addressOfScript(found.Path, found.Words), found.Words))
 	}
 	if len(tests) > 0 {
-		fmt.Fprintf(w, "<p>checked by %s</p>", strings.Join(tests, ", "))
+		said = "<p>checked by " + strings.Join(tests, ", ") + "</p>"
 	}
 	if len(scripts) > 0 {
-		fmt.Fprintf(w, "<p>shown by %s</p>", strings.Join(scripts, "; "))
+		said += "<p>shown by " + strings.Join(scripts, "; ") + "</p>"
 	}
+	return said
 }
 
-func (r *pageRenderer) code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
+func (r *pageRenderer) code(node ast.Node) (string, error) {
 	block := node.(*ast.FencedCodeBlock)
+	figure := ""
 	if !r.page.captioned(block) {
-		r.openFigure(w, block)
+		figure = r.openFigure(block)
 	}
-	text := string(block.Lines().Value(source))
 	var marks []mark
 	for i, shown := range r.shown(block) {
 		if i > 0 {
@@ -201,16 +216,13 @@ func (r *pageRenderer) code(w util.BufWriter, source []byte, node ast.Node, ente
 			marks = append(marks, mark{reference.Begin, reference.End, fmt.Sprintf("<a href=%q>", to), "</a>"})
 		}
 	}
-	fmt.Fprintf(w, "<pre><code>%s</code></pre>\n</figure>\n", highlight(string(block.Language(source)), text, marks))
-	return ast.WalkSkipChildren, nil
+	text := string(block.Lines().Value(r.page.source))
+	return fmt.Sprintf("%s<pre><code>%s</code></pre>\n</figure>\n", figure, highlight(string(block.Language(r.page.source)), text, marks)), nil
 }
 
 // commands are what is indented: what the reader may type.
-func (r *pageRenderer) commands(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		fmt.Fprintf(w, "<figure class=\"code\">\n<pre><code>%s</code></pre>\n</figure>\n", html.EscapeString(string(node.Lines().Value(source))))
-	}
-	return ast.WalkSkipChildren, nil
+func (r *pageRenderer) commands(node ast.Node) (string, error) {
+	return fmt.Sprintf("<figure class=\"code\">\n<pre><code>%s</code></pre>\n</figure>\n", html.EscapeString(string(node.Lines().Value(r.page.source)))), nil
 }
 
 // wordBegins is where a long name may be broken, and any name in a table, which may be narrow.
@@ -223,11 +235,8 @@ const longName = 40
 var hyphens = regexp.MustCompile(`(^|[ (\[])((?:&lt;)?--?[\pL\pN]+)`)
 
 // span leads from a name in the prose to where it is shown.
-func (r *pageRenderer) span(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	words := strings.ReplaceAll(chapters.Plain(node, source), "\n", " ")
+func (r *pageRenderer) span(node ast.Node) (string, error) {
+	words := strings.ReplaceAll(chapters.Plain(node, r.page.source), "\n", " ")
 	text := html.EscapeString(words)
 	if len(words) > longName || inside(node, tables.KindTable) {
 		text = wordBegins.ReplaceAllString(text, "$1<wbr>$2")
@@ -240,8 +249,7 @@ func (r *pageRenderer) span(w util.BufWriter, source []byte, node ast.Node, ente
 			code = fmt.Sprintf("<a class=\"name\" href=%q>%s</a>", relative(r.page.Out, r.site.addressOf(shown)), code)
 		}
 	}
-	w.WriteString(code)
-	return ast.WalkSkipChildren, nil
+	return code, nil
 }
 
 // inside tells whether a node is a part of one of some kind.
@@ -254,125 +262,76 @@ func inside(node ast.Node, kinds ...ast.NodeKind) bool {
 	return false
 }
 
-func (r *pageRenderer) link(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		w.WriteString("</a>")
-		return ast.WalkContinue, nil
-	}
+func (r *pageRenderer) openLink(node ast.Node) string {
 	link := node.(*ast.Link)
-	words := strings.Join(strings.Fields(chapters.Plain(link, source)), " ")
-	to := r.site.address(r.page, string(link.Destination), words)
-	address := relative(r.page.Out, to)
-	if _, moves := r.site.files.moving[to]; moves && link.FirstChild().Kind() == ast.KindImage {
-		fmt.Fprintf(w, "<a class=\"moving\" href=\"%s\">", html.EscapeString(address))
-		return ast.WalkContinue, nil
+	words := strings.Join(strings.Fields(chapters.Plain(link, r.page.source)), " ")
+	to, class := r.site.address(r.page, string(link.Destination), words), ""
+	if link.FirstChild().Kind() == ast.KindImage && r.site.copied[to] != nil {
+		class = "class=\"moving\" "
 	}
-	fmt.Fprintf(w, "<a href=\"%s\">", html.EscapeString(address))
-	return ast.WalkContinue, nil
+	return fmt.Sprintf("<a %shref=\"%s\">", class, html.EscapeString(relative(r.page.Out, to)))
 }
 
 // image shows a picture in its own size, or as wide as the page.
-func (r *pageRenderer) image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
+func (r *pageRenderer) image(node ast.Node) (string, error) {
 	file := path.Join(path.Dir(r.page.Path), string(node.(*ast.Image).Destination))
-	address, size, err := r.site.files.picture(file)
+	address, size, err := r.site.picture(file)
 	if err != nil {
-		return ast.WalkStop, fmt.Errorf("%s: %w", r.page.Path, err)
+		return "", fmt.Errorf("%s: %w", r.page.Path, err)
 	}
-	alt := strings.Join(strings.Fields(chapters.Plain(node, source)), " ")
-	fmt.Fprintf(w, "<img src=%q alt=\"%s\"%s>", relative(r.page.Out, address), html.EscapeString(alt), size)
-	return ast.WalkSkipChildren, nil
+	alt := strings.Join(strings.Fields(chapters.Plain(node, r.page.source)), " ")
+	return fmt.Sprintf("<img src=%q alt=\"%s\"%s>", relative(r.page.Out, address), html.EscapeString(alt), size), nil
 }
 
 var comment = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
 
 // block leaves out comments, which are for the tools.
-func (r *pageRenderer) block(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		block := node.(*ast.HTMLBlock)
-		text := block.Lines().Value(source)
-		if block.HasClosure() {
-			text = append(text, block.ClosureLine.Value(source)...)
-		}
-		w.Write(comment.ReplaceAll(text, nil))
+func (r *pageRenderer) block(node ast.Node) (string, error) {
+	block := node.(*ast.HTMLBlock)
+	text := block.Lines().Value(r.page.source)
+	if block.HasClosure() {
+		text = append(text, block.ClosureLine.Value(r.page.source)...)
 	}
-	return ast.WalkContinue, nil
+	return comment.ReplaceAllString(string(text), ""), nil
 }
 
-// table says how many columns it has: one of many is shown line by line on a narrow screen. Then it is for a screen
+// openTable says whether a table has many columns: then it is shown line by line on a narrow screen, and is for a screen
 // reader a table all the same, by its roles.
-func (r *pageRenderer) table(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		columns := len(node.(*tables.Table).Alignments)
-		if columns > 3 {
-			w.WriteString("<table role=\"table\" class=\"wide\">\n")
-		} else {
-			w.WriteString("<table>\n")
-		}
-	} else {
-		w.WriteString("</tbody>\n</table>\n")
+func openTable(node ast.Node) string {
+	if len(node.(*tables.Table).Alignments) > 3 {
+		return "<table role=\"table\" class=\"wide\">\n"
 	}
-	return ast.WalkContinue, nil
+	return "<table>\n"
 }
 
-func (r *pageRenderer) tableHeader(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	if strings.TrimSpace(chapters.Plain(node, source)) == "" {
-		if entering {
-			w.WriteString("<tbody>\n")
-		}
-		return ast.WalkSkipChildren, nil
+// openTableHeader leaves out a header that says nothing.
+func (r *pageRenderer) openTableHeader(header ast.Node) string {
+	if strings.TrimSpace(chapters.Plain(header, r.page.source)) == "" {
+		header.RemoveChildren(header)
+		return "<tbody>\n"
 	}
-	if entering {
-		w.WriteString("<thead role=\"rowgroup\">\n<tr role=\"row\">")
-	} else {
-		w.WriteString("</tr>\n</thead>\n<tbody role=\"rowgroup\">\n")
-	}
-	return ast.WalkContinue, nil
+	return "<thead role=\"rowgroup\">\n<tr role=\"row\">"
 }
 
-func (r *pageRenderer) tableRow(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		w.WriteString("<tr role=\"row\">")
-	} else {
-		w.WriteString("</tr>\n")
+// tagOf returns what a cell is: above a column that has no name is an empty one like all others.
+func tagOf(cell ast.Node) string {
+	if cell.Parent().Kind() == tables.KindTableHeader && cell.HasChildren() {
+		return "th"
 	}
-	return ast.WalkContinue, nil
+	return "td"
 }
 
-func (r *pageRenderer) tableCell(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	tag := "td"
-	header := node.Parent().Kind() == tables.KindTableHeader && node.HasChildren()
-	if header {
-		tag = "th"
-	}
-	if !entering {
-		fmt.Fprintf(w, "</%s>", tag)
-		return ast.WalkContinue, nil
-	}
-	fmt.Fprintf(w, "<%s", tag)
-	if header {
-		w.WriteString(` role="columnheader" scope="col"`)
-	} else {
-		fmt.Fprintf(w, " role=\"cell\" data-label=\"%s\"", html.EscapeString(columnOf(node, source)))
-	}
-	w.WriteString(">")
-	return ast.WalkContinue, nil
-}
-
-// columnOf returns what stands above a cell.
-func columnOf(cell ast.Node, source []byte) string {
-	at := 0
-	for before := cell.PreviousSibling(); before != nil; before = before.PreviousSibling() {
-		at++
+func (r *pageRenderer) openTableCell(cell ast.Node) string {
+	if tagOf(cell) == "th" {
+		return `<th role="columnheader" scope="col">`
 	}
 	above := cell.Parent().Parent().FirstChild().FirstChild()
-	for ; at > 0 && above != nil; at-- {
+	for before := cell.PreviousSibling(); before != nil && above != nil; before = before.PreviousSibling() {
 		above = above.NextSibling()
 	}
-	if above == nil {
-		return ""
+	column := ""
+	if above != nil {
+		column = strings.TrimSpace(chapters.Plain(above, r.page.source))
 	}
-	return strings.TrimSpace(chapters.Plain(above, source))
+	return fmt.Sprintf("<td role=\"cell\" data-label=\"%s\">", html.EscapeString(column))
 }

@@ -2,10 +2,9 @@ package site
 
 import (
 	"encoding/json"
-	"maps"
+	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -18,61 +17,48 @@ import (
 type index struct {
 	// Pages are the titles of pages by their paths in the site.
 	Pages map[string]string `json:"pages"`
-	Kinds []string          `json:"kinds"`
-	// Entries are what can be found: [title, address, kind]. Sections come first.
-	Entries [][3]any `json:"entries"`
-	// Words has the words of sections, each with the numbers of the sections that have it, as differences to base 36:
-	// "adopt 3 1 c".
-	Words string `json:"words"`
-
-	words map[string][]int
+	// Entries are what can be found: title, address, kind. Sections come first.
+	Entries [][3]string `json:"entries"`
+	// Words has the words of sections, each with the numbers of the sections that have it.
+	Words map[string][]int `json:"words"`
 }
-
-// The kinds of what can be found.
-const (
-	section = iota
-	term
-	declaration
-	flag
-	reason
-	named // a scenario
-)
 
 // searchIndex returns the index as a script: a page from a file may not fetch it.
 func (s *Site) searchIndex(scenarios *Page) ([]byte, error) {
-	x := &index{Pages: map[string]string{}, Kinds: []string{"section", "term", "code", "flag", "reason", "scenario"}, words: map[string][]int{}}
+	x := &index{Pages: map[string]string{scenarios.Out: scenarios.Title}, Words: map[string][]int{}}
+	glossary := s.byPath["chapters/glossary.md"]
 	for _, page := range s.pages {
 		x.Pages[page.Out] = page.Title
-		if page != s.glossary {
+		if page != glossary {
 			x.addSections(page)
 		}
 	}
-	x.Pages[scenarios.Out] = scenarios.Title
-	x.addTerms(s.glossary)
+	for _, match := range termPattern.FindAllSubmatch(glossary.source, -1) {
+		x.add(string(match[2]), glossary.Out+"#"+string(match[1]), "term")
+	}
 	for _, page := range s.pages {
 		x.addFlags(page)
 	}
 	s.addDeclarations(x)
 	for _, one := range s.scenarios {
-		x.add(one.sentence, scenarios.Out+"#"+one.folder+"/"+one.name, named)
+		x.add(one.sentence, scenarios.Out+"#"+one.name, "scenario")
 	}
-	var words strings.Builder
-	for _, word := range slices.Sorted(maps.Keys(x.words)) {
-		words.WriteString(word)
-		before := -1
-		for _, number := range x.words[word] {
-			words.WriteString(" " + strconv.FormatInt(int64(number-before), 36))
-			before = number
-		}
-		words.WriteByte('\n')
-	}
-	x.Words = words.String()
-	text, err := json.Marshal(x)
-	return slices.Concat([]byte("book.index = "), text, []byte(";\n")), err
+	return asScript("index", x)
 }
 
-func (x *index) add(title, address string, kind int) {
-	x.Entries = append(x.Entries, [3]any{title, address, kind})
+// asScript returns something as a script that gives it to the book by a name.
+func asScript(name string, value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	return fmt.Appendf(nil, "book.%s = %s;\n", name, text), err
+}
+
+func (x *index) add(title, address, kind string) {
+	x.Entries = append(x.Entries, [3]string{title, address, kind})
+}
+
+// has tells whether something of a kind can be found already.
+func (x *index) has(title, kind string) bool {
+	return slices.ContainsFunc(x.Entries, func(entry [3]string) bool { return entry[0] == title && entry[2] == kind })
 }
 
 // addSections adds the sections of a page with their words, code included.
@@ -80,7 +66,7 @@ func (x *index) addSections(page *Page) {
 	numbers := map[string]int{}
 	for _, h := range page.headings {
 		numbers[h.Anchor] = len(x.Entries)
-		x.add(h.Title, page.Out+"#"+h.Anchor, section)
+		x.add(h.Title, page.Out+"#"+h.Anchor, "section")
 	}
 	walk(page.document, func(node ast.Node) {
 		number, ok := numbers[page.within[node]]
@@ -104,31 +90,14 @@ func (x *index) addWords(number int, text string) {
 		if len(word) < 2 || len(word) > 40 || strings.Trim(word, "0123456789-") == "" {
 			continue
 		}
-		if found := x.words[word]; len(found) == 0 || found[len(found)-1] != number {
-			x.words[word] = append(found, number)
+		if found := x.Words[word]; len(found) == 0 || found[len(found)-1] != number {
+			x.Words[word] = append(found, number)
 		}
 	}
 }
 
-var termAnchor = regexp.MustCompile(`<a id="(term-[^"]+)"></a>`)
-
-// addTerms adds the terms of the glossary: what stands in bold behind an anchor.
-func (x *index) addTerms(glossary *Page) {
-	walk(glossary.document, func(node ast.Node) {
-		raw, ok := node.(*ast.RawHTML)
-		if !ok {
-			return
-		}
-		match := termAnchor.FindSubmatch(glossary.source[raw.Segments.At(0).Start:])
-		bold := raw.Parent().FirstChild()
-		for bold != nil && bold.Kind() != ast.KindEmphasis {
-			bold = bold.NextSibling()
-		}
-		if match != nil && bold != nil && raw.PreviousSibling() == nil {
-			x.add(chapters.Plain(bold, glossary.source), glossary.Out+"#"+string(match[1]), term)
-		}
-	})
-}
+// termPattern matches a term of the glossary: what stands in bold behind an anchor.
+var termPattern = regexp.MustCompile(`(?m)^<a id="(term-[^"]+)"></a>(?:<a [^>]+></a>)*\*\*([^*]+)\*\*`)
 
 var flagPattern = regexp.MustCompile(`^--[a-z][a-z0-9-]{2,}`)
 
@@ -140,8 +109,8 @@ func (x *index) addFlags(page *Page) {
 			return
 		}
 		name := flagPattern.FindString(chapters.Plain(span, page.source))
-		if name != "" && !slices.ContainsFunc(x.Entries, func(entry [3]any) bool { return entry[0] == name }) {
-			x.add(name, page.Out+"#"+page.within[span], flag)
+		if name != "" && !x.has(name, "flag") {
+			x.add(name, page.Out+"#"+page.within[span], "flag")
 		}
 	})
 }
@@ -164,13 +133,13 @@ func (s *Site) addDeclarations(x *index) {
 		}
 		address := s.addressOf(shown)
 		for _, name := range shown.Names {
-			x.add(strings.NewReplacer("(", "", "*", "", ")", "").Replace(name), address, declaration)
+			x.add(plain.Replace(name), address, "code")
 		}
 		text := shown.Block.Body[shown.Begin:shown.End]
 		for _, pattern := range []*regexp.Regexp{reasonConstant, reasonOfEvent} {
 			for _, match := range pattern.FindAllStringSubmatch(text, -1) {
-				if !slices.ContainsFunc(x.Entries, func(entry [3]any) bool { return entry[0] == match[1] && entry[2] == reason }) {
-					x.add(match[1], address, reason)
+				if !x.has(match[1], "reason") {
+					x.add(match[1], address, "reason")
 				}
 			}
 		}

@@ -1,7 +1,6 @@
 package site
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -15,53 +14,47 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPageThatIsServedHearsOfASave(t *testing.T) {
+func TestAPageThatIsServedLooksWhetherItHasBeenWrittenAnew(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "index.html"), []byte("<p>the book</p>"), 0o644))
-	saves := &broadcast{}
-	server := httptest.NewServer(handler(dir, saves))
+	file := filepath.Join(dir, "index.html")
+	require.NoError(t, os.WriteFile(file, []byte("<p>the book</p>"), 0o644))
+	written := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	require.NoError(t, os.Chtimes(file, written, written))
+	server := httptest.NewServer(handler(dir))
 	defer server.Close()
 	answer, err := http.Get(server.URL + "/")
 	require.NoError(t, err)
+	defer answer.Body.Close()
 	page, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	assert.Equal(t, "<p>the book</p>"+reloading, string(page))
-
-	answer, err = http.Get(server.URL + "/saved")
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	require.Eventually(t, func() bool { saves.mu.Lock(); defer saves.mu.Unlock(); return saves.done != nil }, time.Minute, time.Millisecond)
-	saves.send()
-	told, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	assert.Equal(t, "data: saved\n\n", string(told))
+	assert.Equal(t, "Fri, 02 Jan 2026 03:04:05 GMT", answer.Header.Get("Last-Modified"))
 }
 
-func TestASaveOfAChapterIsSeen(t *testing.T) {
+func TestASaveOfAChapterIsSeenAndNotWhatEditorsWriteBesideIt(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for _, dir := range append(watched, "chapters/01-command") {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
-	}
-	watcher, err := watch(root)
-	require.NoError(t, err)
-	defer watcher.Close()
-	require.NoError(t, os.WriteFile(filepath.Join(root, "chapters/01-command/README.md"), nil, 0o644))
-	assert.True(t, saved(t.Context(), watcher))
-}
-
-func TestWhatAnEditorWritesBesideAFileIsNoSave(t *testing.T) {
-	t.Parallel()
-	assert.True(t, isOfTheBook("chapters/01-command/README.md"))
-	assert.False(t, isOfTheBook("chapters/01-command/.README.md.swp"))
-	assert.False(t, isOfTheBook("chapters/01-command/README.md~"))
+	chapter := filepath.Join(root, "chapters", "01-command", "README.md")
+	require.NoError(t, os.MkdirAll(filepath.Dir(chapter), 0o755))
+	before := look(root)
+	require.NoError(t, os.WriteFile(chapter, nil, 0o644))
+	written := look(root)
+	assert.NotEqual(t, before, written)
+	require.NoError(t, os.WriteFile(chapter+".swp", nil, 0o644))
+	assert.Equal(t, written, look(root))
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(chapter, later, later))
+	saved := look(root)
+	assert.NotEqual(t, written, saved)
+	require.NoError(t, os.Remove(chapter))
+	assert.NotEqual(t, saved, look(root), "one that has gone, too")
 }
 
 func TestAPortThatIsTakenIsSaidWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	err := Serve(t.Context(), t.TempDir(), t.TempDir(), server.Listener.Addr().(*net.TCPAddr).Port, &bytes.Buffer{})
+	err := Serve(t.Context(), t.TempDir(), t.TempDir(), server.Listener.Addr().(*net.TCPAddr).Port, io.Discard)
 	assert.ErrorContains(t, err, "choose another one: make serve PORT=8001")
 }

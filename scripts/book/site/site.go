@@ -10,13 +10,11 @@ import (
 	"bytes"
 	"embed"
 	"errors"
-	"fmt"
 	"html/template"
-	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,18 +31,17 @@ var pageTemplate = template.Must(template.ParseFS(static, "static/page.html"))
 type Site struct {
 	root string
 	view *weave.View
-	// pages are in the order of the book, byPath has them by their files in the repository.
+	// pages are in the order of the book, the start page first; byPath has them by their files in the repository.
 	pages  []*Page
 	byPath map[string]*Page
-	// glossary explains the terms.
-	glossary *Page
 	// scripts are the scenarios and labs that show what a section says, by its address.
 	scripts map[string][]script
-	// tests are where Go tests stand, by package and name.
-	tests map[string]place
-	// files are what pages link to and show in the repository.
-	files     *files
-	scenarios []*scenario
+	// wanted are the files and directories of the repository that pages lead to, in the order in which they were first asked
+	// for. Each has a page, too.
+	wanted []string
+	// copied are files of the site, by their path in it, that are those of the repository.
+	copied    map[string][]byte
+	scenarios []scenarioFile
 	// behind is what the contents of each page lead to after the pages of the book.
 	behind []navigation
 }
@@ -55,8 +52,10 @@ type script struct{ Words, Path string }
 // Write writes the site of the book into a directory, which it empties before, and returns how many pages it has. They
 // lead to a PDF, too, if there is to be one: see [PDF]. Without a Chromium there can be none, and nothing is written.
 func Write(root, dir string, pdf bool) (int, error) {
-	if pdf && !hasBrowser() {
-		return 0, errors.New("a PDF needs Chromium (on Debian: apt-get install chromium)")
+	if pdf {
+		if _, err := findBrowser(); err != nil {
+			return 0, err
+		}
 	}
 	s, err := read(root)
 	if err != nil {
@@ -74,12 +73,13 @@ func (s *Site) write(dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	whole := dir + ".new" // it takes the place of the old one when it is whole: somebody may look at that
+	if err := os.RemoveAll(whole); err != nil {
 		return 0, err
 	}
 	count := 0
 	for name, content := range out {
-		path := filepath.Join(dir, filepath.FromSlash(name))
+		path := filepath.Join(whole, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return 0, err
 		}
@@ -90,7 +90,10 @@ func (s *Site) write(dir string) (int, error) {
 			count++
 		}
 	}
-	return count, nil
+	if err := os.RemoveAll(dir); err != nil {
+		return 0, err
+	}
+	return count, os.Rename(whole, dir)
 }
 
 // read reads the book and everything that its pages need to know of each other.
@@ -103,22 +106,15 @@ func read(root string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{root: root, view: view, byPath: map[string]*Page{}, scripts: map[string][]script{}, behind: []navigation{
+	s := &Site{root: root, view: view, byPath: map[string]*Page{}, scripts: map[string][]script{}, copied: map[string][]byte{}, behind: []navigation{
 		{Title: "Scenarios", Address: "scenarios.html"},
 		{Title: "The whole book on one page", Address: "book.html"},
 		{Title: "The book as EPUB", Address: "book.epub"},
 	}}
-	s.files = newFiles(s)
 	if s.scenarios, err = readScenarios(root); err != nil {
 		return nil, err
 	}
-	if s.tests, err = readTests(root); err != nil {
-		return nil, err
-	}
 	if err := s.addPages(book.Chapters()); err != nil {
-		return nil, err
-	}
-	if err := s.checkAnchors(); err != nil {
 		return nil, err
 	}
 	for _, page := range s.pages {
@@ -129,57 +125,38 @@ func read(root string) (*Site, error) {
 
 // addPages reads the start page, the chapters, and the pages beside them.
 func (s *Site) addPages(all []*chapters.Chapter) error {
-	start, err := os.ReadFile(filepath.Join(s.root, "README.md"))
-	if err != nil {
-		return err
-	}
-	s.addPage("README.md", "index.html", start, nil)
+	failed := s.addPage("README.md", "index.html", nil)
 	for _, chapter := range all {
 		for _, page := range chapter.Pages {
-			s.addPage(page.Path, page.Web(), page.Source, chapter)
+			failed = errors.Join(failed, s.addPage(page.Path, page.Web(), chapter))
 		}
 	}
 	beside, err := filepath.Glob(filepath.Join(s.root, "chapters", "*.md"))
+	for _, path := range beside {
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		failed = errors.Join(failed, s.addPage("chapters/"+name+".md", name+".html", nil))
+	}
+	return errors.Join(failed, err)
+}
+
+func (s *Site) addPage(path, out string, chapter *chapters.Chapter) error {
+	source, err := s.file(path)
 	if err != nil {
 		return err
 	}
-	for _, path := range beside {
-		source, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		name := filepath.Base(path)
-		s.addPage("chapters/"+name, strings.TrimSuffix(name, ".md")+".html", source, nil)
-	}
-	if s.glossary = s.byPath["chapters/glossary.md"]; s.glossary == nil {
-		return errors.New("there is no chapters/glossary.md")
-	}
-	return nil
-}
-
-func (s *Site) addPage(path, out string, source []byte, chapter *chapters.Chapter) {
 	page := newPage(path, out, source, chapter)
 	s.pages = append(s.pages, page)
 	s.byPath[path] = page
-}
-
-// checkAnchors tells that no two declarations of a page have the same anchor.
-func (s *Site) checkAnchors() error {
-	seen := map[string]*weave.Shown{}
-	for _, shown := range s.view.All {
-		address := s.addressOf(shown)
-		if other := seen[address]; other != nil {
-			return fmt.Errorf("%s and %s of %s would have the same address, %s", shown.Dir, other.Dir, shown.Name, address)
-		}
-		seen[address] = shown
-	}
 	return nil
 }
+
+// plain takes from the name of a method what tells it from a field: Type.method.
+var plain = strings.NewReplacer("(", "", "*", "", ")", "")
 
 // anchorOf returns the anchor of a declaration on its page: package.Type.method, and behind it the step where the page
 // shows it again.
 func anchorOf(shown *weave.Shown) string {
-	anchor := path.Base(shown.Dir) + "." + strings.NewReplacer("(", "", "*", "", ")", "").Replace(shown.Name)
+	anchor := path.Base(shown.Dir) + "." + plain.Replace(shown.Name)
 	if shown.Step != "" {
 		anchor += "." + shown.Step
 	}
@@ -194,40 +171,28 @@ func (s *Site) addressOf(shown *weave.Shown) string {
 // render returns the files of the site by their paths in it.
 func (s *Site) render() (map[string][]byte, error) {
 	out, bodies := map[string][]byte{}, map[*Page][]byte{}
+	var failed error
+	put := func(name string) func([]byte, error) {
+		return func(content []byte, err error) { out[name], failed = content, errors.Join(failed, err) }
+	}
 	list := &Page{Out: "scenarios.html", Title: "Scenarios"}
-	var err error
-	if out["search-index.js"], err = s.searchIndex(list); err != nil { // of what is written, before rendering changes it
-		return nil, err
-	}
+	put("search-index.js")(s.searchIndex(list)) // of what is written, before rendering changes it
 	for _, page := range s.pages {
-		if bodies[page], err = s.body(page); err != nil {
-			return nil, err
-		}
-		if out[page.Out], err = s.layOut(page, bodies[page]); err != nil {
-			return nil, err
-		}
+		var err error
+		bodies[page], err = s.body(page)
+		failed = errors.Join(failed, err)
+		put(page.Out)(s.layOut(page, bodies[page]))
 	}
-	if out["book.html"], err = s.whole(bodies); err != nil {
-		return nil, err
-	}
-	if out["book.epub"], err = s.epub(bodies, time.Now()); err != nil {
-		return nil, err
-	}
-	if out[list.Out], err = s.layOut(list, s.scenarioList(list)); err != nil {
-		return nil, err
-	}
-	if out["history.js"], err = s.histories(); err != nil {
-		return nil, err
-	}
-	if err := s.files.render(out); err != nil {
-		return nil, err
-	}
+	put("book.html")(s.whole(bodies))
+	put("book.epub")(s.epub(bodies, time.Now()))
+	put(list.Out)(s.layOut(list, s.scenarioList(list)))
+	put("history.js")(s.histories())
 	for _, name := range []string{"site.css", "site.js"} {
-		if out[name], err = fs.ReadFile(static, "static/"+name); err != nil {
-			return nil, err
-		}
+		put(name)(static.ReadFile("static/" + name))
 	}
-	return out, nil
+	failed = errors.Join(failed, s.renderFiles(put))
+	maps.Copy(out, s.copied)
+	return out, failed
 }
 
 // navigation is a line of the contents.
@@ -248,7 +213,6 @@ func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 		Rest               *navigation
 		IsChapter, IsStart bool
 	}{Title: page.Title, Out: page.Out, Root: strings.Repeat("../", strings.Count(page.Out, "/")), Body: template.HTML(body), IsChapter: page.Chapter != nil, IsStart: page.Out == "index.html"}
-	var order []navigation
 	for _, other := range s.pages {
 		line := navigation{Title: other.Title, Address: data.Root + other.Out, Current: other == page}
 		switch {
@@ -262,8 +226,12 @@ func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 				data.Rest = &line
 			}
 		} else if other.Chapter != nil || other.Out == "index.html" {
+			if n := len(data.Chapters); line.Current && n > 0 {
+				data.Previous = &data.Chapters[n-1]
+			} else if n > 0 && data.Chapters[n-1].Current {
+				data.Next = &line
+			}
 			data.Chapters = append(data.Chapters, line)
-			order = append(order, line)
 		} else {
 			data.Beside = append(data.Beside, line)
 		}
@@ -271,14 +239,6 @@ func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 	for _, other := range s.behind {
 		other.Current, other.Address = other.Address == page.Out, data.Root+other.Address
 		data.Beside = append(data.Beside, other)
-	}
-	if i := slices.IndexFunc(order, func(line navigation) bool { return line.Current }); i >= 0 {
-		if i > 0 {
-			data.Previous = &order[i-1]
-		}
-		if i+1 < len(order) {
-			data.Next = &order[i+1]
-		}
 	}
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, data)

@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -12,18 +13,15 @@ import (
 // The book as one thing: a page for print, and an e-book. Both have the bodies of the pages with other links in them.
 
 // inBook returns the pages that the book as one thing has, in its order: all but the start page.
-func (s *Site) inBook() []*Page {
-	var pages []*Page
-	for _, page := range s.pages {
-		if page.Out != "index.html" {
-			pages = append(pages, page)
-		}
-	}
-	return pages
-}
+func (s *Site) inBook() []*Page { return s.pages[1:] }
 
-// stem is what a page is called in the book as one thing.
-func stem(page *Page) string { return strings.TrimSuffix(page.Out, ".html") }
+// stem is what a page is called in the book as one thing, or "" where it is no part of that.
+func (s *Site) stem(out string) string {
+	if slices.ContainsFunc(s.inBook(), func(page *Page) bool { return page.Out == out }) {
+		return strings.TrimSuffix(out, ".html")
+	}
+	return ""
+}
 
 // relink parses the body of a page at the root of the site, and changes each link in it, which change gets as from that
 // root. A link that becomes "" is taken out, but for its words.
@@ -37,19 +35,15 @@ func relink(page *Page, body []byte, change func(address string) string) (*html.
 		section.AppendChild(node)
 	}
 	for node := range section.Descendants() {
-		var kept []html.Attribute
-		for _, attribute := range node.Attr {
+		for i, attribute := range node.Attr {
 			if attribute.Key == "href" || attribute.Key == "src" {
 				if strings.HasPrefix(attribute.Val, "#") {
 					attribute.Val = page.Out + attribute.Val
 				}
-				attribute.Val = change(attribute.Val)
-			}
-			if attribute.Key != "href" || attribute.Val != "" {
-				kept = append(kept, attribute)
+				node.Attr[i].Val = change(attribute.Val)
 			}
 		}
-		node.Attr = kept
+		node.Attr = slices.DeleteFunc(node.Attr, func(a html.Attribute) bool { return a.Key == "href" && a.Val == "" })
 	}
 	return section, nil
 }
@@ -57,35 +51,35 @@ func relink(page *Page, body []byte, change func(address string) string) (*html.
 // whole returns the book as one page.
 func (s *Site) whole(bodies map[*Page][]byte) ([]byte, error) {
 	var out bytes.Buffer
-	names := map[string]string{}
 	fmt.Fprintf(&out, "<div class=\"whole\">\n<section>\n<h1>%s</h1>\n<ul>\n", html.EscapeString(s.pages[0].Title))
 	for _, page := range s.inBook() {
-		names[page.Out] = stem(page)
-		fmt.Fprintf(&out, "<li><a href=\"#%s\">%s</a></li>\n", stem(page), html.EscapeString(page.Title))
+		fmt.Fprintf(&out, "<li><a href=\"#%s\">%s</a></li>\n", s.stem(page.Out), html.EscapeString(page.Title))
 	}
 	out.WriteString("</ul>\n</section>\n")
 	for _, page := range s.inBook() {
 		section, err := relink(page, bodies[page], func(address string) string {
-			file, fragment, _ := strings.Cut(address, "#")
-			switch {
-			case names[file] == "":
+			file, fragment, found := strings.Cut(address, "#")
+			switch stem := s.stem(file); {
+			case stem == "":
 				return address
-			case fragment == "":
-				return "#" + names[file]
+			case found:
+				return "#" + stem + "." + fragment
+			default:
+				return "#" + stem
 			}
-			return "#" + names[file] + "." + fragment
 		})
 		if err != nil {
 			return nil, err
 		}
+		stem := s.stem(page.Out)
 		for node := range section.Descendants() {
 			for i, attribute := range node.Attr {
 				if attribute.Key == "id" {
-					node.Attr[i].Val = stem(page) + "." + attribute.Val
+					node.Attr[i].Val = stem + "." + attribute.Val
 				}
 			}
 		}
-		section.Attr = []html.Attribute{{Key: "id", Val: stem(page)}, {Key: "data-page", Val: page.Out}}
+		section.Attr = []html.Attribute{{Key: "id", Val: stem}, {Key: "data-page", Val: page.Out}}
 		if err := html.Render(&out, section); err != nil {
 			return nil, err
 		}

@@ -1,5 +1,5 @@
-// Package solutions reads solutions of exercises other than the book's: wrong ones,
-// each a likely misconception, and right ones that are written differently.
+// Package solutions reads solutions of exercises other than the book's: wrong ones, each a likely misconception, and right
+// ones that are written differently.
 //
 // Those of an exercise are in labs/NN-slug/wrong/EXERCISE.txtar:
 //
@@ -12,9 +12,8 @@
 //	-- another-way.go --
 //	func bounds(...) ...
 //
-// A diff says which lines of the book's solution give way to which. The lines that
-// it begins with, without numbers, stand in one place of it only; a line with @@
-// separates two places.
+// A diff says which lines of the book's solution give way to which. The lines that it begins with, without numbers, stand
+// in one place of it only; a line with @@ separates two places.
 package solutions
 
 import (
@@ -22,9 +21,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -46,14 +46,12 @@ type Wrong struct {
 	Misconception string
 	// CaughtBy is the behaviour that it does not show.
 	CaughtBy string
-	hunks    []hunk
+	diff     string
 	path     string
 }
 
 // Right is a right solution: declarations that take the place of the book's.
 type Right struct{ Name, Text string }
-
-type hunk struct{ lines []string }
 
 // Read returns the solutions of an exercise of a chapter. There may be none yet.
 func Read(root, slug, exercise string) (*Solutions, error) {
@@ -65,8 +63,7 @@ func Read(root, slug, exercise string) (*Solutions, error) {
 	if err != nil {
 		return nil, err
 	}
-	archive := txtar.Parse(text)
-	for _, file := range archive.Files {
+	for _, file := range txtar.Parse(text).Files {
 		switch name, kind, _ := strings.Cut(file.Name, "."); kind {
 		case "diff":
 			wrong, err := parseWrong(s.Path, name, string(file.Data))
@@ -95,50 +92,33 @@ func (s *Solutions) Find(name string) (*Wrong, error) {
 	return nil, fmt.Errorf("%s has no %s.diff: there is %s", s.Path, name, cmp.Or(strings.Join(known, ", "), "none"))
 }
 
+var (
+	head  = regexp.MustCompile(`^# (.+)\n# caught by: (.+)\n`)
+	blank = regexp.MustCompile(`(?m)^\n`)
+	// stray matches a line that is no part of a diff.
+	stray = regexp.MustCompile(`(?m)^([^ +@-]|@[^@]).*`)
+)
+
 func parseWrong(path, name, text string) (*Wrong, error) {
-	w := &Wrong{Name: name, path: path, hunks: []hunk{{}}}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		last := &w.hunks[len(w.hunks)-1]
-		switch {
-		case strings.HasPrefix(line, "# caught by: "):
-			w.CaughtBy = strings.TrimPrefix(line, "# caught by: ")
-		case strings.HasPrefix(line, "# ") && w.Misconception == "":
-			w.Misconception = strings.TrimPrefix(line, "# ")
-		case strings.HasPrefix(line, "@@"):
-			w.hunks = append(w.hunks, hunk{})
-		case line == "":
-			last.lines = append(last.lines, " ")
-		case strings.ContainsRune(" -+", rune(line[0])):
-			last.lines = append(last.lines, line)
-		default:
-			return nil, fmt.Errorf("%s, %s.diff: %q begins neither with a space nor with - or +", path, name, line)
-		}
-	}
-	if w.Misconception == "" || w.CaughtBy == "" {
+	said := head.FindStringSubmatch(text)
+	if said == nil {
 		return nil, fmt.Errorf("%s, %s.diff: begin with two lines: # what somebody thinks who writes this, and # caught by: the behaviour that it does not show", path, name)
+	}
+	w := &Wrong{Name: name, Misconception: said[1], CaughtBy: said[2], diff: blank.ReplaceAllString(text[len(said[0]):], " \n"), path: path}
+	if line := stray.FindString(w.diff); line != "" {
+		return nil, fmt.Errorf("%s, %s.diff: %q begins neither with a space nor with - or +", path, name, line)
 	}
 	return w, nil
 }
 
 // Diff returns the lines that differ, with what stands around them.
-func (w *Wrong) Diff() string {
-	var parts []string
-	for _, h := range w.hunks {
-		parts = append(parts, strings.Join(h.lines, "\n")+"\n")
-	}
-	return strings.Join(parts, "@@\n")
-}
+func (w *Wrong) Diff() string { return w.diff }
 
-// Apply returns texts, those of the exercise's declarations, with the wrong lines in
-// place of the right ones.
+// Apply returns texts, those of the exercise's declarations, with the wrong lines in place of the right ones.
 func (w *Wrong) Apply(texts map[string]string) (map[string]string, error) {
-	changed := map[string]string{}
-	for name, text := range texts {
-		changed[name] = text
-	}
-	for _, h := range w.hunks {
-		before, after := h.without('+'), h.without('-')
+	changed := maps.Clone(texts)
+	for hunk := range strings.SplitSeq(w.diff, "@@\n") {
+		before, after := without(hunk, '+'), without(hunk, '-')
 		if before == after {
 			return nil, fmt.Errorf("%s, %s.diff changes nothing", w.path, w.Name)
 		}
@@ -172,11 +152,12 @@ func places(text, lines string) []int {
 }
 
 // without returns the lines of a hunk but for those that begin with a sign.
-func (h hunk) without(sign byte) string {
-	kept := slices.DeleteFunc(slices.Clone(h.lines), func(line string) bool { return line[0] == sign })
-	var out strings.Builder
-	for _, line := range kept {
-		out.WriteString(line[1:] + "\n")
+func without(hunk string, sign byte) string {
+	kept := ""
+	for line := range strings.Lines(hunk) {
+		if line[0] != sign {
+			kept += line[1:]
+		}
 	}
-	return out.String()
+	return kept
 }

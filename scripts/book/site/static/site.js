@@ -135,11 +135,7 @@ const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+(?:[-'][\p{L}\p{N
 const parts = (title) => split(title.replace(/([a-z0-9])([A-Z])/g, "$1 $2")).flatMap((word) => [word, ...word.split("-")]).concat(split(title));
 
 function prepare(index) {
-	index.words = index.words.trimEnd().split("\n").map((line) => {
-		const [word, ...steps] = line.split(" ");
-		let number = -1;
-		return [word, steps.map((step) => number += parseInt(step, 36))];
-	});
+	index.words = Object.entries(index.words);
 	index.titles = new Map();
 	index.entries.forEach(([title], number) => {
 		for (const word of new Set(parts(title))) {
@@ -194,7 +190,7 @@ function search(index, query) {
 	}
 	return [...found].sort(([a, x], [b, y]) => y - x || a - b).slice(0, 30).map(([number]) => {
 		const [title, address, kind] = index.entries[number];
-		return { title, address, kind: index.kinds[kind], page: index.pages[address.split("#")[0]] };
+		return { title, address, kind, page: index.pages[address.split("#")[0]] };
 	});
 }
 book.search = (query) => search(book.index, query);
