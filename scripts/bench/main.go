@@ -211,6 +211,8 @@ func summary(values []float64) (median float64, text string) {
 
 // digits writes a number with three digits, and more only before the point: no more can be believed.
 func digits(value float64) string {
-	magnitude := int(math.Floor(math.Log10(max(value, 0.001))))
-	return fmt.Sprintf("%.*f", max(0, 2-magnitude), value)
+	if value == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.*f", max(0, 2-int(math.Floor(math.Log10(math.Abs(value))))), value)
 }
