@@ -45,7 +45,7 @@ demo: bin/play bin/labcluster bin/kcm ## kcm elects, rolls out and fails over on
 
 .PHONY: view
 view: bin/play bin/labcluster bin/kcm site ## watch the inside of the loops in your browser, and disturb them (PORT=8080)
-	@bin/play view
+	@VIEW=1 bin/play lab view
 
 lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, STEP=1, KEEP=1; of 07: PLACE=static-pod)
 	@bin/play lab $*
@@ -128,7 +128,7 @@ diagrams:
 	@scripts/diagrams
 
 .PHONY: screenshot
-screenshot: site bin/play bin/labcluster bin/kcm
+screenshot: site
 	@scripts/screenshot
 
 .PHONY: lint

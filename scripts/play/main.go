@@ -129,21 +129,9 @@ func command() *cobra.Command {
 			RunE:               func(cmd *cobra.Command, args []string) error { return playOdd(cmd.Context(), args) },
 		},
 		&cobra.Command{
-			Use:   "view",
-			Short: "Show the loops of two replicas while they work, on a page of localhost",
-			Args:  cobra.NoArgs,
-			RunE:  func(cmd *cobra.Command, _ []string) error { return playView(cmd.Context()) },
-		},
-		&cobra.Command{
 			Use:   "recordings [NN...]",
 			Short: "Record what moves in chapters; without them, what another form of the page has recorded",
 			RunE:  func(cmd *cobra.Command, args []string) error { return record(cmd.Context(), args) },
-		},
-		&cobra.Command{
-			Use:   "picture FILE",
-			Short: "Take a picture of the live view in the middle of a failover",
-			Args:  cobra.ExactArgs(1),
-			RunE:  func(cmd *cobra.Command, args []string) error { return takePicture(cmd.Context(), args[0]) },
 		},
 	)
 	return root
