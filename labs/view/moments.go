@@ -251,38 +251,56 @@ func (t *teller) step(manager string, s trace.Step) {
 	node := Node{"kind": "key", "loop": s.Loop, "namespace": s.Namespace, "name": s.Name}
 	maps.Copy(node, t.scene[id])
 	node["manager"] = manager
-	kind := "sync"
+	kind, says := "sync", ""
 	switch s.What {
 	case trace.Queued:
-		kind = "queue"
+		kind, says = "queue", "is queued"+due(s.Seconds)
 		node["queued"], node["due"] = true, s.At.Add(time.Duration(s.Seconds*float64(time.Second))).UnixMilli()
 	case trace.Begun:
+		says = fmt.Sprintf("begins sync %d", s.Sync)
 		for _, former := range []string{"observed", "decided", "done", "more", "waits", "error", "seconds"} {
 			delete(node, former)
 		}
 		node["sync"], node["working"], node["queued"] = s.Sync, true, false
 	case trace.Observed:
+		says = "observes " + factsText(s.Facts)
 		node["observed"] = s.Facts
 		if active, counts := s.Facts["active"]; counts {
 			node["saw"] = active // stays while later syncs wait for the cache
 		}
 	case trace.Decided:
+		says = "decides " + factsText(s.Facts)
 		node["decided"] = s.Facts
-		if len(s.Facts) == 0 {
-			node["decided"] = map[string]any{} // to do nothing is a decision, too
+		if len(s.Facts) == 0 { // to do nothing is a decision, too
+			says, node["decided"] = "decides to do nothing", map[string]any{}
 		}
 	case trace.Done:
+		says = short(s.Request) + " " + outcome(s)
 		t.done(node, s)
 	case trace.Ended:
 		node["working"], node["seconds"] = false, s.Seconds
 		switch {
 		case waits(s):
-			node["waits"] = s.Error
+			says, node["waits"] = "waits: "+s.Error, s.Error
 		case s.Error != "":
-			node["error"] = s.Error
+			says, node["error"] = "ends with an error: "+s.Error, s.Error
+		default:
+			says = fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)
 		}
 	}
-	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+sentence(s), Scene{id: node})
+	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+says, Scene{id: node})
+}
+
+// due says in how many seconds a key is due.
+func due(seconds float64) string {
+	switch {
+	case seconds == 0:
+		return ""
+	case seconds >= 1:
+		return fmt.Sprintf(", and due in %.1f s", seconds)
+	default:
+		return fmt.Sprintf(", and due in %.0f ms", 1000*seconds)
+	}
 }
 
 // waits tells whether a sync has ended because the cache lacks what the loop itself has
@@ -318,39 +336,6 @@ func outcome(s trace.Step) string {
 		return "failed: " + s.Error
 	}
 	return fmt.Sprintf("was answered %d after %.0f ms", s.Code, 1000*s.Seconds)
-}
-
-// sentence says a step.
-func sentence(s trace.Step) string {
-	switch s.What {
-	case trace.Queued:
-		if s.Seconds == 0 {
-			return "is queued"
-		}
-		if s.Seconds >= 1 {
-			return fmt.Sprintf("is queued, and due in %.1f s", s.Seconds)
-		}
-		return fmt.Sprintf("is queued, and due in %.0f ms", 1000*s.Seconds)
-	case trace.Begun:
-		return fmt.Sprintf("begins sync %d", s.Sync)
-	case trace.Observed:
-		return "observes " + factsText(s.Facts)
-	case trace.Decided:
-		if len(s.Facts) == 0 {
-			return "decides to do nothing"
-		}
-		return "decides " + factsText(s.Facts)
-	case trace.Done:
-		return short(s.Request) + " " + outcome(s)
-	default:
-		switch {
-		case waits(s):
-			return "waits: " + s.Error
-		case s.Error != "":
-			return "ends with an error: " + s.Error
-		}
-		return fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)
-	}
 }
 
 // factsText is facts in the order of their names.
