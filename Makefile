@@ -45,7 +45,7 @@ demo: bin/play bin/labcluster bin/kcm ## kcm elects, rolls out and fails over on
 
 .PHONY: view
 view: bin/play bin/labcluster bin/kcm site ## watch the inside of the loops in your browser, and disturb them (PORT=8080)
-	@bin/play view
+	@VIEW=1 bin/play lab view
 
 lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, STEP=1, KEEP=1; of 07: PLACE=static-pod)
 	@bin/play lab $*
@@ -135,7 +135,7 @@ diagrams:
 	@scripts/diagrams
 
 .PHONY: screenshot
-screenshot: site bin/play bin/labcluster bin/kcm
+screenshot: site
 	@scripts/screenshot
 
 .PHONY: lint
@@ -310,5 +310,5 @@ bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum l
 	@cd labs/controlplane && go build -buildvcs=false -tags '$(labcluster_tags)' -ldflags '$(labcluster_ldflags)' -o ../../$@ k8s.io/kubernetes/cmd/kube-controller-manager
 
 .PHONY: bench
-bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, 35 minutes (ARGS="-rounds 5", or "-only 'create|namespace'")
+bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, 35 minutes (ARGS="-rounds 5", or "-only 'load|namespace'")
 	@go run ./scripts/bench $(ARGS)

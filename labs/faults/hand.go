@@ -78,11 +78,5 @@ func (h *Hand) Frozen(wake func()) {
 	h.traffic.onWrite = wake
 }
 
-// Struck is how many faults have happened.
-func (h *Hand) Struck() int {
-	_, _, struck := h.traffic.seen()
-	return len(struck)
-}
-
 // Close ends the proxy, and what still passes it.
 func (h *Hand) Close() { proxy.Close(h.server) }

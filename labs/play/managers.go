@@ -36,8 +36,10 @@ type manager struct {
 type Spectator interface {
 	// Flags are those with which each manager is started; those of a script win.
 	Flags() []string
-	// Started says that a manager was started, which serves on a port of this machine.
-	Started(name, port string, p *process.Process)
+	// Started says that a manager was started, which serves on a port of this machine. Again starts one more like it.
+	Started(name, port string, p *process.Process, again func() (port string, p *process.Process, err error))
+	// Press does what a button does of the page on which the spectator shows the play.
+	Press(ctx context.Context, button string) error
 }
 
 // said is what it has logged so far.
@@ -101,10 +103,24 @@ func (p *Play) start(c *call) error {
 	}
 	p.keep(name, m)
 	if p.Spectator != nil {
-		p.Spectator.Started(name, m.port, m.Process)
+		p.Spectator.Started(name, m.port, m.Process, func() (string, *process.Process, error) {
+			another, err := p.run(controllers, flags...)
+			if err != nil {
+				return "", nil, err
+			}
+			return another.port, another.Process, nil
+		})
 	}
 	c.Setenv(name+"_PORT", m.port)
 	return nil
+}
+
+// press has the spectator do something.
+func (p *Play) press(c *call) error {
+	if p.Spectator == nil {
+		return errors.New("nobody looks on: VIEW=1 shows a lab on a page that has buttons")
+	}
+	return p.Spectator.Press(p.ctx, c.args[0])
 }
 
 // startProgram builds a program of the lab's own and starts it.

@@ -272,7 +272,7 @@ func (s *Script) NeedsCluster() bool {
 // inClock matches what makes an object's behaviour, or a question about it, one of time.
 // What lasts for minutes does not end while a script is played.
 var (
-	clocked = []string{"meanwhile", "proxy", "signal", "start", "before"}
+	clocked = []string{"meanwhile", "proxy", "signal", "press", "start", "before"}
 	inClock = regexp.MustCompile(`--(every|timeout)=|\b(ready-after|run-for|stop-after)[=:]? ?"?(\d{1,2}s|\d+ms)|\bfails-as\b|` +
 		`\b(minReady|progressDeadline|activeDeadline|startingDeadline|terminationGracePeriod)Seconds\b|\bschedule:|\bnow\b|\b(duration|timestamp)\(`)
 )

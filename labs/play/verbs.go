@@ -84,6 +84,7 @@ func init() {
 		{"end", "MANAGER", "ask a manager to stop, and wait until it has", (*Play).end, false, more},
 		{"signal", "TARGET SIGNAL", "send TERM, KILL, STOP or CONT to a manager, or KILL, STOP or CONT to a component of the cluster", (*Play).signal, false, more},
 		{"restart", "COMPONENT", "start a component of the cluster again, and wait until it is ready", (*Play).restart, false, itself},
+		{"press", "BUTTON", "do what a button does of the page that shows the lab", (*Play).press, false, itself},
 		{"log", "MANAGER REGEXP", "wait until it has logged that; with ! it has not logged it so far", (*Play).waitForLog, true, more},
 		{"get", "MANAGER USER PATH [CODE [REGEXP]]", "wait until it answers a request of USER with CODE (200) and with that, or with CODE 0 until nobody listens; stdout checks the answer", (*Play).get, false, itself},
 		{"bearer", "EXPR NAME", "wait until the API server takes the bearer of that token for NAME, or for nobody if that is ''", (*Play).bearer, false, more},

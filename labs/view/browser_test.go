@@ -33,9 +33,8 @@ func open(t *testing.T, v *View) context.Context {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip("needs Chromium (on Debian: apt-get install chromium)")
 	}
-	serving, stop := context.WithCancel(t.Context())
-	addresses, done := make(chan string, 1), make(chan error, 1)
-	go func() { done <- v.Serve(serving, 0, func(address string) { addresses <- address }) }()
+	address, stop, err := v.Serve(0)
+	require.NoError(t, err)
 	allocator, end := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...)
 	var mu sync.Mutex
 	var thrown []any
@@ -49,16 +48,15 @@ func open(t *testing.T, v *View) context.Context {
 	t.Cleanup(func() {
 		end()
 		stop()
-		assert.NoError(t, <-done)
 		mu.Lock()
 		defer mu.Unlock()
 		assert.Empty(t, thrown, "what went wrong in the page")
 	})
 	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)))
 	// A tab that has no focus is not drawn, and hears no key.
-	_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	require.NoError(t, err)
-	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(<-addresses)))
+	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(address)))
 	return ctx
 }
 

@@ -1,10 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,8 +13,13 @@ import (
 	"syscall"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/faults"
@@ -24,79 +30,98 @@ import (
 // Lab shows the managers of a cluster, and lets them be disturbed.
 type Lab struct {
 	*View
-	// StartAnother starts a manager in place of one that has ended, or is nil.
-	StartAnother func() error
+	// Replaces says that a manager is started in place of one that has ended.
+	Replaces bool
 
-	cluster    *cluster.Cluster
-	hand       *faults.Hand
-	kubeconfig string
-	ctx        context.Context
-	running    sync.WaitGroup
-
-	replacing sync.Mutex // is held while a manager is replaced
-	stopped   bool       // says that no manager is to be replaced any more
+	cluster *cluster.Cluster
+	client  kubernetes.Interface
+	hand    *faults.Hand
+	dir     string
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
 
 	mu       sync.Mutex
 	managers map[string]*process.Process
 }
 
-// NewLab begins to record what is in all namespaces of a cluster, until ctx ends. The
-// managers are kcm, or the original if reference is true. Its files are kept in dir.
-func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title, dir string) (*Lab, error) {
-	l := &Lab{View: New(title), cluster: c, ctx: ctx, kubeconfig: filepath.Join(dir, "view.kubeconfig"), managers: map[string]*process.Process{}}
+// NewLab begins to record what is in all namespaces of a cluster. The managers are kcm, or the
+// original if reference is true. The caller closes the lab.
+func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title string) (l *Lab, err error) {
+	l = &Lab{View: New(title), cluster: c, managers: map[string]*process.Process{}}
 	user := cluster.KCM
 	if reference {
 		user = cluster.Reference
-		l.Missing = "The original tells nothing of its inside. What it does to objects is shown; queues, syncs and caches cannot be."
+		l.Missing = fmt.Sprintf(dumb, "The original")
 	}
-	client, err := dynamic.NewForConfig(c.RESTConfig(cluster.Admin))
+	admin := c.RESTConfig(cluster.Admin)
+	if l.client, err = kubernetes.NewForConfig(admin); err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(admin)
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := history.Record(ctx, map[string]dynamic.ResourceInterface{
+	if l.dir, err = os.MkdirTemp("", "view-"); err != nil {
+		return nil, err
+	}
+	l.ctx, l.stop = context.WithCancel(ctx)
+	recorded, err := history.Record(l.ctx, map[string]dynamic.ResourceInterface{
 		"deployments":            client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}),
 		"replicasets":            client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}),
 		"replicationcontrollers": client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "replicationcontrollers"}),
 		"pods":                   client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}),
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.hand, err = faults.NewHand(c, user, l.kubeconfig())
 	}
-	if l.hand, err = faults.NewHand(c, user, l.kubeconfig); err != nil {
-		return nil, err
+	if err != nil {
+		l.stop()
+		return nil, errors.Join(err, os.RemoveAll(l.dir))
 	}
 	l.Asked = l.hand.Deletes
-	l.Deeds = l.deeds()
-	l.running.Go(func() { l.Record(ctx, recorded, faults.NewJudge()) })
+	l.Deeds = append(l.work(), l.deeds()...)
+	l.running.Go(func() { l.Record(l.ctx, recorded, faults.NewJudge()) })
 	l.running.Go(recorded.Wait)
 	return l, nil
 }
 
-// Close returns when nothing is told any more, after the context of NewLab has ended
-// and the managers have.
+// dumb says that somebody tells nothing.
+const dumb = "%s tells nothing of its inside. What it does to objects is shown; queues, syncs and caches cannot be."
+
+// Close returns when nothing is told any more. The managers that others have started have to have ended.
 func (l *Lab) Close() {
+	l.stop()
 	l.hand.Close()
 	l.running.Wait()
+	_ = os.RemoveAll(l.dir)
 }
 
-// Flags are those with which a manager has to be started to be disturbed.
-func (l *Lab) Flags() []string { return []string{"--kubeconfig=" + l.kubeconfig} }
+func (l *Lab) kubeconfig() string { return filepath.Join(l.dir, "kubeconfig") }
 
-// Started says that a manager was started, which serves on a port.
-func (l *Lab) Started(name, port string, p *process.Process) {
+// Flags are those with which a manager has to be started to be disturbed.
+func (l *Lab) Flags() []string { return []string{"--kubeconfig=" + l.kubeconfig()} }
+
+// Started says that a manager was started, which serves on a port. Again starts one more like it.
+func (l *Lab) Started(name, port string, p *process.Process, again func() (string, *process.Process, error)) {
 	l.mu.Lock()
 	l.managers[name] = p
 	l.mu.Unlock()
 	l.Manager(name, "waits")
 	alive, over := context.WithCancel(l.ctx)
 	l.running.Go(func() {
-		defer over()
+		began := time.Now()
 		l.awaitEnd(name, p)
+		over()
+		// One that ends at once would do so again.
+		if l.Replaces && l.ctx.Err() == nil && time.Since(began) > time.Second {
+			l.replace(name, again)
+		}
 	})
 	l.running.Go(func() {
 		err := l.Listen(alive, name, port, l.cluster.RESTConfig(cluster.Admin))
 		if errors.Is(err, ErrNoTrace) {
-			l.Lacks(fmt.Sprintf("%s tells nothing of its inside. What it does to objects is shown; queues, syncs and caches cannot be.", name))
+			l.Lacks(fmt.Sprintf(dumb, name))
 		}
 	})
 }
@@ -105,16 +130,13 @@ func (l *Lab) Started(name, port string, p *process.Process) {
 func (l *Lab) awaitEnd(name string, p *process.Process) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	leads, began := false, time.Now()
+	leads := false
 	for {
 		select {
 		case <-l.ctx.Done():
 			return
 		case <-p.Exited:
 			l.Manager(name, "gone")
-			if time.Since(began) > time.Second { // one that ends at once would do so again
-				l.replace(name)
-			}
 			return
 		case <-ticker.C:
 			// kcm and the original begin the line with another letter.
@@ -126,17 +148,18 @@ func (l *Lab) awaitEnd(name string, p *process.Process) {
 	}
 }
 
-// replace starts another manager in place of one that has ended, unless a script
-// starts them or all are to end.
-func (l *Lab) replace(name string) {
-	l.replacing.Lock()
-	defer l.replacing.Unlock()
-	if l.stopped || l.StartAnother == nil || l.ctx.Err() != nil {
+// replace starts another manager in place of one that has ended.
+func (l *Lab) replace(name string, again func() (string, *process.Process, error)) {
+	port, p, err := again()
+	if err != nil {
+		l.Did(fmt.Sprintf("No manager could be started in place of %s: %v", name, err))
 		return
 	}
-	if err := l.StartAnother(); err != nil {
-		l.Did(fmt.Sprintf("No manager could be started in place of %s: %v", name, err))
-	}
+	context.AfterFunc(l.ctx, p.Kill)
+	l.mu.Lock()
+	n := len(l.managers) + 1
+	l.mu.Unlock()
+	l.Started(fmt.Sprintf("kcm-%d", n), port, p, again)
 }
 
 // leading returns the manager that leads.
@@ -150,6 +173,57 @@ func (l *Lab) leading() (name string, p *process.Process, err error) {
 		return "", nil, errors.New("nobody leads at the moment")
 	}
 	return name, p, nil
+}
+
+// work is what buttons do that give the loops something to do.
+func (l *Lab) work() []Deed {
+	return []Deed{
+		{"Roll out", "the Deployment gets another image", func(ctx context.Context) error {
+			return l.change(ctx, func(d *appsv1.Deployment) {
+				image := &d.Spec.Template.Spec.Containers[0].Image
+				*image = cmp.Or(map[string]string{"web:1": "web:2", "web:2": "web:3"}[*image], "web:1")
+			})
+		}},
+		{"One pod more", "the Deployment is scaled up by one", func(ctx context.Context) error {
+			return l.change(ctx, func(d *appsv1.Deployment) { *d.Spec.Replicas++ })
+		}},
+		{"One pod fewer", "the Deployment is scaled down by one", func(ctx context.Context) error {
+			return l.change(ctx, func(d *appsv1.Deployment) { *d.Spec.Replicas = max(*d.Spec.Replicas-1, 0) })
+		}},
+		{"Delete a pod", "somebody deletes a pod", l.deletePod},
+	}
+}
+
+// change changes the first Deployment that there is.
+func (l *Lab) change(ctx context.Context, change func(*appsv1.Deployment)) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		all, err := l.client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{FieldSelector: ours})
+		if err != nil {
+			return err
+		}
+		if len(all.Items) == 0 {
+			return errors.New("there is no Deployment")
+		}
+		d := &all.Items[0]
+		change(d)
+		_, err = l.client.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// ours leaves out what belongs to the cluster.
+const ours = "metadata.namespace!=kube-system,metadata.namespace!=local-path-storage"
+
+func (l *Lab) deletePod(ctx context.Context) error {
+	pods, err := l.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: ours})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp == nil })
+	if i < 0 {
+		return errors.New("there is no pod to delete")
+	}
+	return l.client.CoreV1().Pods(pods.Items[i].Namespace).Delete(ctx, pods.Items[i].Name, metav1.DeleteOptions{})
 }
 
 // deeds are what the buttons of every view do.
@@ -217,18 +291,4 @@ func (l *Lab) killAPIServer(ctx context.Context) error {
 	}
 	l.Did("The API server is back")
 	return nil
-}
-
-// Stop ends all managers that still run.
-func (l *Lab) Stop() {
-	l.replacing.Lock()
-	l.stopped = true
-	l.replacing.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(l.managers)) {
-		p := l.managers[name]
-		_ = p.Cmd.Process.Signal(syscall.SIGCONT) // it may have ended
-		p.Kill()
-	}
 }

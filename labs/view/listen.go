@@ -2,14 +2,12 @@ package view
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/kcm/trace"
@@ -25,29 +23,25 @@ const again = 50 * time.Millisecond
 // ctx ends or the manager has. Who is the configuration says may read them.
 // A manager that has no such steps is ErrNoTrace.
 func (v *View) Listen(ctx context.Context, manager, port string, who *rest.Config) error {
-	config, err := rest.TLSConfigFor(who)
+	config := rest.CopyConfig(who)
+	// The manager signs its certificate itself, and it is ours.
+	config.Insecure, config.CAData, config.CAFile = true, nil, ""
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return err
 	}
-	// The manager signs its certificate itself, and it is ours.
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
-		InsecureSkipVerify: true, Certificates: config.Certificates, GetClientCertificate: config.GetClientCertificate,
-	}}}
 	defer client.CloseIdleConnections()
-	for {
+	err = wait.PollUntilContextCancel(ctx, again, true, func(ctx context.Context) (bool, error) {
 		err := v.listenOnce(ctx, client, manager, "https://127.0.0.1:"+port+trace.Path)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrNoTrace) {
-			select {
-			case <-time.After(again):
-				continue
-			case <-ctx.Done():
-			}
+		if errors.Is(err, ErrNoTrace) {
+			return false, err
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
+		return false, nil
+	})
+	if errors.Is(err, ErrNoTrace) {
 		return err
 	}
+	return nil
 }
 
 // listenOnce tells of the steps that come with one answer.
@@ -66,8 +60,7 @@ func (v *View) listenOnce(ctx context.Context, client *http.Client, manager, add
 	case http.StatusNotFound:
 		return ErrNoTrace
 	default:
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-		return fmt.Errorf("%s: %s", response.Status, text)
+		return errors.New(response.Status)
 	}
 	lines := json.NewDecoder(response.Body)
 	for {

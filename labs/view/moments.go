@@ -10,8 +10,13 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/kcm/trace"
@@ -103,10 +108,8 @@ func (t *teller) change(c history.Change) {
 	if strings.HasPrefix(o.GetNamespace(), "kube-") {
 		return
 	}
-	describe := map[string]func(*unstructured.Unstructured) Node{
-		"deployments": deploymentNode, "replicasets": setNode, "replicationcontrollers": setNode, "pods": podNode,
-	}[c.Resource]
-	if describe == nil {
+	node := nodeOf(c.Resource, o)
+	if node == nil {
 		return
 	}
 	id, kind := string(o.GetUID()), strings.TrimSuffix(c.Resource, "s")
@@ -118,11 +121,7 @@ func (t *teller) change(c history.Change) {
 		}
 		return
 	}
-	node := describe(o)
-	node["kind"], node["name"], node["namespace"], node["version"] = kind, o.GetName(), o.GetNamespace(), o.GetResourceVersion()
-	if owner := controllerOf(o); owner != "" {
-		node["owner"] = owner
-	}
+	node["kind"] = kind
 	says := name + ": " + difference(before, node)
 	if !known {
 		says = name + " is there: " + difference(nil, node)
@@ -142,7 +141,7 @@ func difference(before, after Node) string {
 	for _, field := range told {
 		was, is := before[field], after[field]
 		switch {
-		case was == is || before == nil && (is == nil || is == "" || is == false || is == int64(0)):
+		case was == is || before == nil && (is == nil || is == "" || is == false || is == int32(0)):
 		case field == "owner" && is == nil:
 			all = append(all, "nobody's")
 		case field == "owner":
@@ -164,79 +163,76 @@ func difference(before, after Node) string {
 	return strings.Join(all, "; ")
 }
 
-func controllerOf(o *unstructured.Unstructured) string {
-	for _, owner := range o.GetOwnerReferences() {
-		if owner.Controller != nil && *owner.Controller {
-			return string(owner.UID)
-		}
-	}
-	return ""
-}
-
-// number reads a number, which is 0 where the API server leaves it out.
-func number(o *unstructured.Unstructured, fields ...string) int64 {
-	n, _, _ := unstructured.NestedInt64(o.Object, fields...)
-	return n
-}
-
-func revisionOf(o *unstructured.Unstructured) string {
+func revisionOf(o metav1.Object) string {
 	return o.GetAnnotations()["deployment.kubernetes.io/revision"]
 }
 
-func imageOf(o *unstructured.Unstructured, fields ...string) string {
-	containers, _, _ := unstructured.NestedSlice(o.Object, append(fields, "containers")...)
-	if len(containers) == 0 {
+func imageOf(spec corev1.PodSpec) string {
+	if len(spec.Containers) == 0 {
 		return ""
 	}
-	container, _ := containers[0].(map[string]any)
-	image, _ := container["image"].(string)
-	return path.Base(image)
+	return path.Base(spec.Containers[0].Image)
 }
 
-func deploymentNode(o *unstructured.Unstructured) Node {
-	paused, _, _ := unstructured.NestedBool(o.Object, "spec", "paused")
+// nodeOf describes an object, if the view shows such objects.
+func nodeOf(resource string, o *unstructured.Unstructured) Node {
+	switch resource {
+	case "deployments":
+		return described(o, deploymentNode)
+	case "replicasets", "replicationcontrollers": // what is shown of both has the same fields
+		return described(o, setNode)
+	case "pods":
+		return described(o, podNode)
+	}
+	return nil
+}
+
+func described[T any](o *unstructured.Unstructured, describe func(*T) Node) Node {
+	object := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object); err != nil {
+		return nil
+	}
+	node := describe(object)
+	node["name"], node["namespace"], node["version"] = o.GetName(), o.GetNamespace(), o.GetResourceVersion()
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		node["owner"] = string(owner.UID)
+	}
+	return node
+}
+
+func deploymentNode(d *appsv1.Deployment) Node {
 	return Node{
-		"want": number(o, "spec", "replicas"), "pods": number(o, "status", "replicas"),
-		"updated": number(o, "status", "updatedReplicas"), "ready": number(o, "status", "readyReplicas"),
-		"available": number(o, "status", "availableReplicas"), "revision": revisionOf(o),
-		"image":  imageOf(o, "spec", "template", "spec"),
-		"behind": o.GetGeneration() > number(o, "status", "observedGeneration"),
-		"paused": paused, "deleted": o.GetDeletionTimestamp() != nil,
+		"want": ptr.Deref(d.Spec.Replicas, 0), "pods": d.Status.Replicas, "updated": d.Status.UpdatedReplicas,
+		"ready": d.Status.ReadyReplicas, "available": d.Status.AvailableReplicas, "revision": revisionOf(d),
+		"image": imageOf(d.Spec.Template.Spec), "behind": d.Generation > d.Status.ObservedGeneration,
+		"paused": d.Spec.Paused, "deleted": d.DeletionTimestamp != nil,
 	}
 }
 
-func setNode(o *unstructured.Unstructured) Node {
+func setNode(s *appsv1.ReplicaSet) Node {
 	return Node{
-		"want": number(o, "spec", "replicas"), "pods": number(o, "status", "replicas"),
-		"ready": number(o, "status", "readyReplicas"), "available": number(o, "status", "availableReplicas"),
-		"revision": revisionOf(o), "image": imageOf(o, "spec", "template", "spec"), "deleted": o.GetDeletionTimestamp() != nil,
+		"want": ptr.Deref(s.Spec.Replicas, 0), "pods": s.Status.Replicas, "ready": s.Status.ReadyReplicas,
+		"available": s.Status.AvailableReplicas, "revision": revisionOf(s), "image": imageOf(s.Spec.Template.Spec),
+		"deleted": s.DeletionTimestamp != nil,
 	}
 }
 
 // podNode has a state for each colour: waiting, starting, ready, ending, ended.
-func podNode(o *unstructured.Unstructured) Node {
-	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-	node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
+func podNode(pod *corev1.Pod) Node {
 	state := "waiting"
 	switch {
-	case o.GetDeletionTimestamp() != nil:
+	case pod.DeletionTimestamp != nil:
 		state = "ending"
-	case phase == "Succeeded" || phase == "Failed":
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		state = "ended"
-	case isReady(o):
+	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}):
 		state = "ready"
-	case node != "":
+	case pod.Spec.NodeName != "":
 		state = "starting"
 	}
-	return Node{"state": state, "image": imageOf(o, "spec")}
-}
-
-func isReady(o *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, _ := c.(map[string]any)
-		return condition["type"] == "Ready" && condition["status"] == "True"
-	})
+	return Node{"state": state, "image": imageOf(pod.Spec)}
 }
 
 // step tells of what a loop of a manager has done.
@@ -255,38 +251,56 @@ func (t *teller) step(manager string, s trace.Step) {
 	node := Node{"kind": "key", "loop": s.Loop, "namespace": s.Namespace, "name": s.Name}
 	maps.Copy(node, t.scene[id])
 	node["manager"] = manager
-	kind := "sync"
+	kind, says := "sync", ""
 	switch s.What {
 	case trace.Queued:
-		kind = "queue"
+		kind, says = "queue", "is queued"+due(s.Seconds)
 		node["queued"], node["due"] = true, s.At.Add(time.Duration(s.Seconds*float64(time.Second))).UnixMilli()
 	case trace.Begun:
+		says = fmt.Sprintf("begins sync %d", s.Sync)
 		for _, former := range []string{"observed", "decided", "done", "more", "waits", "error", "seconds"} {
 			delete(node, former)
 		}
 		node["sync"], node["working"], node["queued"] = s.Sync, true, false
 	case trace.Observed:
+		says = "observes " + factsText(s.Facts)
 		node["observed"] = s.Facts
 		if active, counts := s.Facts["active"]; counts {
 			node["saw"] = active // stays while later syncs wait for the cache
 		}
 	case trace.Decided:
+		says = "decides " + factsText(s.Facts)
 		node["decided"] = s.Facts
-		if len(s.Facts) == 0 {
-			node["decided"] = map[string]any{} // to do nothing is a decision, too
+		if len(s.Facts) == 0 { // to do nothing is a decision, too
+			says, node["decided"] = "decides to do nothing", map[string]any{}
 		}
 	case trace.Done:
+		says = short(s.Request) + " " + outcome(s)
 		t.done(node, s)
 	case trace.Ended:
 		node["working"], node["seconds"] = false, s.Seconds
 		switch {
 		case waits(s):
-			node["waits"] = s.Error
+			says, node["waits"] = "waits: "+s.Error, s.Error
 		case s.Error != "":
-			node["error"] = s.Error
+			says, node["error"] = "ends with an error: "+s.Error, s.Error
+		default:
+			says = fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)
 		}
 	}
-	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+sentence(s), Scene{id: node})
+	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+says, Scene{id: node})
+}
+
+// due says in how many seconds a key is due.
+func due(seconds float64) string {
+	switch {
+	case seconds == 0:
+		return ""
+	case seconds >= 1:
+		return fmt.Sprintf(", and due in %.1f s", seconds)
+	default:
+		return fmt.Sprintf(", and due in %.0f ms", 1000*seconds)
+	}
 }
 
 // waits tells whether a sync has ended because the cache lacks what the loop itself has
@@ -322,39 +336,6 @@ func outcome(s trace.Step) string {
 		return "failed: " + s.Error
 	}
 	return fmt.Sprintf("was answered %d after %.0f ms", s.Code, 1000*s.Seconds)
-}
-
-// sentence says a step.
-func sentence(s trace.Step) string {
-	switch s.What {
-	case trace.Queued:
-		if s.Seconds == 0 {
-			return "is queued"
-		}
-		if s.Seconds >= 1 {
-			return fmt.Sprintf("is queued, and due in %.1f s", s.Seconds)
-		}
-		return fmt.Sprintf("is queued, and due in %.0f ms", 1000*s.Seconds)
-	case trace.Begun:
-		return fmt.Sprintf("begins sync %d", s.Sync)
-	case trace.Observed:
-		return "observes " + factsText(s.Facts)
-	case trace.Decided:
-		if len(s.Facts) == 0 {
-			return "decides to do nothing"
-		}
-		return "decides " + factsText(s.Facts)
-	case trace.Done:
-		return short(s.Request) + " " + outcome(s)
-	default:
-		switch {
-		case waits(s):
-			return "waits: " + s.Error
-		case s.Error != "":
-			return "ends with an error: " + s.Error
-		}
-		return fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)
-	}
 }
 
 // factsText is facts in the order of their names.

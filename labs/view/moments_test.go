@@ -260,10 +260,10 @@ func TestAPartBeginsWithWhatIsThereThen(t *testing.T) {
 		t.change(history.Change{Type: watch.Modified, Resource: "pods", Object: podThat("True", nil), Seen: began})
 		t.change(history.Change{Type: watch.Deleted, Resource: "pods", Object: podThat("True", nil), Seen: began})
 	})
-	part := v.From(1)
+	part := v.between(1, 99)
 	require.Len(t, part, 2)
 	assert.Equal(t, "ready", part[0].Set["web-a"]["state"])
 	assert.Equal(t, "pod", part[0].Set["web-a"]["kind"], "a node that was there before is whole")
 	assert.Equal(t, []int{0, 1}, []int{part[0].N, part[1].N})
-	assert.Empty(t, v.From(99))
+	assert.Empty(t, v.between(99, 99))
 }

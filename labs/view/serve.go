@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"math"
 	"net"
 	"net/http"
 	"regexp"
@@ -65,26 +66,22 @@ func write(d data) ([]byte, error) {
 	return []byte(b.String()), err
 }
 
-// Export returns one HTML file that plays the moments from number n on. Its links into
-// the book begin with root, if that is not empty.
-func (v *View) Export(title, root string, n int) ([]byte, error) {
-	return write(data{Title: title, Missing: v.missing(), Book: v.Book, Root: root, Moments: v.From(n)})
+// Export returns one HTML file that plays the moments from one number to before another. Its
+// links into the book begin with root, if that is not empty.
+func (v *View) Export(title, root string, from, to int) ([]byte, error) {
+	return write(data{Title: title, Missing: v.missing(), Book: v.Book, Root: root, Moments: v.between(from, to)})
 }
 
-// Serve serves the page on a port of localhost, 0 for any, until ctx ends. It calls
-// ready with the address, which has the token in it.
-func (v *View) Serve(ctx context.Context, port int, ready func(address string)) error {
+// Serve serves the page on a port of localhost, 0 for any, until stop is called. The address has
+// the token in it.
+func (v *View) Serve(port int) (address string, stop func(), err error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return fmt.Errorf("serve the view: %w", err)
+		return "", nil, fmt.Errorf("serve the view: %w", err)
 	}
-	server := &http.Server{Handler: v.Handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
-	context.AfterFunc(ctx, func() { server.Close() })
-	ready(fmt.Sprintf("http://%s/%s/", listener.Addr(), v.token))
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	server := &http.Server{Handler: v.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	go server.Serve(listener) // ends with the server
+	return fmt.Sprintf("http://%s/%s/", listener.Addr(), v.token), func() { server.Close() }, nil
 }
 
 // Handler answers below the token, and refuses everything else.
@@ -171,7 +168,7 @@ func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
 }
 
 func (v *View) serveExport(w http.ResponseWriter, _ *http.Request) {
-	text, err := v.Export(v.Title, "", 0)
+	text, err := v.Export(v.Title, "", 0, math.MaxInt)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -183,17 +180,30 @@ func (v *View) serveExport(w http.ResponseWriter, _ *http.Request) {
 
 // serveDeed does what a button does, if it is one of ours.
 func (v *View) serveDeed(w http.ResponseWriter, r *http.Request) {
-	i := slices.IndexFunc(v.Deeds, func(d Deed) bool { return d.Name == r.PathValue("name") })
-	if i < 0 {
-		http.Error(w, "there is no such button", http.StatusNotFound)
-		return
-	}
-	v.Did(v.Deeds[i].Name + ": " + v.Deeds[i].Does)
 	// What was begun is done, also if the page is closed meanwhile.
-	if err := v.Deeds[i].Do(context.WithoutCancel(r.Context())); err != nil {
-		v.Did(v.Deeds[i].Name + " did not succeed: " + err.Error())
+	err := v.Press(context.WithoutCancel(r.Context()), r.PathValue("name"))
+	switch {
+	case errors.Is(err, errNoButton):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusConflict)
-		return
+	default:
+		w.WriteHeader(http.StatusNoContent)
 	}
-	w.WriteHeader(http.StatusNoContent)
+}
+
+var errNoButton = errors.New("there is no such button")
+
+// Press does what a button does, and tells so.
+func (v *View) Press(ctx context.Context, button string) error {
+	i := slices.IndexFunc(v.Deeds, func(d Deed) bool { return d.Name == button })
+	if i < 0 {
+		return errNoButton
+	}
+	v.Did(button + ": " + v.Deeds[i].Does)
+	err := v.Deeds[i].Do(ctx)
+	if err != nil {
+		v.Did(button + " did not succeed: " + err.Error())
+	}
+	return err
 }

@@ -96,7 +96,7 @@ func TestAnExportHasAllInOneFileAndItsTextIsNoCode(t *testing.T) {
 	t.Parallel()
 	v := New("the loops")
 	v.Did("</script><script>alert(1)</script>")
-	text, err := v.Export(v.Title, "", 0)
+	text, err := v.Export(v.Title, "", 0, 99)
 	require.NoError(t, err)
 	file := string(text)
 	assert.NotContains(t, file, "alert(1)</script>")
@@ -108,7 +108,7 @@ func TestAnExportHasAllInOneFileAndItsTextIsNoCode(t *testing.T) {
 
 func TestThePageIsSmall(t *testing.T) {
 	t.Parallel()
-	text, err := New("the loops").Export("the loops", "", 0)
+	text, err := New("the loops").Export("the loops", "", 0, 99)
 	require.NoError(t, err)
 	assert.Less(t, len(text), largest)
 }

@@ -6,7 +6,10 @@ import (
 	"crypto/rand"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kcm-book/kcm-book/kcm/trace"
 	"github.com/kcm-book/kcm-book/labs/faults"
@@ -46,7 +49,7 @@ type View struct {
 	told  *teller
 	news  chan struct{} // is closed at the next moment
 
-	judging *faults.Judge // nil once the invariants do not count any more
+	judging atomic.Bool // tells whether the invariants count
 }
 
 // New returns a view of which nobody has seen anything.
@@ -89,18 +92,19 @@ func (v *View) After(n int) (moments []Moment, news <-chan struct{}) {
 	return v.told.moments[min(n, len(v.told.moments)):], v.news
 }
 
-// From returns the moments from number n on as if nothing had been before: the first
-// one has the whole scene.
-func (v *View) From(n int) []Moment {
+// between returns the moments from one number to before another as if nothing had been before:
+// the first one has the whole scene.
+func (v *View) between(from, to int) []Moment {
 	all, _ := v.After(0)
-	if n >= len(all) {
+	to = min(to, len(all))
+	if from < 0 || from >= to {
 		return nil
 	}
 	scene := Scene{}
-	for _, m := range all[:n+1] {
+	for _, m := range all[:from+1] {
 		scene.Apply(m)
 	}
-	part := slices.Clone(all[n:])
+	part := slices.Clone(all[from:to])
 	part[0].Set, part[0].Gone = scene, nil
 	for i := range part {
 		part[i].N = i
@@ -112,17 +116,30 @@ func (v *View) From(n int) []Moment {
 // those of other resources that came before it have come, too.
 const settled = 300 * time.Millisecond
 
-// Record tells of what is recorded, and holds the invariants against it, until ctx
-// ends.
+// Record tells of what is recorded, and holds the invariants against it in the order of
+// its versions, until ctx ends.
 func (v *View) Record(ctx context.Context, r *history.Recording, judge *faults.Judge) {
-	v.mu.Lock()
-	v.judging = judge
-	v.mu.Unlock()
-	changes := make(chan history.Change, 1<<16)
+	v.judging.Store(true)
+	var mu sync.Mutex
+	var waiting []history.Change
 	var judging sync.WaitGroup
-	judging.Go(func() { v.judge(ctx, changes, judge) })
 	defer judging.Wait()
-	defer close(changes)
+	judging.Go(func() {
+		wait.UntilWithContext(ctx, func(context.Context) {
+			mu.Lock()
+			slices.SortStableFunc(waiting, func(a, b history.Change) int { return cmp.Compare(a.Version, b.Version) })
+			n := slices.IndexFunc(waiting, func(c history.Change) bool { return time.Since(c.Seen) <= settled })
+			if n < 0 {
+				n = len(waiting)
+			}
+			old := waiting[:n]
+			waiting = waiting[n:]
+			mu.Unlock()
+			for _, change := range old {
+				v.look(judge, change)
+			}
+		}, settled/3)
+	})
 	begun := map[string]bool{}
 	for change := range r.Follow(ctx) {
 		v.tell(func(t *teller) { t.change(change) })
@@ -130,7 +147,9 @@ func (v *View) Record(ctx context.Context, r *history.Recording, judge *faults.J
 			begun[change.Resource] = true
 			v.hold(change.Resource)
 		}
-		changes <- change
+		mu.Lock()
+		waiting = append(waiting, change)
+		mu.Unlock()
 	}
 }
 
@@ -144,49 +163,16 @@ func (v *View) hold(resource string) {
 	}
 }
 
-// judge holds the invariants against changes in the order of their versions.
-func (v *View) judge(ctx context.Context, changes <-chan history.Change, judge *faults.Judge) {
-	var waiting []history.Change
-	ticker := time.NewTicker(settled / 3)
-	defer ticker.Stop()
-	for {
-		select {
-		case change, more := <-changes:
-			if !more {
-				return
-			}
-			waiting = append(waiting, change)
-		case <-ctx.Done():
-			for range changes {
-			}
-			return
-		case <-ticker.C:
-			slices.SortStableFunc(waiting, func(a, b history.Change) int { return cmp.Compare(a.Version, b.Version) })
-			for len(waiting) > 0 && time.Since(waiting[0].Seen) > settled {
-				v.look(judge, waiting[0])
-				waiting = waiting[1:]
-			}
-		}
-	}
-}
-
 // StopJudging says that the invariants do not count any more, and why.
 func (v *View) StopJudging(why string) {
-	v.mu.Lock()
-	counted := v.judging != nil
-	v.judging = nil
-	v.mu.Unlock()
-	if counted {
+	if v.judging.Swap(false) {
 		v.tell(func(t *teller) { t.uncounted(time.Now(), why) })
 	}
 }
 
 // look holds the invariants against a change.
 func (v *View) look(judge *faults.Judge, change history.Change) {
-	v.mu.Lock()
-	counts := v.judging != nil
-	v.mu.Unlock()
-	if !counts {
+	if !v.judging.Load() {
 		return
 	}
 	o := change.Object

@@ -1,211 +1,147 @@
 package main
 
 import (
-	"bufio"
-	"errors"
+	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kcm-book/kcm-book/kcm/trace"
+	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/process"
+	"github.com/kcm-book/kcm-book/labs/view"
 )
 
 // bigReplicas are the pods of the one big Deployment.
 const bigReplicas = 1000
 
-// limitPhases: a plain client creates as many pods without a controller manager. No controller can be
-// faster on this cluster.
-var limitPhases = []phase{{name: "limit", run: func(t *trial) {
-	t.measure("limit", func() {
+// limit: a plain client creates as many pods without a controller manager. No controller can be faster on
+// this cluster.
+func limit(t *trial) {
+	t.createNamespaces("limit")
+	t.measure("1000 pods by a plain client, without a controller manager", 0, func() {
 		inParallel(bigReplicas, manyClients, func(i int) { t.create(newPod("limit", numbered(i))) })
-	}, marks{"exist": t.when("limit", tally{existing: bigReplicas})})
-}}}
-
-var limitRow = row{key: "limit/exist", unit: "pods/s", per: bigReplicas}
-
-const rateName = "1000-pod Deployment: pods created"
-
-// loads are the phases of the load, of which each begins when the one before has come to rest.
-var loads = []string{"create", "update", "zero", "many"}
-
-// loadPhases begin with the cold start, which is from exec until each loop has done its first work, which
-// waits from before. A loop has started when its part of that is done. Health checks and metrics do not
-// say so: both programs report a loop as running before its caches are filled.
-//
-// That pods exist or are Ready is told by themselves and not by the status of the Deployment. CPU and
-// writes for each pod are those until the Deployment is complete, and memory is what is taken then. An
-// update lasts until its status is complete, too, and a scaling to zero until the last pod is gone.
-var loadPhases = []phase{
-	{name: "cold", run: (*trial).coldStart, neededBy: append(loads, "clean", "killed"), rows: []row{
-		{key: "cold/all", name: "cold start: each loop has worked", unit: "s"},
-	}},
-	{run: func(t *trial) { t.load = t.begin("load") }, neededBy: loads},
-	{name: "create", run: (*trial).createBig, neededBy: []string{"update", "zero"}, rows: []row{
-		{key: "big/exist", name: rateName, unit: "pods/s", per: bigReplicas},
-		{key: "big/exist", name: "1000-pod Deployment: all pods exist", unit: "s"},
-		{key: "big/ready", name: "1000-pod Deployment: all pods Ready", unit: "s"},
-		{key: "big/cpu", name: "  CPU for each pod", unit: "ms", per: bigReplicas},
-		{key: "big/requests", name: "  API writes for each pod", per: bigReplicas},
-		{key: "big/rss", name: "RSS with 1000 pods", unit: "MiB"},
-		{key: "big/rss", name: "  beside the original with all its loops", unit: "MiB", beside: allLoopsName},
-	}},
-	{name: "update", run: func(t *trial) {
-		t.measure("update", func() { t.patch(newDeployment("big", "web", bigReplicas), withImage("web:2")) },
-			marks{"complete": t.when("big", tally{complete + "web:2": 1})})
-		t.await(t.when("big", tally{existing: bigReplicas})) // the last of the old pods may still be going
-	}, rows: []row{
-		{key: "update/complete", name: "1000-pod Deployment: rolling update", unit: "s"},
-	}},
-	{name: "zero", run: func(t *trial) {
-		t.measure("zero", func() { t.patch(newDeployment("big", "web", 0), `{"spec":{"replicas":0}}`) },
-			marks{"gone": t.when("big", tally{existing: 0})})
-		t.await(t.when("big", tally{replicas: 0, complete: 1}))
-	}, rows: []row{
-		{key: "zero/gone", name: "1000-pod Deployment: scale to zero", unit: "s"},
-	}},
-	{name: "many", run: func(t *trial) {
-		t.measure("many", func() { t.createDeployments("many", 200, 10) }, marks{
-			"exist":    t.when("many", tally{existing: 200 * 10}),
-			"ready":    t.when("many", tally{existing: 200 * 10, ready: 200 * 10}),
-			"complete": t.when("many", tally{complete: 200}),
-		})
-	}, rows: []row{
-		{key: "many/exist", name: "200 Deployments x 10: all pods exist", unit: "s"},
-		{key: "many/ready", name: "200 Deployments x 10: all pods Ready", unit: "s"},
-	}},
-	{run: func(t *trial) { t.end(t.load) }, neededBy: loads, rows: []row{
-		{key: "load/peak", name: "RSS, peak", unit: "MiB"},
-		{key: "load/cpu", name: "CPU during the load", unit: "s"},
-		{key: "load/requests", name: "API requests during the load"},
-		{key: "load/requests/create", name: "  create"},
-		{key: "load/requests/delete", name: "  delete"},
-		{key: "load/requests/deletecollection", name: "  deletecollection"},
-		{key: "load/requests/get", name: "  get"},
-		{key: "load/requests/list", name: "  list"},
-		{key: "load/requests/patch", name: "  patch"},
-		{key: "load/requests/update", name: "  update"},
-	}},
+	}, marks{"all created": t.when("limit", tally{existing: bigReplicas})})
 }
 
-// prepare creates all namespaces, because a manager has something to do in each that comes, and something
-// for each loop to do first.
-func (t *trial) prepare() {
-	for namespace := range strings.FieldsSeq(`limit cold bare big many clean killed doomed owned canary growth restart
-		relabel huge quota daemons job jobs rollout few crowded`) {
-		t.createNamespace(namespace)
-	}
-	t.create(newDeployment("cold", "deployment", 1))
-	t.create(newReplicaSet("cold", "replicaset", 1))
-	t.create(&corev1.ReplicationController{ObjectMeta: named("cold", "rc"), Spec: corev1.ReplicationControllerSpec{
-		Replicas: new(int32(1)), Template: new(newTemplate("rc")),
-	}})
-	token := &corev1.Secret{ObjectMeta: named("cold", "token"), Type: corev1.SecretTypeServiceAccountToken}
-	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
-	t.create(token)
-}
-
-// createNamespace creates a namespace, with the ServiceAccount that pods need.
-func (t *trial) createNamespace(name string) {
-	t.create(&corev1.Namespace{ObjectMeta: named("", name)})
-	if name != "bare" {
-		t.create(&corev1.ServiceAccount{ObjectMeta: named(name, "default")})
-	}
-}
-
-// coldStart starts the first replica and waits until each loop has worked.
-func (t *trial) coldStart() {
-	work, stop := t.observe(firstWork)
-	defer stop()
-	until := marks{
-		"deployment":            work.when("cold", tally{"Deployment deployment": 1}),
-		"replicaset":            work.when("cold", tally{"ReplicaSet replicaset": 1}),
-		"replicationcontroller": work.when("cold", tally{"ReplicationController rc": 1}),
-		"serviceaccount-token":  work.when("cold", tally{"token": 1}),
-		"serviceaccount":        work.when("bare", tally{"default": 1}),
-		"root-ca":               work.when("bare", tally{"kube-root-ca.crt": 1}),
-	}
-	t.measure("cold", func() { t.leader = t.start(t.subject) }, until)
-	for loop := range until {
-		t.Values["cold/all"] = max(t.Values["cold/all"], t.Values["cold/"+loop])
-	}
-}
-
-func (t *trial) createBig() { t.createPods("big", "big", bigReplicas) }
-
-// createPods measures how a Deployment of n pods comes.
-func (t *trial) createPods(name, namespace string, n int) {
-	t.measure(name, func() { t.create(newDeployment(namespace, "web", n)) }, marks{
-		"exist":    t.when(namespace, tally{existing: n}),
-		"ready":    t.when(namespace, tally{existing: n, ready: n}),
-		"complete": t.when(namespace, tally{complete: 1}),
+// coldStart starts the first replica, and measures from exec until loops have done work that waits from before.
+// Health checks and metrics do not say so: both programs report a loop as running before its caches are filled.
+func (t *trial) coldStart(name string) {
+	t.createNamespaces("cold")
+	t.create(newDeployment("cold", "web", 1))
+	t.create(&corev1.Namespace{ObjectMeta: named("", "bare")})
+	t.measure(name, 1, t.lead, marks{
+		"a Deployment's pod created":     t.when("cold", tally{existing: 1}),
+		"a namespace has what pods need": t.when("bare", tally{accounts: 1, configMaps: 1}),
 	})
 }
 
-// failoverPhases are from the signal to the leader until another replica has created the pod of a
-// ReplicaSet that was created when the leader's process had ended, so nobody else can have done it. The
-// other replica was waiting for the Lease, whose times are the default ones.
-var failoverPhases = []phase{
-	{name: "clean", run: (*trial).failOverClean, rows: []row{
-		{key: "clean/works", name: "failover, leader asked to stop", unit: "s"},
-		{key: "clean/works", name: "  beside the original with ControllerManagerReleaseLeaderElectionLockOnExit",
-			unit: "s", beside: releasesName},
-	}},
-	{name: "killed", run: func(t *trial) { t.failOver(syscall.SIGKILL, "killed") }, rows: []row{
-		{key: "killed/works", name: "failover, leader killed", unit: "s"},
-	}},
+// load: one big Deployment comes, is rolled out and goes, and then come many small ones, each when the one
+// before has come to rest.
+//
+// That pods exist or are Ready is told by themselves and not by the status of the Deployment. CPU and
+// requests for each pod are those until the Deployment is complete, and memory is what is taken then.
+func load(t *trial) {
+	t.createNamespaces("big", "many")
+	t.coldStart("cold start")
+	t.measure("the load", 1, func() {
+		t.createPods("1000-pod Deployment", "big", bigReplicas)
+		t.measure("its rolling update", bigReplicas,
+			func() { t.patch(newDeployment("big", "web", bigReplicas), withImage("web:2")) },
+			marks{"complete": t.when("big", tally{complete + "web:2": 1})})
+		t.await(t.when("big", tally{existing: bigReplicas})) // the last of the old pods may still be going
+		t.measure("its scaling to zero", bigReplicas,
+			func() { t.patch(newDeployment("big", "web", 0), `{"spec":{"replicas":0}}`) },
+			marks{"all pods gone": t.when("big", tally{existing: 0})})
+		t.await(t.when("big", tally{replicas: 0, complete: 1}))
+		t.measure("200 Deployments of 10", 200*10, func() { t.createDeployments("many", 200, 10) },
+			rolledOut(t, "many", 200, 200*10))
+	}, nil)
 }
 
-func (t *trial) failOverClean() { t.failOver(syscall.SIGTERM, "clean") }
+// whole: the original as people run it. Most of its loops have nothing to do here, but their caches are filled.
+func whole(t *trial) {
+	t.flags = append(t.flags, loops("*"))
+	t.createNamespaces("big")
+	t.coldStart("cold start, the original with all its loops")
+	t.createPods("1000-pod Deployment, the original with all its loops", "big", bigReplicas)
+}
 
-// failOver ends the leader when another replica waits for the Lease. The line that says so is
-// client-go's, so both write it.
-func (t *trial) failOver(signal syscall.Signal, name string) {
-	successor, began := t.start(t.subject), time.Now()
+// createPods measures how a Deployment of n pods comes.
+func (t *trial) createPods(name, namespace string, n int) {
+	t.measure(name, n, func() { t.create(newDeployment(namespace, "web", n)) }, rolledOut(t, namespace, 1, n))
+}
+
+// rolledOut are the moments of Deployments that come, with their pods.
+func rolledOut(t *trial, namespace string, deployments, pods int) marks {
+	return marks{
+		"all pods created": t.when(namespace, tally{existing: pods}),
+		"all pods ready":   t.when(namespace, tally{existing: pods, ready: pods}),
+		"complete":         t.when(namespace, tally{complete: deployments}),
+	}
+}
+
+func failOver(t *trial) {
+	t.createNamespaces("clean", "killed")
+	t.coldStart("cold start")
+	t.failOver(syscall.SIGTERM, "clean", "failover, leader asked to stop")
+	t.failOver(syscall.SIGKILL, "killed", "failover, leader killed")
+}
+
+// failOverReleased: the original with the feature gate, off by itself, that has it give its Lease away when it stops.
+func failOverReleased(t *trial) {
+	t.flags = append(t.flags, "--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true")
+	t.createNamespaces("clean")
+	t.lead()
+	t.awaitCollector()
+	t.failOver(syscall.SIGTERM, "clean", "failover, leader asked to stop, with the feature gate")
+}
+
+// failOver measures from the signal to the leader until another replica has created the pod of a ReplicaSet
+// that was created when the leader's process had ended, so nobody else can have done it. The other replica
+// waits for the Lease, whose times are the default ones. The line that says so is client-go's, so both write it.
+func (t *trial) failOver(signal syscall.Signal, namespace, name string) {
+	successor := t.start(t.program, t.flags...)
 	for !strings.Contains(successor.Log.String(), "Attempting to acquire leader lease") {
-		if time.Since(began) > patience {
-			must(errors.New("the second replica does not wait for the Lease"))
-		}
 		t.sleep(50 * time.Millisecond)
 	}
 	// It has a look at the Lease at once. Starting has cost CPU time, which is not to be part of what is
 	// measured next.
 	t.sleep(3 * time.Second)
-	t.measure(name, func() {
+	t.measure(name, 0, func() {
 		t.leader.end(signal)
 		t.leader = successor
-		t.create(newReplicaSet(name, "web", 1))
-	}, marks{"works": t.when(name, tally{existing: 1})})
+		t.create(newReplicaSet(namespace, "web", 1))
+	}, marks{"another replica works": t.when(namespace, tally{existing: 1})})
 }
 
 // heardPairs are how many rollouts are counted in which somebody reads the trace, each after one in which
 // nobody does. One pair more comes before them, in which connections are made and buffers grow.
 const heardPairs = 3
 
-// listeningPhases: the big Deployment comes in turns while nobody reads kcm's trace and while somebody does, with one
+// listen: the big Deployment comes in turns while nobody reads kcm's trace and while somebody does, with one
 // process and on one cluster: what reading costs is less than the difference between two processes.
-var listeningPhases = []phase{{name: "trace", run: (*trial).listen, rows: []row{
-	{key: "unheard/cpu", name: "1000-pod Deployment: CPU for each pod, beside kcm while somebody reads its trace",
-		unit: "ms", per: heardPairs * bigReplicas, beside: kcmName, besideKey: "heard/cpu"},
-	{key: "unheard/ready", name: "  all pods Ready, beside the same",
-		unit: "s", per: heardPairs, beside: kcmName, besideKey: "heard/ready"},
-}}}
-
-func (t *trial) listen() {
-	names := []string{"warm-up", "warm-up"}
-	for range heardPairs {
-		names = append(names, "unheard", "heard")
-	}
-	for i := range names {
-		t.createNamespace(fmt.Sprint("listening-", i))
+func listen(t *trial) {
+	port, err := process.FreePort()
+	must(err)
+	t.flags = append(t.flags, "--secure-port="+port, "--cert-dir="+filepath.Join(t.cluster.Dir(), "bench-certs"))
+	for i := range 2 + 2*heardPairs {
+		t.createNamespaces(fmt.Sprint("listening-", i))
 	}
 	t.lead()
-	for i, name := range names {
-		namespace, silence := fmt.Sprint("listening-", i), func() {}
+	for i := range 2 + 2*heardPairs {
+		name, namespace := "1000-pod Deployment, nobody reads the trace", fmt.Sprint("listening-", i)
+		silence := func() {}
 		if i%2 == 1 {
-			silence = t.readTrace()
+			name, silence = "1000-pod Deployment, somebody reads the trace", t.readTrace(port)
+		}
+		if i < 2 {
+			name = "1000-pod Deployment, to warm up"
 		}
 		t.createPods(name, namespace, bigReplicas)
 		silence()
@@ -215,19 +151,75 @@ func (t *trial) listen() {
 	}
 }
 
-// readTrace reads the trace of the leader, as the live view does: each line as it comes.
-func (t *trial) readTrace() (silence func()) {
-	body := t.get(trace.Path)
-	steps := make(chan int)
-	go func() {
-		read := 0
-		for lines := bufio.NewScanner(body); lines.Scan(); {
-			read++
-		}
-		steps <- read
-	}()
+// readTrace reads the trace of the leader as the live view does.
+func (t *trial) readTrace(port string) (silence func()) {
+	reader, ended := view.New(""), make(chan error)
+	ctx, stop := context.WithCancel(t.ctx)
+	go func() { ended <- reader.Listen(ctx, t.name, port, t.cluster.RESTConfig(cluster.Admin)) }()
 	return func() {
-		body.Close()
-		t.say("%d steps were read of the trace", <-steps)
+		stop()
+		must(<-ended)
+		moments, _ := reader.After(0)
+		fmt.Printf("%d moments were read of the trace\n", len(moments))
 	}
+}
+
+// growing are the Deployments that are rolled out at the same time, each as often as rolloutsOfEach.
+const growing, rolloutsOfEach = 10, 10
+
+// grow rolls out the same Deployments among more and more neighbours, which have no pods and ten old
+// ReplicaSets each. These are created while no controller manager runs, which would look at all of them after
+// each. Time is that of 100 rollouts, ten at the same time, each until its status is complete.
+//
+// Then a manager restarts, where there is nothing to do but one Deployment that waits for its pod, from exec
+// until that exists; nobody holds the Lease. Its memory is taken when the garbage collector, which is the last
+// to have read everything, has seen a ConfigMap that came last.
+func grow(t *trial) {
+	t.createNamespaces("growth", "restart")
+	t.createDeployments("growth", growing, 1)
+	there := 0
+	for _, n := range []int{200, 1000, 2000} {
+		inParallel(n-there, manyClients, func(i int) { t.createNeighbour(fmt.Sprintf("neighbour-%04d", there+i)) })
+		there = n
+		seen := t.when("growth", tally{deployments: growing + n, complete: growing + n})
+		t.lead()
+		t.await(seen)
+		// The first rollout of each is not counted: it comes to its end when the queues, which are full after
+		// the start, have been worked off.
+		t.rollOut(1)
+		t.measure(fmt.Sprintf("rollouts among %d Deployments", n), growing*rolloutsOfEach,
+			func() { t.rollOut(rolloutsOfEach) }, nil)
+		t.stop()
+	}
+	t.create(newDeployment("restart", "web", 1))
+	t.measure("restart with 22,000 objects", 1, func() {
+		t.lead()
+		t.awaitCollector()
+	}, marks{"a pod created": t.when("restart", tally{existing: 1})})
+}
+
+// createNeighbour creates a Deployment without pods, and ten old ReplicaSets.
+func (t *trial) createNeighbour(name string) {
+	owner := metav1.NewControllerRef(t.create(newDeployment("growth", name, 0)),
+		appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	for i := range 10 {
+		rs := newReplicaSet("growth", fmt.Sprintf("%s-%d", name, i), 0)
+		labels := map[string]string{"app": name, appsv1.DefaultDeploymentUniqueLabelKey: fmt.Sprint(i)}
+		rs.Labels, rs.Spec.Selector.MatchLabels, rs.Spec.Template.Labels = labels, labels, labels
+		rs.OwnerReferences = []metav1.OwnerReference{*owner}
+		rs.Spec.Template.Spec.Containers[0].Image = fmt.Sprintf("web:old-%d", i)
+		t.create(rs)
+	}
+}
+
+// rollOut updates each of the Deployments as often as it is told, one version after the other.
+func (t *trial) rollOut(times int) {
+	inParallel(growing, growing, func(i int) {
+		for range times {
+			image := fmt.Sprintf("web:%d-%d", i, time.Now().UnixNano())
+			rolledOut := t.when("growth", tally{complete + image: 1})
+			t.patch(newDeployment("growth", numbered(i), 1), withImage(image))
+			t.await(rolledOut)
+		}
+	})
 }

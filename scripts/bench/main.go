@@ -1,17 +1,15 @@
 // Command bench measures kcm beside the original kube-controller-manager.
 //
-// Both run in turns, each time on a fresh lab cluster, as processes with the same flags and the same
-// loops, and do the same work. What that is, is declared as phases, each with the rows of the table
-// that it measures; plans say which phases share a cluster. After the counted rounds comes one that is
-// not counted, in which CPU and heap profiles are taken of both.
+// Both do the same work in turns, each time on a fresh lab cluster, as processes with the same flags and
+// the same loops. It says what it has measured of each, in the end in a table.
 //
 //   - Times are from just before the request that starts something to the watch event that shows it
 //     done; nothing is polled. The watch is bench's own, so its cost is the same for both.
 //
-//   - CPU is user and system time of the manager's process, and memory its resident set.
+//   - CPU is user and system time of the manager's process meanwhile, and RSS its resident set then.
 //
-//   - Requests are those in the API server's audit log by the controller manager and the
-//     ServiceAccounts of its loops. Watches are not in that log.
+//   - Requests are those in the API server's audit log by the controller manager and the ServiceAccounts
+//     of its loops, but those for the Lease. Watches are not in that log.
 //
 //   - kwok plays the nodes; a pod is Ready a second after it was started at the earliest.
 package main
@@ -21,33 +19,76 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"math"
 	"os"
+	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
+	"text/tabwriter"
 
-	"github.com/kcm-book/kcm-book/kcm/app"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
+// program is a controller manager, with the user that it is.
+type program struct {
+	name, path string
+	user       cluster.User
+}
+
+// The original is a program of its own and not bin/labcluster, which can be the original too: the API
+// server and all else in there would count as the original's memory.
+var (
+	kcm      = program{"kcm", "bin/kcm", cluster.KCM}
+	original = program{"original", "bin/kube-controller-manager", cluster.Reference}
+)
+
+// phase is what is measured on a cluster, of each of the programs.
+type phase struct {
+	name string
+	run  func(*trial)
+	// once says that one round is enough, because it takes long or hardly differs.
+	once     bool
+	programs []program
+}
+
+var both = []program{kcm, original}
+
+var phases = []phase{
+	{"limit", limit, false, both},
+	{"load", load, false, both},
+	{"whole", whole, false, []program{original}},
+	{"failover", failOver, false, both},
+	{"releases", failOverReleased, false, []program{original}},
+	{"trace", listen, false, []program{kcm}},
+	{"namespace", deleteNamespace, false, both},
+	{"gc", collect, true, both},
+	{"growth", grow, true, both},
+	{"quota", recount, true, both},
+	{"5000", createHuge, true, both},
+	{"daemons", daemons, true, both},
+	{"jobs", runJobs, false, both},
+	{"services", rollOutService, true, both},
+	{"among", changeAmongServices, true, both},
+}
+
 func main() {
-	b := &bench{began: time.Now()}
-	flag.StringVar(&b.kcm, "kcm", "bin/kcm", "the kcm `program` to measure")
-	flag.StringVar(&b.original, "original", "bin/kube-controller-manager", "the original `program` to measure")
-	flag.StringVar(&b.out, "out", "build/bench", "`directory` for the results")
-	flag.IntVar(&b.rounds, "rounds", 3, "how many rounds are counted")
-	flag.BoolVar(&b.profile, "profile", true, "take profiles in a round of their own")
-	only := flag.String("only", "", "run only phases that match this `regexp`: "+strings.Join(b.choices(), ", "))
-	flag.Parse()
+	flags := flag.NewFlagSet("bench", flag.ExitOnError) // others declare theirs for tests
+	rounds := flags.Int("rounds", 3, "how many `rounds` there are; one is enough for what takes long or hardly differs")
+	var names []string
+	for _, p := range phases {
+		names = append(names, p.name)
+	}
+	only := flags.String("only", "", "measure only what matches this `regexp`: "+strings.Join(names, ", "))
+	flags.Parse(os.Args[1:])
 	// A second Ctrl-C ends bench at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	if err := b.run(ctx, *only); err != nil {
+	if err := run(ctx, *rounds, *only); err != nil {
 		if ctx.Err() != nil {
 			err = errors.New("interrupted; everything that was started is stopped")
 		}
@@ -56,161 +97,122 @@ func main() {
 	}
 }
 
-// bench is one run of everything.
-type bench struct {
-	kcm, original, out string
-	rounds             int
-	profile            bool
-	only               *regexp.Regexp
-	began              time.Time
-}
-
-// plan is what is measured on a cluster, which each of the subjects has for itself.
-type plan struct {
-	// about is part of the names of logs.
-	about    string
-	subjects []subject
-	phases   []phase
-	// serves says that managers serve profiles and their trace.
-	serves bool
-}
-
-// phase is a part of a plan that can be chosen. One without a name runs where another needs it.
-type phase struct {
-	name string
-	run  func(*trial)
-	// neededBy are the phases that go on with what this one has made.
-	neededBy []string
-	// once says that one round is enough, because it takes long or hardly differs.
-	once bool
-	rows []row
-}
-
-// plans returns all that is measured in a round, in order.
-func (b *bench) plans() []plan {
-	both := []subject{{kcmName, b.kcm, cluster.KCM, app.KnownControllers(), nil}, b.reference()}
-	// The original as people run it. Most of its loops have nothing to do here, but their caches are filled.
-	whole := b.reference()
-	whole.name, whole.controllers = allLoopsName, append(whole.controllers, "*")
-	// The original with the feature gate, off by itself, that has it give its Lease away when it stops.
-	releases := b.reference()
-	releases.name = releasesName
-	releases.more = []string{"--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true"}
-	addressing := slices.Clone(both)
-	for i := range addressing {
-		addressing[i].controllers = []string{"endpoints-controller", "endpointslice-controller"}
+// run runs the phases that match a regular expression.
+func run(ctx context.Context, rounds int, only string) error {
+	matches, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
 	}
-	coldFor := func(name string) phase { return phase{run: (*trial).coldStart, neededBy: []string{name}} }
-	return []plan{
-		{"limit", []subject{{name: limitName}}, limitPhases, false},
-		{"load", both, slices.Concat(loadPhases, failoverPhases), false},
-		{"load", []subject{whole}, []phase{coldFor("create"), {name: "create", run: (*trial).createBig}}, false},
-		{"load", []subject{releases}, []phase{coldFor("clean"), {name: "clean", run: (*trial).failOverClean}}, false},
-		{"listening", both[:1], listeningPhases, true},
-		{"deletions", both, deletionPhases, true},
-		{"growth", both, growthPhases, false},
-		{"size", both, sizePhases, false},
-		{"daemons", both, daemonPhases, false},
-		{"jobs", both, jobPhases, false},
-		{"services", addressing, servicePhases, false},
-	}
-}
-
-// reference is a program of its own and not bin/labcluster, which can be the original too: the API server
-// and all else in there would count as the original's memory.
-func (b *bench) reference() subject {
-	return subject{originalName, b.original, cluster.Reference, app.KnownControllers(), nil}
-}
-
-// phases returns those of all plans.
-func (b *bench) phases() (all []phase) {
-	for _, plan := range b.plans() {
-		all = append(all, plan.phases...)
-	}
-	return all
-}
-
-// choices returns what -only chooses among.
-func (b *bench) choices() (names []string) {
-	for _, p := range b.phases() {
-		if p.name != "" && !slices.Contains(names, p.name) {
-			names = append(names, p.name)
-		}
-	}
-	return names
-}
-
-// run runs what matches a regular expression.
-func (b *bench) run(ctx context.Context, only string) (err error) {
-	b.only, err = regexp.Compile(only)
+	wanted := slices.DeleteFunc(slices.Clone(phases), func(p phase) bool { return !matches.MatchString(p.name) })
 	switch {
 	case runtime.GOOS != "linux":
 		return errors.New("memory and CPU time are read from /proc, so this needs Linux")
-	case b.rounds < 1:
-		return fmt.Errorf("-rounds=%d: must be at least 1", b.rounds)
-	case err != nil:
-		return fmt.Errorf("-only: %w", err)
-	case !slices.ContainsFunc(b.choices(), b.only.MatchString):
-		return fmt.Errorf("-only=%s matches none of %s", only, strings.Join(b.choices(), ", "))
+	case rounds < 1:
+		return fmt.Errorf("-rounds=%d: must be at least 1", rounds)
+	case len(wanted) == 0:
+		return fmt.Errorf("-only=%s matches no phase; see -h", only)
 	}
-	// What an earlier run has left is not to be taken for this run's.
-	for _, name := range []string{"logs", "profiles", "bench.json", "bench.svg"} {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(b.out, name)))
-	}
-	if err := errors.Join(err, os.MkdirAll(b.out+"/logs", 0o755), os.MkdirAll(b.out+"/profiles", 0o755)); err != nil {
-		return err
-	}
-	report, err := newReport(ctx, b)
-	if err != nil {
-		return err
-	}
-	for round := 1; round <= b.rounds; round++ {
-		results, err := b.round(ctx, round, b.plans())
-		report.Rounds = append(report.Rounds, results...)
+	for _, p := range both {
+		// It is in the page cache then: the first one measured is not to pay for the disk.
+		version, err := exec.CommandContext(ctx, p.path, "--version").Output()
 		if err != nil {
-			return err
+			return fmt.Errorf("%s --version: %w; 'make bench' builds what it measures", p.path, err)
 		}
-		// What is measured is kept, whatever becomes of the next round.
-		report.summarise(b.phases())
-		if err := report.write(b.out); err != nil {
-			return err
-		}
+		fmt.Printf("%s: %s", p.name, version)
 	}
-	if b.profile {
-		// What profiles cost would be part of what is measured, so nothing of this round is counted.
-		if _, err := b.round(ctx, 0, []plan{{"load", b.plans()[1].subjects, loadPhases, true}}); err != nil {
-			return err
-		}
-	}
-	report.print(os.Stdout, b.out)
-	return nil
-}
-
-// round carries out the plans, with the subjects of each in turns as the first.
-func (b *bench) round(ctx context.Context, round int, plans []plan) (results []*result, err error) {
-	for _, plan := range plans {
-		if plan.phases = b.wanted(plan.phases, round); len(plan.phases) == 0 {
-			continue
-		}
-		subjects := slices.Clone(plan.subjects)
-		if round%2 == 0 {
-			slices.Reverse(subjects)
-		}
-		for _, subject := range subjects {
-			result := &result{Round: round, Subject: subject.name, Load: loadAverage(), Values: map[string]float64{}}
-			results = append(results, result)
-			if err := b.try(ctx, plan, subject, result); err != nil {
-				return results, fmt.Errorf("round %d, %s: %w", round, subject.name, err)
+	load, _ := os.ReadFile("/proc/loadavg") // some machines do not say
+	fmt.Printf("%d cores; load before the first round, which should be low: %s", runtime.NumCPU(), load)
+	var figures table
+	defer func() { figures.print(os.Stdout) }() // what is measured is told, whatever becomes of the next phase
+	for round := 1; round <= rounds; round++ {
+		for _, phase := range wanted {
+			programs := slices.Clone(phase.programs)
+			if round%2 == 0 {
+				slices.Reverse(programs)
+			}
+			for _, program := range programs {
+				if phase.once && round > 1 {
+					continue
+				}
+				fmt.Printf("\nround %d of %d: %s, %s\n", round, rounds, phase.name, program.name)
+				if err := try(ctx, phase.run, program, &figures); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	return results, nil
+	return nil
 }
 
-// wanted returns the phases that -only asks for, and those that they need.
-func (b *bench) wanted(phases []phase, round int) []phase {
-	matches := func(name string) bool { return name != "" && b.only.MatchString(name) }
-	return slices.DeleteFunc(slices.Clone(phases), func(p phase) bool {
-		return !matches(p.name) && !slices.ContainsFunc(p.neededBy, matches) || p.once && round > 1
-	})
+// table has all that is known, in the order in which it was measured.
+type table []*row
+
+// row is a figure, with its values of each program.
+type row struct {
+	// of is what was measured, and what says which figure of it this is.
+	of, what, unit string
+	values         map[string][]float64
+}
+
+// row returns the row of a figure.
+func (t *table) row(of, what, unit string) *row {
+	i := slices.IndexFunc(*t, func(r *row) bool { return r.of == of && r.what == what })
+	if i < 0 {
+		i = len(*t)
+		*t = append(*t, &row{of, what, unit, map[string][]float64{}})
+	}
+	return (*t)[i]
+}
+
+func (r *row) add(program string, value float64) {
+	r.values[program] = append(r.values[program], value)
+}
+
+// print shows the table and what one has to know to read it.
+func (t table) print(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\n\tunit\tkcm\toriginal\tkcm/original\t")
+	of := ""
+	for _, r := range t {
+		if r.of != of {
+			of = r.of
+			fmt.Fprintf(w, "%s\t\t\t\t\t\n", of)
+		}
+		ours, us := summary(r.values[kcm.name])
+		theirs, them := summary(r.values[original.name])
+		ratio := ""
+		if ours > 0 && theirs > 0 {
+			ratio = fmt.Sprintf("%.2f", ours/theirs)
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t\n", r.what, r.unit, us, them, ratio)
+	}
+	w.Flush()
+	fmt.Fprint(out, `
+Median [least–greatest] of the rounds. The original runs only the loops that kcm has, except where it says so. What
+is deleted is deleted at the rate limits that both have by themselves.
+`)
+}
+
+// summary returns the median of values, and that with the least and the greatest, because rounds are too few for
+// an interval of confidence to have bounds. The median of an even number of values lies half-way between the two in
+// the middle.
+func summary(values []float64) (median float64, text string) {
+	n := len(values)
+	if n == 0 {
+		return 0, ""
+	}
+	values = slices.Sorted(slices.Values(values))
+	median = (values[(n-1)/2] + values[n/2]) / 2
+	if n == 1 {
+		return median, digits(median)
+	}
+	return median, fmt.Sprintf("%s [%s–%s]", digits(median), digits(values[0]), digits(values[n-1]))
+}
+
+// digits writes a number with three digits, and more only before the point: no more can be believed.
+func digits(value float64) string {
+	if value == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.*f", max(0, 2-int(math.Floor(math.Log10(math.Abs(value))))), value)
 }

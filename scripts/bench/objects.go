@@ -53,6 +53,14 @@ func (t *trial) delete(obj object) {
 	}
 }
 
+// createNamespaces creates namespaces, with the ServiceAccount that pods need.
+func (t *trial) createNamespaces(names ...string) {
+	for _, name := range names {
+		t.create(&corev1.Namespace{ObjectMeta: named("", name)})
+		t.create(&corev1.ServiceAccount{ObjectMeta: named(name, "default")})
+	}
+}
+
 func named(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }

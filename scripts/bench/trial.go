@@ -4,46 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"maps"
+	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"github.com/kcm-book/kcm-book/kcm/app"
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
-// trial is one subject on one cluster. Its methods return no errors: what fails ends the trial.
+// trial is a phase of one program on one cluster. Its methods return no errors: what fails ends the trial.
 type trial struct {
-	plan
-	subject
-	*result
-	*watch  // of pods and Deployments
-	bench   *bench
+	program
+	*watch
 	ctx     context.Context
-	died    func(error) // ends the trial when a manager has ended by itself
+	died    context.CancelCauseFunc // ends the trial when a manager has ended by itself
 	cluster *cluster.Cluster
 	client  kubernetes.Interface
-	server  *server // nil where managers serve nothing
+	// flags are those that do not depend on the cluster.
+	flags []string
 	// leader is the replica that leads; all are those that were started.
-	leader *manager
-	all    []*manager
-	// spans are those whose requests are not counted yet, and load that of the load.
-	spans []*span
-	load  *span
-	// atDefaults says that replicas are started with their own rate limits.
-	atDefaults bool
-	// neighbours are how many Deployments without pods there are.
-	neighbours int
+	leader  *manager
+	all     []*manager
+	spans   []*span
+	figures table
 }
 
-// try runs the phases of a plan for a subject on a cluster of its own.
-func (b *bench) try(ctx context.Context, p plan, s subject, r *result) (err error) {
+// wideLimits keep the rate limits of both out of what is measured.
+var wideLimits = []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
+
+func loops(names ...string) string { return "--controllers=" + strings.Join(names, ",") }
+
+// try runs a phase with a program on a cluster of its own, and adds what it has measured to figures.
+func try(ctx context.Context, run func(*trial), p program, figures *table) (err error) {
 	ctx, died := context.WithCancelCause(ctx)
 	defer died(nil)
 	defer func() {
@@ -54,47 +58,40 @@ func (b *bench) try(ctx context.Context, p plan, s subject, r *result) (err erro
 	defer catch(&err)
 	c, err := cluster.Start(ctx, cluster.WithNodes(10)) // each has room for 1000 pods
 	must(err)
-	defer func() { err = errors.Join(err, c.Close()) }()
+	defer func() {
+		died(nil) // so that the watch ends before what it watches
+		err = errors.Join(err, c.Close())
+	}()
 	config := c.RESTConfig(cluster.Admin)
 	config.UserAgent = "bench"
+	config.WarningHandler = rest.NoWarnings{}        // that Endpoints are deprecated
 	config.ContentType = runtime.ContentTypeProtobuf // as controllers speak
 	client, err := kubernetes.NewForConfig(config)
 	must(err)
-	t := &trial{plan: p, subject: s, result: r, bench: b, ctx: ctx, died: died, cluster: c, client: client}
-	if t.serves {
-		t.server = newServer(c)
-	}
-	t.prepare()
-	watch, stop := t.observe(pods, rollouts)
-	t.watch = watch
-	defer stop()
+	t := &trial{program: p, watch: observe(ctx, client), ctx: ctx, died: died, cluster: c, client: client,
+		flags: append([]string{loops(app.KnownControllers()...)}, wideLimits...)}
 	defer func() {
 		for _, m := range t.all {
 			m.end(syscall.SIGKILL)
 		}
 	}()
-	for _, p := range t.phases {
-		t.profiled(p)
-		if slices.ContainsFunc(p.rows, func(r row) bool { return strings.Contains(r.key, "/requests") }) {
-			t.countRequests()
-		}
-		for _, row := range p.rows {
-			value, ok := row.value(t.Values, row.key)
-			switch {
-			case !ok && !strings.Contains(row.key, "/requests/"):
-				return fmt.Errorf("phase %q has not measured %s", p.name, row.key)
-			case ok && row.beside == "":
-				t.say("%s: %.2f %s", row.name, value, row.unit)
-			}
-		}
-	}
+	run(t)
+	t.countRequests()
+	t.sumUp(figures)
 	return nil
 }
 
-// say prints a line of progress. The round of profiles is 0.
-func (t *trial) say(format string, args ...any) {
-	fmt.Printf("%6.1f s  round %d/%d  %-8s  ", time.Since(t.bench.began).Seconds(), t.Round, t.bench.rounds, t.name)
-	fmt.Println(strings.TrimSpace(fmt.Sprintf(format, args...)))
+// sumUp adds what a trial has measured to what others have, and says it.
+func (t *trial) sumUp(figures *table) {
+	for _, r := range t.figures {
+		var sum float64
+		for _, value := range r.values[t.name] {
+			sum += value
+		}
+		mean := sum / float64(len(r.values[t.name]))
+		figures.row(r.of, r.what, r.unit).add(t.name, mean)
+		fmt.Printf("%s, %s: %s %s\n", r.of, r.what, digits(mean), r.unit)
+	}
 }
 
 // failure carries an error from a step of a trial to its end, because each step needs those before it.
@@ -148,27 +145,63 @@ func (t *trial) sleep(d time.Duration) {
 	}
 }
 
-// start starts a manager.
-func (t *trial) start(s subject) *manager {
-	flags := slices.Concat(s.sharedFlags(), s.more, cluster.ManagerFlags(t.cluster, s.user), t.server.flags())
-	if !t.atDefaults {
-		flags = append(flags, wideLimits...)
-	}
-	name := fmt.Sprintf("round-%d-%s-%s-%d.log", t.Round, s.name, t.about, len(t.all)+1)
-	m, err := startManager(s.program, flags, filepath.Join(t.bench.out, "logs", name), t.died)
+// manager is a controller manager that was started.
+type manager struct {
+	*process.Process
+	// asked says that it was asked to end.
+	asked atomic.Bool
+}
+
+// start starts a manager on the cluster.
+func (t *trial) start(p program, flags ...string) *manager {
+	return t.run(exec.Command(p.path, slices.Concat(cluster.ManagerFlags(t.cluster, p.user), []string{
+		"--use-service-account-credentials=true", "--leader-elect=true", "--bind-address=127.0.0.1", "--secure-port=0",
+	}, flags)...))
+}
+
+// run starts a program, and ends the trial if it ends without having been asked to.
+func (t *trial) run(cmd *exec.Cmd) *manager {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
+	p, err := process.Start(cmd)
 	must(err)
+	m := &manager{Process: p}
 	t.all = append(t.all, m)
+	go func() {
+		<-m.Exited
+		if !m.asked.Load() {
+			t.died(fmt.Errorf("%s has ended (%v), and nobody has asked it to; it said in the end:\n%s",
+				cmd.Path, cmd.ProcessState, process.LastLines(m.Log.String(), 20)))
+		}
+	}()
 	return m
+}
+
+// end sends a signal and waits until the manager has ended, for which it has half a minute.
+func (m *manager) end(signal syscall.Signal) {
+	m.asked.Store(true)
+	m.Cmd.Process.Signal(signal) // one that has ended needs none
+	if _, ended := m.WaitForExit(30 * time.Second); !ended {
+		m.Kill()
+	}
+}
+
+// usage returns what a manager has taken from the machine so far: user and system time in seconds, and
+// memory in bytes. That is nothing where there is no manager.
+func (m *manager) usage() (cpu, resident float64) {
+	if m == nil {
+		return 0, 0
+	}
+	proc, err := procfs.NewProc(m.Cmd.Process.Pid)
+	must(err)
+	stat, err := proc.Stat()
+	must(err)
+	return stat.CPUTime(), float64(stat.ResidentMemory())
 }
 
 // lead starts a replica that leads. Whoever led before has ended, and nobody waits for its Lease.
 func (t *trial) lead() {
-	t.freeLease()
-	t.leader = t.start(t.subject)
-}
-
-func (t *trial) freeLease() {
 	t.delete(&coordinationv1.Lease{ObjectMeta: named("kube-system", "kube-controller-manager")})
+	t.leader = t.start(t.program, t.flags...)
 }
 
 // stop ends the replica that leads.
@@ -180,63 +213,80 @@ func (t *trial) stop() {
 // marks are the moments that end what is measured, each with its name.
 type marks map[string]*moment
 
-// span is a time in which something was measured.
+// span is a time in which something was measured, and of how many its requests are for each.
 type span struct {
 	name       string
+	each       int
 	begin, end time.Time
-	before     usage
+	requests   *row
 }
 
-// measure starts something and waits for the moments that end it. Under NAME/MARK it keeps how many
-// seconds that took, under NAME/started when start had returned, and what the leader has used meanwhile
-// under NAME/cpu, in seconds, and NAME/requests; its memory is NAME/rss and NAME/peak, in bytes. What is
-// measured again under the same name is added.
-func (t *trial) measure(name string, start func(), until marks) *span {
-	s := t.begin(name)
+// measure starts something and waits for the moments that end it. It says how long each took; without any,
+// until start had returned. If each is not 0 it also says what the leader has used meanwhile for each of so
+// many, and its memory. What is measured again under the same name counts with its mean.
+func (t *trial) measure(name string, each int, start func(), until marks) {
+	s := &span{name: name, each: each}
+	before, _ := t.leader.usage()
+	s.begin = time.Now()
 	start()
-	t.Values[name+"/started"] += time.Since(s.begin).Seconds()
-	for mark, moment := range until {
-		at, err := moment.await(t.ctx)
-		must(err)
-		t.Values[name+"/"+mark] += at.Sub(s.begin).Seconds()
+	if until == nil {
+		t.note(name, "over", "s", time.Since(s.begin).Seconds())
 	}
-	t.end(s)
-	return s
-}
-
-func (t *trial) begin(name string) *span {
-	s := &span{name: name, before: t.leader.usage(), begin: time.Now()}
-	t.spans = append(t.spans, s)
-	return s
-}
-
-func (t *trial) end(s *span) {
-	used := t.leader.usage()
+	for _, mark := range slices.Sorted(maps.Keys(until)) {
+		at, err := until[mark].await(t.ctx)
+		must(err)
+		t.note(name, mark, "s", at.Sub(s.begin).Seconds())
+	}
+	if each == 0 {
+		return
+	}
 	s.end = time.Now()
-	t.Values[s.name+"/cpu"] += used.cpu - s.before.cpu
-	t.Values[s.name+"/rss"], t.Values[s.name+"/peak"] = used.resident, used.peak
+	cpu, resident := t.leader.usage()
+	t.note(name, "CPU"+ofEach(each), "ms", 1000*(cpu-before)/float64(each))
+	s.requests = t.figures.row(name, "API requests"+ofEach(each), "")
+	t.spans = append(t.spans, s)
+	t.note(name, "RSS", "MiB", resident/(1<<20))
 }
 
-// countRequests counts the requests in each span that has ended: all, those of each verb, of each
-// resource, and of each verb for each resource, as in NAME/requests/create pods.
+func ofEach(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" for each of %d", n)
+}
+
+func (t *trial) note(of, what, unit string, value float64) {
+	t.figures.row(of, what, unit).add(t.name, value)
+}
+
+// countRequests counts the requests in each span, and says of which verbs and resources they were.
 func (t *trial) countRequests() {
 	requests := t.requests()
-	t.spans = slices.DeleteFunc(t.spans, func(s *span) bool {
+	kinds := map[string]map[string]int{}
+	for _, s := range t.spans {
+		if kinds[s.name] == nil {
+			kinds[s.name] = map[string]int{}
+		}
+		n := 0
 		for _, e := range requests {
-			if e.Time.Before(s.begin) || e.Time.After(s.end) {
-				continue
-			}
-			for _, of := range []string{"", "/" + e.Verb, "/" + e.Resource, "/" + e.Verb + " " + e.Resource} {
-				t.Values[s.name+"/requests"+of]++
+			if !e.Time.Before(s.begin) && !e.Time.After(s.end) {
+				n++
+				kinds[s.name][e.Verb+" "+e.Resource]++
 			}
 		}
-		return !s.end.IsZero()
-	})
+		s.requests.add(t.name, float64(n)/float64(s.each))
+	}
+	for _, of := range slices.Sorted(maps.Keys(kinds)) {
+		fmt.Printf("%s, requests: %v\n", of, kinds[of])
+	}
 }
 
-// requests returns the controller manager's requests, from the audit log.
+// requests returns the controller manager's requests, from the audit log. Those for the Lease, which time
+// brings, are not among them.
 func (t *trial) requests() []cluster.AuditEvent {
-	events, err := t.cluster.AuditEvents(func(e cluster.AuditEvent) bool { return isControllerManager(e.User) })
+	events, err := t.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
+		return isControllerManager(e.User) && e.Resource != "leases"
+	})
 	must(err)
 	return events
 }
@@ -245,4 +295,12 @@ func (t *trial) requests() []cluster.AuditEvent {
 // on the cluster goes by these names.
 func isControllerManager(user string) bool {
 	return user == "system:kube-controller-manager" || strings.HasPrefix(user, "system:serviceaccount:kube-system:")
+}
+
+// awaitRest waits until nothing is written for three seconds, because events are written after what they
+// are about.
+func (t *trial) awaitRest() {
+	for before, now := -1, 0; now > before; before, now = now, len(t.requests()) {
+		t.sleep(3 * time.Second)
+	}
 }

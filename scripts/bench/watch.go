@@ -3,145 +3,200 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and both write them.
+
 // patience is how long anything may take before bench gives up. At its own rate limit the original
 // needs more than eight minutes for the orphans.
 const patience = 15 * time.Minute
 
-// watch counts what is on the cluster, by namespace, and tells when a count is reached.
-type watch struct {
-	informers.SharedInformerFactory
-	synced []cache.InformerSynced
-
-	mu      sync.Mutex
-	objects map[types.UID]counted
-	counts  map[string]tally
-	waiting []*moment
-}
+// What is counted. What ends with a space is also counted for each image.
+const (
+	existing, ready, serving          = "pods", "pods Ready", "pods Ready and not going "
+	deployments, replicas, complete   = "Deployments", "replicas of Deployments", "Deployments complete "
+	completed, limited                = "Jobs complete", "pods in a quota's status"
+	accounts, configMaps, gone        = "ServiceAccounts", "ConfigMaps", "objects gone"
+	slicesThere, endpointsThere       = "EndpointSlices", "Endpoints"
+	endpointsInAll, readyInSlices     = "endpoints in slices", "endpoints ready in slices"
+	readyInEndpoints, writesForNobody = "addresses in Endpoints", "writes of slices about no pod that is ready"
+)
 
 // tally counts several things, each under its name.
 type tally map[string]int
 
-// counted is an object with what it counts for.
-type counted struct {
-	metav1.Object
-	tally
-}
-
-// observe returns a watch that has seen all there is of some kinds. It ends when stop is called.
-func (t *trial) observe(kinds ...func(*watch)) (w *watch, stop func()) {
-	ctx, cancel := context.WithCancel(t.ctx)
-	w = &watch{SharedInformerFactory: informers.NewSharedInformerFactory(t.client, 0),
-		objects: map[types.UID]counted{}, counts: map[string]tally{}}
-	for _, kind := range kinds {
-		kind(w)
-	}
-	w.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), w.synced...) {
-		cancel()
-		must(fmt.Errorf("start to watch the cluster: %w", context.Cause(ctx)))
-	}
-	return w, func() {
-		cancel()
-		w.Shutdown()
-	}
-}
-
-// count counts the objects of an informer: each for what it is as long as it is there, and each write
-// of one for good, if asked to.
-func count[T metav1.Object](w *watch, informer cache.SharedIndexInformer, is func(T) tally,
-	written ...func(old, new T) tally) {
-	put := func(old, new T) {
-		w.change(func() {
-			w.forget(new)
-			w.objects[new.GetUID()] = counted{new, is(new)}
-			w.add(new.GetNamespace(), is(new), 1)
-			for _, counts := range written {
-				w.add(new.GetNamespace(), counts(old, new), 1)
+// tallyOf returns what an object counts for.
+func tallyOf(obj metav1.Object) tally {
+	switch obj := obj.(type) {
+	case *corev1.Pod:
+		counts := tally{existing: 1}
+		if slices.ContainsFunc(obj.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			counts[ready] = 1
+			if obj.DeletionTimestamp == nil {
+				counts[serving], counts[serving+obj.Spec.Containers[0].Image] = 1, 1
 			}
-		})
+		}
+		return counts
+	case *appsv1.Deployment:
+		want, is := *obj.Spec.Replicas, obj.Status
+		counts := tally{deployments: 1, replicas: int(want)}
+		// This is what `kubectl rollout status` waits for.
+		if is.ObservedGeneration >= obj.Generation &&
+			is.UpdatedReplicas == want && is.Replicas == want && is.AvailableReplicas == want {
+			counts[complete], counts[complete+obj.Spec.Template.Spec.Containers[0].Image] = 1, 1
+		}
+		return counts
+	case *batchv1.Job:
+		if obj.Status.CompletionTime != nil {
+			return tally{completed: 1}
+		}
+	case *corev1.ResourceQuota:
+		used := obj.Status.Used[corev1.ResourcePods]
+		return tally{limited: int(used.Value())}
+	case *corev1.ServiceAccount:
+		return tally{accounts: 1}
+	case *corev1.ConfigMap:
+		return tally{configMaps: 1}
+	case *discoveryv1.EndpointSlice:
+		return tally{slicesThere: 1, endpointsInAll: len(obj.Endpoints), readyInSlices: len(readyIn(obj))}
+	case *corev1.Endpoints:
+		counts := tally{endpointsThere: 1}
+		for _, subset := range obj.Subsets {
+			counts[readyInEndpoints] += len(subset.Addresses)
+		}
+		return counts
 	}
-	w.synced = append(w.synced, controller.Handle(informer, controller.Handlers[T]{
-		Add:    func(obj T) { put(*new(T), obj) },
-		Update: put,
-		Delete: func(obj T) {
-			w.change(func() {
-				w.forget(obj)
-				w.add(obj.GetNamespace(), tally{gone: 1}, 1)
-			})
-		},
-	}))
+	return nil
 }
 
-// forget takes away what an object has counted for so far.
-func (w *watch) forget(obj metav1.Object) {
-	w.add(obj.GetNamespace(), w.objects[obj.GetUID()].tally, -1)
-	delete(w.objects, obj.GetUID())
-}
-
-func (w *watch) add(namespace string, counts tally, times int) {
-	if w.counts[namespace] == nil {
-		w.counts[namespace] = tally{}
-	}
-	for name, n := range counts {
-		if w.counts[namespace][name] += times * n; w.counts[namespace][name] == 0 {
-			delete(w.counts[namespace], name)
+// readyIn returns the pods that a slice says are ready. The API server itself is no pod.
+func readyIn(slice *discoveryv1.EndpointSlice) map[types.UID]bool {
+	ready := map[types.UID]bool{}
+	for _, endpoint := range slice.Endpoints {
+		if endpoint.TargetRef != nil && *endpoint.Conditions.Ready {
+			ready[endpoint.TargetRef.UID] = true
 		}
 	}
+	return ready
+}
+
+// watch counts what is on the cluster, by namespace, and tells when a count is reached.
+type watch struct {
+	mu      sync.Mutex
+	objects map[types.UID]tally
+	counts  map[string]tally
+	waiting []*moment
+}
+
+// observe returns a watch that has seen all there is. It ends with ctx.
+func observe(ctx context.Context, client kubernetes.Interface) *watch {
+	w := &watch{objects: map[types.UID]tally{}, counts: map[string]tally{}}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	core := factory.Core().V1()
+	var synced []cache.InformerSynced
+	for _, informer := range []cache.SharedIndexInformer{
+		core.Namespaces().Informer(), core.Pods().Informer(), core.ConfigMaps().Informer(),
+		core.ServiceAccounts().Informer(), core.ResourceQuotas().Informer(), core.Endpoints().Informer(),
+		factory.Apps().V1().Deployments().Informer(), factory.Batch().V1().Jobs().Informer(),
+		factory.Discovery().V1().EndpointSlices().Informer(),
+	} {
+		synced = append(synced, controller.Handle(informer, controller.Handlers[metav1.Object]{
+			Add: func(obj metav1.Object) { w.change(obj, tallyOf(obj), nil) },
+			Update: func(old, new metav1.Object) {
+				var written tally
+				if was, is := old.(*discoveryv1.EndpointSlice); is &&
+					maps.Equal(readyIn(was), readyIn(new.(*discoveryv1.EndpointSlice))) {
+					written = tally{writesForNobody: 1}
+				}
+				w.change(new, tallyOf(new), written)
+			},
+			Delete: func(obj metav1.Object) { w.change(obj, nil, tally{gone: 1}) },
+		}))
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		must(fmt.Errorf("start to watch the cluster: %w", context.Cause(ctx)))
+	}
+	return w
+}
+
+// change counts an object for what it is now, adds what counts for good, and tells those whose moment has come.
+func (w *watch) change(obj metav1.Object, is, forGood tally) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	counts := w.counts[obj.GetNamespace()]
+	if counts == nil {
+		counts = tally{}
+		w.counts[obj.GetNamespace()] = counts
+	}
+	for name, n := range w.objects[obj.GetUID()] {
+		counts[name] -= n
+	}
+	for name, n := range is {
+		counts[name] += n
+	}
+	for name, n := range forGood {
+		counts[name] += n
+	}
+	if w.objects[obj.GetUID()] = is; is == nil {
+		delete(w.objects, obj.GetUID())
+	}
+	w.waiting = slices.DeleteFunc(w.waiting, func(m *moment) bool { return m.come(now) })
 }
 
 // now returns a count as it is now.
-func (w *watch) now(namespace, name string) float64 {
+func (w *watch) now(namespace, name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return float64(w.counts[namespace][name])
+	return w.counts[namespace][name]
 }
 
-// moment is when a namespace has the counts that are wanted and all else is true.
+// moment is when a namespace has the counts that are wanted.
 type moment struct {
 	watch     *watch
 	namespace string
 	want      tally
-	also      []func() bool
 	reached   chan time.Time
 }
 
 // when returns the moment of the change that brings these counts, or now if they are there already.
-func (w *watch) when(namespace string, want tally, also ...func() bool) *moment {
-	m := &moment{w, namespace, want, also, make(chan time.Time, 1)}
-	w.change(func() { w.waiting = append(w.waiting, m) })
+func (w *watch) when(namespace string, want tally) *moment {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := &moment{w, namespace, want, make(chan time.Time, 1)}
+	if !m.come(time.Now()) {
+		w.waiting = append(w.waiting, m)
+	}
 	return m
 }
 
-// change changes what is counted, and tells those whose moment has come.
-func (w *watch) change(change func()) {
-	now := time.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	change()
-	w.waiting = slices.DeleteFunc(w.waiting, func(m *moment) bool {
-		for name, n := range m.want {
-			if w.counts[m.namespace][name] != n {
-				return false
-			}
-		}
-		if slices.ContainsFunc(m.also, func(holds func() bool) bool { return !holds() }) {
+func (m *moment) come(now time.Time) bool {
+	for name, n := range m.want {
+		if m.watch.counts[m.namespace][name] != n {
 			return false
 		}
-		m.reached <- now
-		return true
-	})
+	}
+	m.reached <- now
+	return true
 }
 
 // await waits for the moment. When that takes too long, the error tells what was seen instead.

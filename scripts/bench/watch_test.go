@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -26,9 +27,7 @@ func testPod(name string, ready corev1.ConditionStatus) *corev1.Pod {
 func TestPodsAreCounted(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset(testPod("a", corev1.ConditionFalse))
-	trial := &trial{ctx: t.Context(), client: client}
-	w, stop := trial.observe(pods)
-	t.Cleanup(stop)
+	w := observe(t.Context(), client)
 	pods := client.CoreV1().Pods("ns")
 	until := func(want tally) {
 		t.Helper()
@@ -56,8 +55,7 @@ func TestARolloutIsCompleteWhenItsStatusSaysSo(t *testing.T) {
 	d := newDeployment("ns", "web", 3)
 	d.Generation = 2
 	client := fake.NewClientset(d)
-	w, stop := (&trial{ctx: t.Context(), client: client}).observe(rollouts)
-	t.Cleanup(stop)
+	w := observe(t.Context(), client)
 	set := func(status appsv1.DeploymentStatus) {
 		d.Status = status
 		_, err := client.AppsV1().Deployments("ns").Update(t.Context(), d, metav1.UpdateOptions{})
@@ -84,11 +82,11 @@ func TestARolloutIsCompleteWhenItsStatusSaysSo(t *testing.T) {
 func TestAMomentIsTheTimeOfTheChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &watch{counts: map[string]tally{}}
+		w := &watch{objects: map[types.UID]tally{}, counts: map[string]tally{}}
 		twice := w.when("ns", tally{gone: 2})
 		for range 3 {
 			time.Sleep(time.Second)
-			w.change(func() { w.add("ns", tally{gone: 1}, 1) })
+			w.change(testPod("web", corev1.ConditionTrue), nil, tally{gone: 1})
 		}
 		at, err := twice.await(t.Context())
 		require.NoError(t, err)
@@ -127,4 +125,25 @@ func TestWhatFailsInParallelFailsAsAWhole(t *testing.T) {
 		defer catch(&err)
 		panic("not a failure")
 	})
+}
+
+func TestWhatIsWrittenOfASliceThoughNoReadyPodComesOrGoesIsCounted(t *testing.T) {
+	t.Parallel()
+	ready := true
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "slice"},
+		Endpoints: []discoveryv1.Endpoint{{TargetRef: &corev1.ObjectReference{UID: "a"},
+			Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}}
+	client := fake.NewClientset(slice)
+	w := observe(t.Context(), client)
+	write := func() {
+		_, err := client.DiscoveryV1().EndpointSlices("ns").Update(t.Context(), slice.DeepCopy(), metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	slice.Labels = map[string]string{"a": "b"}
+	write()
+	ready = false
+	write()
+	want := tally{slicesThere: 1, endpointsInAll: 1, readyInSlices: 0, writesForNobody: 1}
+	_, err := w.when("ns", want).await(t.Context())
+	require.NoError(t, err)
 }

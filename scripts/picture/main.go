@@ -17,21 +17,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
 func main() {
 	size := flag.String("size", "1280x1100", "width and height in pixels")
-	dark := flag.Bool("dark", false, "ask for dark colours")
 	until := flag.String("until", "true", "a JavaScript `expression`: the picture is taken when it is true")
 	flag.Parse()
 	if flag.NArg() != 2 {
 		fmt.Fprintln(os.Stderr, "picture: it takes an address and a file, after its flags")
 		os.Exit(2)
 	}
-	if err := take(context.Background(), flag.Arg(0), flag.Arg(1), *size, *dark, *until); err != nil {
+	if err := take(context.Background(), flag.Arg(0), flag.Arg(1), *size, *until); err != nil {
 		fmt.Fprintln(os.Stderr, "picture:", err)
 		os.Exit(1)
 	}
@@ -40,7 +38,7 @@ func main() {
 // patience is how long the page may take until what it shows is as it is to be.
 const patience = 2 * time.Minute
 
-func take(ctx context.Context, address, file, size string, dark bool, until string) error {
+func take(ctx context.Context, address, file, size, until string) error {
 	var width, height int64
 	if _, err := fmt.Sscanf(size, "%dx%d", &width, &height); err != nil {
 		return fmt.Errorf("-size %s: it is WIDTHxHEIGHT", size)
@@ -61,13 +59,6 @@ func take(ctx context.Context, address, file, size string, dark bool, until stri
 	err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height))
 	if err != nil {
 		return fmt.Errorf("start Chromium (on Debian: apt-get install chromium): %w", err)
-	}
-	if dark {
-		if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
-		}); err != nil {
-			return err
-		}
 	}
 	if err := chromedp.Do(ctx, chromedp.Navigate(address)); err != nil {
 		return fmt.Errorf("open the page: %w", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/play"
 	"github.com/kcm-book/kcm-book/labs/verdict"
+	"github.com/kcm-book/kcm-book/labs/view"
 )
 
 // sideBySide is how many labs are played at the same time. They wait most of the
@@ -27,6 +28,8 @@ type lab struct {
 	name   string
 	dir    string
 	script *play.Script
+	// record keeps what was shown of it, if it is played for that.
+	record func(context.Context, *view.Lab) error
 }
 
 // find returns the labs whose names begin with these words, or all.
@@ -118,7 +121,7 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if err != nil {
 		return err
 	}
-	viewed := os.Getenv("VIEW") != "" && l.script.NeedsCluster()
+	viewed := l.record != nil || os.Getenv("VIEW") != "" && l.script.NeedsCluster()
 	if viewed && place.pod {
 		return errors.New("VIEW=1 shows managers that are processes: leave out PLACE=static-pod")
 	}
@@ -144,17 +147,21 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if s.Manager, err = play.NewManager(ctx, s.Cluster, place.reference, program); err != nil {
 		return err
 	}
+	var shown *view.Lab
 	if viewed {
 		var end func()
-		if end, err = show(ctx, s, place.reference, "Lab "+l.name); err != nil {
+		if shown, end, err = show(ctx, s, place.reference, "The loops of "+place.subject+": "+l.name); err != nil {
 			return err
 		}
 		defer end()
+		shown.Replaces, s.Keep = l.name == "view", l.record == nil
 	}
 	if place.pod {
 		s.Manager.InPod(s.Cluster, module)
 	}
-	_, err = s.Perform(ctx, l.script)
+	if _, err = s.Perform(ctx, l.script); err == nil && l.record != nil {
+		err = l.record(ctx, shown)
+	}
 	return err
 }
 

@@ -96,10 +96,6 @@ func command() *cobra.Command {
 		})
 	add("faults [flags]", "Play workloads with one fault each, and look for what the manager then does wrong", "", nil, playFaults)
 	add("odd [flags]", "Have a manager live with odd objects and with faults, and look for what is wrong", "", nil, playOdd)
-	add("view", "Show the loops of two replicas while they work, on a page of localhost", "", cobra.NoArgs,
-		func(ctx context.Context, _ []string) error { return playView(ctx) })
 	add("recordings [NN...]", "Record what moves in chapters; without them, what another form of the page has recorded", "", nil, record)
-	add("picture FILE", "Take a picture of the live view in the middle of a failover", "", cobra.ExactArgs(1),
-		func(ctx context.Context, args []string) error { return takePicture(ctx, args[0]) })
 	return root
 }
