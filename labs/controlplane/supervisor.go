@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,9 @@ func (s *supervisor) run(ctx context.Context, ready func(cluster) error) error {
 	if err := debug.SetCrashOutput(logFile, debug.CrashOptions{}); err != nil {
 		return err
 	}
-	// A socket's path must be short, and that of the directory may not be.
-	if err := os.Chdir(s.cluster.Dir); err != nil {
+	// A socket's path must be short, and that of the directory may not be. kwok would read a configuration from the user's
+	// home directory too.
+	if err := cmp.Or(os.Chdir(s.cluster.Dir), os.Setenv("HOME", s.cluster.Path("config"))); err != nil {
 		return err
 	}
 	if err := s.start(ctx); err != nil {
@@ -127,8 +129,7 @@ func (s *supervisor) configure(credentials *pki.Credentials) (err error) {
 	}
 	s.processes = map[string]*supervised.Process{}
 	for name, args := range c.arguments(s.ports) {
-		// kwok would read a configuration from the user's home directory too.
-		s.processes[name] = &supervised.Process{Name: name, Args: args, Env: []string{"HOME=" + c.Path("config")}, Log: c.Log(name)}
+		s.processes[name] = &supervised.Process{Name: name, Args: args, Log: c.Log(name)}
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfigs["admin"])
 	if err != nil {

@@ -28,8 +28,7 @@ const graceTime = 2 * time.Second
 type Process struct {
 	Name string // the second argument of the binary
 	Args []string
-	Env  []string // besides this process's own
-	Log  string   // path of the file that its output is appended to
+	Log  string // path of the file that its output is appended to
 
 	mu  sync.Mutex
 	run *run // the last one, nil if it was never started
@@ -63,7 +62,6 @@ func (p *Process) Start(crashed func(error)) error {
 		return err
 	}
 	cmd := exec.Command(self, append([]string{Attached, p.Name}, p.Args...)...)
-	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the supervisor
 	if _, err := cmd.StdinPipe(); err != nil {
