@@ -106,11 +106,12 @@ func (r *replica) waitForLog(t *testing.T, text string) {
 // exitCode waits until the process has ended.
 func (r *replica) exitCode(t *testing.T) int {
 	t.Helper()
-	code, ok := r.WaitForExit(30 * time.Second)
-	if !ok {
+	select {
+	case <-r.Exited:
+	case <-time.After(30 * time.Second):
 		t.Fatalf("kcm has not ended within 30 s:\n%s", r.Log)
 	}
-	return code
+	return r.Cmd.ProcessState.ExitCode()
 }
 
 // get asks kcm for path as the admin.

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Process is a program that was started.
@@ -51,17 +50,6 @@ func (p *Process) Running() bool {
 func (p *Process) Kill() {
 	p.Cmd.Process.Kill()
 	<-p.Exited
-}
-
-// WaitForExit returns the exit code, or false if the program runs for longer
-// than that.
-func (p *Process) WaitForExit(timeout time.Duration) (code int, ok bool) {
-	select {
-	case <-p.Exited:
-		return p.Cmd.ProcessState.ExitCode(), true
-	case <-time.After(timeout):
-		return 0, false
-	}
 }
 
 // Log is what a program has printed. It may be written and read at the same time.
