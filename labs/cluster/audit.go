@@ -2,13 +2,15 @@ package cluster
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
 // AuditEvent is one completed request, as the API server's audit log tells it.
@@ -30,30 +32,6 @@ type AuditEvent struct {
 	Forbidden bool
 }
 
-// auditLine is the part of audit.k8s.io/v1 Event that AuditEvent shows.
-type auditLine struct {
-	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
-	Verb                     string    `json:"verb"`
-	UserAgent                string    `json:"userAgent"`
-	User                     struct {
-		Username string   `json:"username"`
-		Groups   []string `json:"groups"`
-	} `json:"user"`
-	ObjectRef struct {
-		APIGroup    string `json:"apiGroup"`
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-		Namespace   string `json:"namespace"`
-		Name        string `json:"name"`
-	} `json:"objectRef"`
-	ResponseStatus struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
-	Annotations struct {
-		Decision string `json:"authorization.k8s.io/decision"`
-	} `json:"annotations"`
-}
-
 // readAuditLog reads the audit log at path. A last line that is still being written is left out.
 func readAuditLog(path string, keep func(AuditEvent) bool) ([]AuditEvent, error) {
 	file, err := os.Open(path)
@@ -64,44 +42,32 @@ func readAuditLog(path string, keep func(AuditEvent) bool) ([]AuditEvent, error)
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
 	defer file.Close()
-
 	var events []AuditEvent
-	reader := bufio.NewReader(file)
-	for number := 1; ; number++ {
-		line, err := reader.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
+	for lines := json.NewDecoder(bufio.NewReader(file)); ; {
+		line := auditv1.Event{ObjectRef: &auditv1.ObjectReference{}, ResponseStatus: &metav1.Status{}}
+		err := lines.Decode(&line)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return events, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read audit log: %w", err)
+			return nil, fmt.Errorf("read audit log %s after %d bytes: %w", path, lines.InputOffset(), err)
 		}
-		event, err := parseAuditLine(line)
-		if err != nil {
-			return nil, fmt.Errorf("read audit log %s, line %d: %w", path, number, err)
+		event := AuditEvent{
+			Time:        line.RequestReceivedTimestamp.Time,
+			User:        line.User.Username,
+			Groups:      line.User.Groups,
+			UserAgent:   line.UserAgent,
+			Verb:        line.Verb,
+			APIGroup:    line.ObjectRef.APIGroup,
+			Resource:    line.ObjectRef.Resource,
+			Subresource: line.ObjectRef.Subresource,
+			Namespace:   line.ObjectRef.Namespace,
+			Name:        line.ObjectRef.Name,
+			Code:        int(line.ResponseStatus.Code),
+			Forbidden:   line.Annotations["authorization.k8s.io/decision"] == "forbid",
 		}
 		if keep == nil || keep(event) {
 			events = append(events, event)
 		}
 	}
-}
-
-func parseAuditLine(line []byte) (AuditEvent, error) {
-	var l auditLine
-	if err := json.Unmarshal(bytes.TrimSpace(line), &l); err != nil {
-		return AuditEvent{}, err
-	}
-	return AuditEvent{
-		Time:        l.RequestReceivedTimestamp,
-		User:        l.User.Username,
-		Groups:      l.User.Groups,
-		UserAgent:   l.UserAgent,
-		Verb:        l.Verb,
-		APIGroup:    l.ObjectRef.APIGroup,
-		Resource:    l.ObjectRef.Resource,
-		Subresource: l.ObjectRef.Subresource,
-		Namespace:   l.ObjectRef.Namespace,
-		Name:        l.ObjectRef.Name,
-		Code:        l.ResponseStatus.Code,
-		Forbidden:   l.Annotations.Decision == "forbid",
-	}, nil
 }

@@ -3,14 +3,11 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
 
@@ -22,35 +19,22 @@ const modulePath = "github.com/kcm-book/kcm-book"
 
 // Root returns the directory of this module's go.mod, looked for from the current directory upwards.
 func Root() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for start := dir; ; dir = filepath.Dir(dir) {
-		if declaresModule(filepath.Join(dir, "go.mod")) {
+	start, err := os.Getwd()
+	for dir := start; err == nil; dir = filepath.Dir(dir) {
+		content, _ := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if bytes.HasPrefix(content, []byte("module "+modulePath+"\n")) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not inside a checkout of %s: run this from the repository", start, modulePath)
+			err = fmt.Errorf("%s is not inside a checkout of %s: run this from the repository", start, modulePath)
 		}
 	}
+	return "", err
 }
 
-func declaresModule(gomod string) bool {
-	content, err := os.ReadFile(gomod)
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(content)) {
-		if strings.TrimSpace(line) == "module "+modulePath {
-			return true
-		}
-	}
-	return false
-}
-
-// Binary returns the path of an up-to-date bin/labcluster. It asks make, which builds it if it is missing or older than
-// its sources, and only then says so on progress. Processes that ask at the same time build once.
+// Binary returns the path of an up-to-date bin/labcluster. It has make build it if it is missing or older than its sources;
+// only then make says on progress what is being built and how long it usually takes. Processes that ask at the same time
+// build once.
 func Binary(ctx context.Context, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -61,42 +45,15 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 		return "", fmt.Errorf("lock the build of bin/labcluster: %w", err)
 	}
 	defer unlock()
-
-	binary := filepath.Join(root, "bin", "labcluster")
-	if err := makeTarget(ctx, root, progress, "--question", "bin/labcluster"); err == nil {
-		return binary, nil
-	}
-	// Make's own output says what is being built and how long it usually takes.
-	if err := makeTarget(ctx, root, progress, "bin/labcluster"); err != nil {
-		return "", fmt.Errorf("build bin/labcluster: %w: run 'make bin/labcluster' to see why", err)
-	}
-	return binary, nil
-}
-
-// makeTarget runs make with the fragment that knows bin/labcluster.
-func makeTarget(ctx context.Context, root string, progress io.Writer, args ...string) error {
-	args = append([]string{"--no-print-directory", "-C", root, "-f", filepath.Join("labs", "cluster.mk")}, args...)
-	cmd := exec.CommandContext(ctx, "make", args...)
+	cmd := exec.CommandContext(ctx, "make", "--silent", "-C", root, "-f", filepath.Join("labs", "cluster.mk"), "bin/labcluster")
 	// The flags of a make that runs the tests are not for this one.
-	cmd.Env = withoutMakeVariables(os.Environ())
-	var last bytes.Buffer
-	cmd.Stdout = progress
-	cmd.Stderr = io.MultiWriter(progress, &last)
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrNotFound) {
-		return errors.New("make is not installed")
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = progress, io.MultiWriter(progress, &said)
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build bin/labcluster: %w: %s: run 'make bin/labcluster' to see why", err, process.LastLines(said.String(), 1))
 	}
-	if err != nil && last.Len() > 0 {
-		return fmt.Errorf("%w: %s", err, process.LastLines(last.String(), 1))
-	}
-	return err
-}
-
-func withoutMakeVariables(env []string) []string {
-	return slices.DeleteFunc(env, func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"}, name)
-	})
+	return filepath.Join(root, "bin", "labcluster"), nil
 }
 
 // Lock takes an exclusive lock on a file, waiting for it, and returns what releases it. Processes that build the same thing

@@ -1,179 +1,168 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
+	"net/rpc"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/supervised"
 )
 
-// How long the supervisor may take to answer, and how much longer when it restarts a component. It is quick, unless it is
-// frozen itself.
 const (
-	answerTimeout  = 10 * time.Second
-	restartTimeout = startTimeout + answerTimeout
+	// How long the supervisor may take to answer, unless it restarts a component. It is quick, unless it is frozen itself.
+	answerTimeout = 10 * time.Second
+	// How long `down` waits for a supervisor to end everything.
+	downTimeout = 20 * time.Second
 )
 
-// fault is something that can be done to a component.
-type fault struct {
-	name, help string
-	timeout    time.Duration
-	do         func(ctx context.Context, s *supervisor, component string) error
+// Control is what the supervisor does for other labcluster processes.
+type Control struct{ s *supervisor }
+
+// Do does what a command says, to one component unless the command is "status".
+func (c Control) Do(command [2]string, statuses *[]supervised.Status) error {
+	c.s.log.Printf("asked for %s", strings.Join(command[:], " "))
+	name := command[1]
+	switch command[0] {
+	case "kill":
+		return c.s.processes[name].Kill()
+	case "stop":
+		return c.s.processes[name].Signal(syscall.SIGSTOP)
+	case "cont":
+		return c.s.processes[name].Signal(syscall.SIGCONT)
+	case "restart":
+		return c.s.restart(name)
+	}
+	*statuses = []supervised.Status{{Name: directory.Supervisor, Pid: os.Getpid(), State: "running"}}
+	for _, name := range componentNames {
+		*statuses = append(*statuses, c.s.processes[name].Status())
+	}
+	return nil
 }
 
-var faults = []fault{
-	{"kill", "Kill a component with SIGKILL; it stays dead until it is restarted", answerTimeout, func(_ context.Context, s *supervisor, name string) error {
-		return s.processes[name].Kill()
-	}},
-	{"stop", "Freeze a component with SIGSTOP", answerTimeout, func(_ context.Context, s *supervisor, name string) error {
-		return s.processes[name].Signal(syscall.SIGSTOP)
-	}},
-	{"cont", "Let a frozen component go on with SIGCONT", answerTimeout, func(_ context.Context, s *supervisor, name string) error {
-		return s.processes[name].Signal(syscall.SIGCONT)
-	}},
-	{"restart", "End a component if it runs, start it again and wait until it is ready", restartTimeout, func(ctx context.Context, s *supervisor, name string) error {
-		return s.restart(ctx, name)
-	}},
-}
-
-var errStarting = errors.New("the cluster is still starting: wait until 'bin/labcluster up' returns")
-
-// serveControl serves the commands of other labcluster processes on a socket in the cluster's directory, which only the
-// owner can enter, until the returned function is called. The process moves there, because a socket's path must be short
-// and that of the directory may not be.
-func (s *supervisor) serveControl(down func()) (end func(), err error) {
-	if err := os.Chdir(s.cluster.Dir); err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("unix", directory.ControlSocket)
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.up.Load() {
-			answer(w, nil, errStarting)
+// serve serves the commands of other labcluster processes until the listener is closed.
+func (s *supervisor) serve(control net.Listener) {
+	server := rpc.NewServer()
+	_ = server.Register(Control{s})
+	for {
+		connection, err := control.Accept()
+		if err != nil {
 			return
 		}
-		answer(w, s.status(), nil)
-	})
-	mux.HandleFunc("POST /down", func(w http.ResponseWriter, _ *http.Request) {
-		s.log.Print("asked to end the cluster")
-		answer(w, nil, nil)
-		down()
-	})
-	for _, f := range faults {
-		mux.HandleFunc("POST /"+f.name+"/{component}", func(w http.ResponseWriter, r *http.Request) {
-			component := r.PathValue("component")
-			s.log.Printf("asked to %s %s", f.name, component)
-			if !s.up.Load() {
-				answer(w, nil, errStarting)
-				return
-			}
-			answer(w, nil, f.do(r.Context(), s, component))
-		})
+		go server.ServeConn(connection)
 	}
-	server := &http.Server{Handler: mux, ErrorLog: s.log}
-	go server.Serve(listener)
-	return func() {
-		// The answer to "down" is to arrive. A restart that hangs is not waited for.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = server.Shutdown(ctx)
-	}, nil
 }
 
-// status lists the supervisor and its components.
-func (s *supervisor) status() []supervised.Status {
-	all := []supervised.Status{supervised.Self(supervisorName)}
-	for _, name := range componentNames {
-		all = append(all, s.processes[name].Status())
+// ask sends a command to the supervisor of the cluster in dir.
+func ask(dir string, timeout time.Duration, command ...string) (c cluster, statuses []supervised.Status, err error) {
+	if c.Cluster, err = directory.OpenRunning(dir); err != nil {
+		return c, nil, err
 	}
-	return all
-}
-
-type controlAnswer struct {
-	Error    string              `json:"error,omitempty"`
-	Statuses []supervised.Status `json:"statuses,omitempty"`
-}
-
-func answer(w http.ResponseWriter, statuses []supervised.Status, err error) {
-	a := controlAnswer{Statuses: statuses}
-	if err != nil {
-		a.Error = err.Error()
-	}
-	_ = json.NewEncoder(w).Encode(a) // a client that is gone needs no answer
-}
-
-// errDead says that the supervisor of a cluster is gone.
-type errDead struct{ dir string }
-
-func (e errDead) Error() string {
-	return fmt.Sprintf("the cluster in %s no longer runs: remove it with 'bin/labcluster down --dir %s'", e.dir, e.dir)
-}
-
-// openRunning reads the cluster in dir and refuses one that does not run.
-func openRunning(dir string) (cluster, error) {
-	c, err := directory.Open(dir)
-	if err != nil {
-		return cluster{}, err
-	}
-	running, err := directory.IsLocked(c.Dir)
-	if err == nil && !running {
-		err = errDead{c.Dir}
-	}
-	return cluster{c}, err
-}
-
-// ask sends a command to the cluster's supervisor.
-func (c cluster) ask(method, path string, timeout time.Duration) ([]supervised.Status, error) {
 	if err := os.Chdir(c.Dir); err != nil {
-		return nil, err
+		return c, nil, err
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", directory.ControlSocket)
+	connection, err := net.Dial("unix", directory.ControlSocket)
+	if err == nil {
+		defer connection.Close()
+		_ = connection.SetDeadline(time.Now().Add(timeout))
+		err = rpc.NewClient(connection).Call("Control.Do", [2]string(append(command, "")), &statuses)
 	}
-	client := &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: timeout}
-	request, err := http.NewRequest(method, "http://supervisor"+path, nil)
-	if err != nil {
-		return nil, err
+	if err == nil || errors.As(err, new(rpc.ServerError)) {
+		return c, statuses, err
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("the supervisor of the cluster in %s (pid %d) does not answer (%w): end it with 'kill -9 %d', then 'bin/labcluster down --dir %s'", c.Dir, c.Pids[supervisorName], rootCause(err), c.Pids[supervisorName], c.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return c, nil, errors.New("the cluster is still starting: wait until 'bin/labcluster up' returns")
 	}
-	defer response.Body.Close()
-	var a controlAnswer
-	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
-		return nil, fmt.Errorf("the supervisor's answer: %w", err)
-	}
-	if a.Error != "" {
-		return nil, errors.New(a.Error)
-	}
-	return a.Statuses, nil
+	pid := c.Pids[directory.Supervisor]
+	return c, nil, fmt.Errorf("the supervisor of the cluster in %s (pid %d) does not answer (%w): end it with 'kill -9 %d', then 'bin/labcluster down --dir %s'", c.Dir, pid, err, pid, c.Dir)
 }
 
-func rootCause(err error) error {
-	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
-		err = inner
+// disturb does something to the one component that is named.
+func disturb(dir, command string, names []string) error {
+	all := strings.Join(componentNames, ", ")
+	if len(names) != 1 {
+		return fmt.Errorf("name one component to %s: %s", command, all)
 	}
+	if !slices.Contains(componentNames, names[0]) {
+		return fmt.Errorf("no component %q: it is one of %s", names[0], all)
+	}
+	timeout := answerTimeout
+	if command == "restart" {
+		timeout += startTimeout
+	}
+	_, _, err := ask(dir, timeout, command, names[0])
 	return err
 }
 
-// checkComponent refuses a name that is no component's.
-func checkComponent(name string) error {
-	if slices.Contains(componentNames, name) {
-		return nil
+func showStatus(dir string) error {
+	c, statuses, err := ask(dir, answerTimeout, "status")
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("no component %q: it is one of %s", name, strings.Join(componentNames, ", "))
+	fmt.Printf("%s in %s\n\n", c.Server, c.Dir)
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "COMPONENT\tPID\tSTATE")
+	for _, s := range statuses {
+		fmt.Fprintf(table, "%s\t%d\t%s\n", s.Name, s.Pid, s.State)
+	}
+	table.Flush()
+	var cures []string
+	for _, s := range statuses {
+		if s.Cure == "" {
+			continue
+		}
+		cures = append(cures, fmt.Sprintf("'bin/labcluster %s %s --dir %s'", s.Cure, s.Name, c.Dir))
+		if len(s.Log) > 0 {
+			fmt.Printf("\nthe last words of %s (%s):\n    %s\n", s.Name, c.Log(s.Name), strings.Join(s.Log, "\n    "))
+		}
+	}
+	if len(cures) > 0 {
+		return exitError{errors.New("not all of it runs: try " + strings.Join(cures, ", ")), exitIncomplete}
+	}
+	return nil
+}
+
+// down ends the cluster in dir, or what is left of one.
+func down(dir string) error {
+	c, err := directory.OpenRunning(dir)
+	switch none := (directory.NoClusterError{}); {
+	case errors.As(err, &none):
+		fmt.Printf("labcluster: no cluster in %s, nothing to do\n", none.Dir)
+		return nil
+	case errors.As(err, new(directory.DeadError)):
+		lock, err := directory.LockDir(c.Dir)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		if err := c.Remove(); err != nil {
+			return err
+		}
+		fmt.Printf("labcluster: the cluster in %s was not running any more; what was left of it is gone\n", c.Dir)
+		return nil
+	case err != nil:
+		return err
+	}
+	// It holds the lock, so the process is the supervisor.
+	pid := c.Pids[directory.Supervisor]
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("end the supervisor of the cluster in %s (pid %d): %w", c.Dir, pid, err)
+	}
+	for deadline := time.Now().Add(downTimeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
+		if !c.Running() {
+			if err := c.CheckGone(); err != nil {
+				return err
+			}
+			fmt.Printf("labcluster: the cluster in %s is gone\n", c.Dir)
+			return nil
+		}
+	}
+	return fmt.Errorf("the supervisor of the cluster in %s (pid %d) did not end within %v: end it with 'kill -9 %d' and try again", c.Dir, pid, downTimeout, pid)
 }

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 
 	"k8s.io/component-base/version"
@@ -25,14 +26,18 @@ options:
 // includeLab is what an expression begins with that uses the definitions of lab.jq. kwok cannot load jq modules.
 const includeLab = `include "lab";`
 
+// jqComment is a line that would, in one line with all others, make the rest of them a comment too.
+var jqComment = regexp.MustCompile(`(?m)^\s*#.*$`)
+
 // kwokConfiguration returns kwok's configuration: its options, and what nodes and pods do when.
 func kwokConfiguration() (string, error) {
 	definitions, err := kwokFiles.ReadFile("kwok/lab.jq")
 	if err != nil {
 		return "", err
 	}
+	// An expression stands on one line, between single quotes.
 	include := strings.NewReplacer(
-		includeLab, quotedInYAML(oneLine(string(definitions))),
+		includeLab, strings.ReplaceAll(strings.Join(strings.Fields(jqComment.ReplaceAllString(string(definitions), "")), " "), "'", "''"),
 		"KUBERNETES_VERSION", version.Get().GitVersion,
 	)
 	names, err := fs.Glob(kwokFiles, "kwok/*.yaml")
@@ -48,20 +53,4 @@ func kwokConfiguration() (string, error) {
 		all += "---\n" + include.Replace(string(content))
 	}
 	return all, nil
-}
-
-// oneLine takes comments and line breaks out of jq definitions.
-func oneLine(definitions string) string {
-	var kept []string
-	for line := range strings.Lines(definitions) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			kept = append(kept, line)
-		}
-	}
-	return strings.Join(kept, " ")
-}
-
-// quotedInYAML makes text fit between the single quotes in which all expressions stand.
-func quotedInYAML(text string) string {
-	return strings.ReplaceAll(text, "'", "''")
 }

@@ -11,21 +11,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/version"
 
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
+	"github.com/kcm-book/kcm-book/labs/controlplane/internal/supervised"
 )
 
-// attachedWord before a program's name ends the program when its standard input ends. A test has it so, because the
-// kernel closes that pipe when the test dies, in whatever way.
-const attachedWord = "attached"
-
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == attachedWord {
+	if len(os.Args) > 2 && os.Args[1] == supervised.Attached {
 		os.Args = os.Args[1:]
 		go endWithStdin()
 	}
@@ -39,13 +35,12 @@ func main() {
 	}
 	forgetGlobalFlags()
 	if err := newCommand().Execute(); err != nil {
-		if !errors.Is(err, errSilent) {
-			fmt.Fprintf(os.Stderr, "labcluster: %v\n", err)
-		}
-		os.Exit(exitCode(err))
+		exit(err)
 	}
 }
 
+// endWithStdin is how a component ends with the supervisor, and a program with the test that has started it: the kernel
+// closes that pipe when the other end dies, in whatever way.
 func endWithStdin() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	fmt.Fprintln(os.Stderr, "labcluster: standard input has ended, and so does this program")
@@ -57,48 +52,66 @@ func forgetGlobalFlags() {
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
 }
 
+// Exit codes other than 1.
+const (
+	exitIncomplete  = 3   // the cluster runs, but not all of its components
+	exitNotRunning  = 4   // no cluster runs in the directory; other commands end with it too
+	exitInterrupted = 130 // what a shell expects of a program that Ctrl-C has ended
+)
+
+// exitError ends labcluster with another code than 1. Without an error, the supervisor has told the user.
+type exitError struct {
+	error
+	code int
+}
+
+func exit(err error) {
+	code := 1
+	var with exitError
+	switch {
+	case errors.As(err, &with):
+		err, code = with.error, with.code
+	case errors.As(err, new(directory.NoClusterError)), errors.As(err, new(directory.DeadError)):
+		code = exitNotRunning
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "labcluster: %v\n", err)
+	}
+	os.Exit(code)
+}
+
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "labcluster",
-		Short:         "A Kubernetes control plane for labs and tests, without containers",
+		Use:   "labcluster",
+		Short: "A Kubernetes control plane for labs and tests, without containers",
+		Long: `A Kubernetes control plane for labs and tests, without containers
+
+These are programs, each with its own flags, when their name comes first:
+  etcd, kube-apiserver, kube-scheduler, kwok, kube-controller-manager
+  kubectl, as the admin of the cluster: labcluster kubectl [--dir DIR] get pods`,
 		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.ArbitraryArgs,
-		RunE:          helpOrUnknown,
 	}
 	dir := root.PersistentFlags().String("dir", directory.Default, "directory of the cluster's files")
-	root.AddCommand(newUpCommand(dir), newDownCommand(dir), newStatusCommand(dir), newKubectlCommand())
-	for _, f := range faults {
-		root.AddCommand(newFaultCommand(dir, f))
+	add := func(use, short string, run func(args []string) error) *cobra.Command {
+		c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(_ *cobra.Command, args []string) error { return run(args) }}
+		root.AddCommand(c)
+		return c
 	}
-	for _, name := range programNames {
-		root.AddCommand(newProgramCommand(name))
+	nodes, attach := 3, false
+	upFlags := add("up", "Start a cluster and return when pods can be scheduled", func([]string) error { return up(*dir, nodes, attach) }).Flags()
+	upFlags.IntVar(&nodes, "nodes", nodes, "number of nodes")
+	upFlags.BoolVar(&attach, "attach", attach, "stay in the foreground, print the cluster's state as a line of JSON when it is ready, and end the cluster when standard input ends")
+	add("down", "End the cluster and remove its files", func([]string) error { return down(*dir) })
+	add("status", "Show the processes of the cluster; exit with 3 if one does not run, with 4 if none does", func([]string) error { return showStatus(*dir) })
+	for name, help := range map[string]string{
+		"kill":    "Kill a component with SIGKILL; it stays dead until it is restarted",
+		"stop":    "Freeze a component with SIGSTOP",
+		"cont":    "Let a frozen component go on with SIGCONT",
+		"restart": "End a component if it runs, start it again and wait until it is ready",
+	} {
+		add(name+" COMPONENT", help, func(args []string) error { return disturb(*dir, name, args) }).Args = cobra.ArbitraryArgs
 	}
 	return root
-}
-
-// helpOrUnknown is what labcluster does without a command, or with a word that is none.
-func helpOrUnknown(root *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return root.Help()
-	}
-	advice := "'bin/labcluster help' lists the commands"
-	if similar := root.SuggestionsFor(args[0]); len(similar) > 0 {
-		advice = "did you mean " + strings.Join(similar, " or ") + "?"
-	}
-	return fmt.Errorf("no command %q: %s", args[0], advice)
-}
-
-// newProgramCommand shows a program in the help. Main has looked for programs before; it runs only if something stands
-// before the program's name.
-func newProgramCommand(name string) *cobra.Command {
-	return &cobra.Command{
-		Use:                name + " [flags]",
-		Short:              "Run " + name + " by itself, with its own flags",
-		DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error {
-			return fmt.Errorf("%s is a program with flags of its own, so its name comes first: bin/labcluster %s [flags]", name, name)
-		},
-	}
 }

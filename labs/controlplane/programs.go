@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's auth plugins
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
@@ -31,16 +32,13 @@ import (
 
 // programs are the programs that this binary can be, by the name that is its first argument.
 var programs = map[string]func(){
-	etcdName:                  runEtcd,
+	etcdName:                  func() { etcdmain.Main(append([]string{etcdName}, os.Args[1:]...)) },
 	apiserverName:             runCobra(func() *cobra.Command { return apiserver.NewAPIServerCommand() }),
 	schedulerName:             runCobra(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	kwokName:                  runKwok,
 	"kube-controller-manager": runCobra(controllermanager.NewControllerManagerCommand),
 	"kubectl":                 runKubectl,
 }
-
-// programNames are the programs that the help shows besides kubectl, in the order in which a cluster needs them.
-var programNames = []string{etcdName, apiserverName, schedulerName, kwokName, "kube-controller-manager"}
 
 // runCobra runs a Kubernetes component the way its own main does.
 func runCobra(command func() *cobra.Command) func() {
@@ -71,40 +69,16 @@ func runKwok() {
 func runKubectl() {
 	dir, args := directory.CutFlag(os.Args[1:])
 	if len(args) == 0 || !strings.HasPrefix(args[0], "--kubeconfig") {
-		if err := setKubectlEnvironment(dir); err != nil {
-			fmt.Fprintf(os.Stderr, "labcluster: %v\n", err)
-			os.Exit(exitCode(err))
+		c, err := directory.OpenRunning(dir)
+		if err != nil {
+			exit(err)
 		}
+		// The cluster's own cache is gone with the cluster; another cluster on the same port is not taken for this one.
+		os.Setenv("KUBECACHEDIR", c.Path("kubectl-cache"))
+		os.Setenv("KUBECONFIG", c.Kubeconfigs["admin"])
 	}
 	os.Args = append([]string{"kubectl"}, args...)
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
-	}
-}
-
-func setKubectlEnvironment(dir string) error {
-	c, err := openRunning(dir)
-	if err != nil {
-		return err
-	}
-	kubeconfig := c.Kubeconfigs["admin"]
-	if _, err := os.Stat(kubeconfig); err != nil {
-		// Kubectl would ask whoever listens on localhost:8080.
-		return fmt.Errorf("the cluster in %s is damaged: %w: end it with 'bin/labcluster down --dir %s'", c.Dir, err, c.Dir)
-	}
-	// The cluster's own cache is gone with the cluster; another cluster on the same port is not taken for this one.
-	return errors.Join(os.Setenv("KUBECONFIG", kubeconfig), os.Setenv("KUBECACHEDIR", c.KubectlCache()))
-}
-
-func newKubectlCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:                "kubectl [--dir DIR] [kubectl's arguments]",
-		Short:              "Run kubectl as the admin of the cluster",
-		DisableFlagParsing: true,
-		// It comes here only if --dir stands before its name; that is then the first of the arguments.
-		Run: func(_ *cobra.Command, args []string) {
-			os.Args = append([]string{"kubectl"}, args...)
-			runKubectl()
-		},
 	}
 }

@@ -1,24 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"maps"
+	"net"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/pki"
-	"github.com/kcm-book/kcm-book/labs/controlplane/internal/ports"
 	"github.com/kcm-book/kcm-book/labs/controlplane/internal/supervised"
 )
 
@@ -35,29 +37,23 @@ const (
 type supervisor struct {
 	cluster   cluster
 	lock      *directory.Lock
-	pki       *pki.Credentials
+	ports     endpoints
 	processes map[string]*supervised.Process
-	probes    *probes
-	progress  io.Writer
+	client    kubernetes.Interface // the admin's
 	log       *log.Logger
 
-	// up is set when the cluster has started. Before, commands other than "down" are refused.
-	up atomic.Bool
 	// restarting keeps restarts apart from each other and from whoever reads the cluster's state, which they change.
 	restarting sync.Mutex
-	// fail ends the start of the cluster with an error; nil when it has started.
-	mu   sync.Mutex
-	fail context.CancelCauseFunc
 }
 
 // supervise starts a cluster in dir, calls ready, and then keeps the cluster until ctx ends. It leaves nothing behind.
-func supervise(ctx context.Context, dir string, nodes int, progress io.Writer, ready func(cluster) error) error {
+func supervise(ctx context.Context, dir string, nodes int, ready func(cluster) error) error {
 	c, lock, err := directory.Claim(dir, nodes, slices.Collect(maps.Keys(users)))
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	s := &supervisor{cluster: cluster{c}, lock: lock, progress: progress}
+	s := &supervisor{cluster: cluster{c}, lock: lock}
 	err = s.run(ctx, ready)
 	s.stopAll()
 	if !lock.IsIn(c.Dir) {
@@ -66,191 +62,179 @@ func supervise(ctx context.Context, dir string, nodes int, progress io.Writer, r
 	return errors.Join(err, c.Remove())
 }
 
-// errEnded is why a cluster that is still starting ends when it is asked to.
-var errEnded = errors.New("ended by 'bin/labcluster down'")
-
 func (s *supervisor) run(ctx context.Context, ready func(cluster) error) error {
-	logFile, err := os.OpenFile(s.cluster.Log(supervisorName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	logFile, err := os.OpenFile(s.cluster.Log(directory.Supervisor), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer logFile.Close()
 	s.log = log.New(logFile, "", log.LstdFlags|log.Lmicroseconds)
-
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	endControl, err := s.serveControl(func() { cancel(errEnded) })
-	if err != nil {
+	if err := debug.SetCrashOutput(logFile, debug.CrashOptions{}); err != nil {
 		return err
 	}
-	defer endControl()
+	// A socket's path must be short, and that of the directory may not be. kwok would read a configuration from the user's
+	// home directory too.
+	if err := cmp.Or(os.Chdir(s.cluster.Dir), os.Setenv("HOME", s.cluster.Path("config"))); err != nil {
+		return err
+	}
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	if err := s.announce(ready); err != nil {
+	// Only the owner can enter the directory. Who knows that the cluster is ready finds the socket there.
+	control, err := net.Listen("unix", directory.ControlSocket)
+	if err != nil {
 		return err
 	}
+	defer control.Close()
+	if err := ready(s.cluster); err != nil {
+		return err
+	}
+	go s.serve(control)
 	s.keep(ctx)
 	return nil
 }
 
-// announce lets commands in and tells the user that they may come. The first restart waits until it has.
-func (s *supervisor) announce(ready func(cluster) error) error {
-	s.restarting.Lock()
-	defer s.restarting.Unlock()
-	s.up.Store(true)
-	return ready(s.cluster)
-}
-
-// start starts the components, and once more with other ports if somebody else took one.
+// start starts the components, and once more with other ports if somebody else took one. A component says so only in its
+// log, whose last lines are part of the error.
 func (s *supervisor) start(ctx context.Context) error {
-	var err error
-	if s.pki, err = pki.New(s.cluster.Path("pki"), serviceIP, users); err != nil {
+	credentials, err := pki.New(s.cluster.Path("pki"), serviceIP, users)
+	if err != nil {
 		return err
 	}
-	err = s.startOnce(ctx)
-	if err == nil || !ports.Taken(err) || ctx.Err() != nil {
-		return err
+	for second := false; ; second = true {
+		if err := s.configure(credentials); err != nil {
+			return err
+		}
+		err := s.within(ctx, s.startAll)
+		if err == nil || second || ctx.Err() != nil || !strings.Contains(err.Error(), "address already in use") {
+			return err
+		}
+		s.say("a port was taken by another program; trying once more with others")
+		s.stopAll()
+		if err := os.RemoveAll(s.cluster.etcdData()); err != nil {
+			return err
+		}
 	}
-	s.say("a port was taken by another program; trying once more with others")
-	s.stopAll()
-	if err := os.RemoveAll(s.cluster.Path("etcd")); err != nil {
-		return err
-	}
-	if err := s.cluster.MakeSubdirectories(); err != nil {
-		return err
-	}
-	return s.startOnce(ctx)
 }
 
-func (s *supervisor) startOnce(ctx context.Context) error {
-	if err := s.configure(); err != nil {
+// configure picks ports and writes everything that depends on them.
+func (s *supervisor) configure(credentials *pki.Credentials) (err error) {
+	if s.ports, err = pickEndpoints(); err != nil {
 		return err
 	}
+	c := s.cluster
+	c.Server = loopback(s.ports.apiserver)
+	if err := errors.Join(c.writeConfig(), c.writeKubeconfigs(credentials), c.Save()); err != nil {
+		return err
+	}
+	s.processes = map[string]*supervised.Process{}
+	for name, args := range c.arguments(s.ports) {
+		s.processes[name] = &supervised.Process{Name: name, Args: args, Log: c.Log(name)}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfigs["admin"])
+	if err != nil {
+		return err
+	}
+	config.UserAgent, config.QPS, config.Timeout = "labcluster", -1, probeTimeout
+	s.client, err = kubernetes.NewForConfig(config)
+	return err
+}
+
+// within calls start with a context that ends after startTimeout, or when a component ends that start has started with fail.
+func (s *supervisor) within(ctx context.Context, start func(ctx context.Context, fail func(error)) error) error {
 	ctx, stop := context.WithTimeout(ctx, startTimeout)
 	defer stop()
 	ctx, fail := context.WithCancelCause(ctx)
-	s.setFail(fail)
-	defer s.setFail(nil)
-
-	err := s.startAll(ctx)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("%w%s", err, s.lastWords())
+	defer fail(nil)
+	err := start(ctx, fail)
+	switch cause := context.Cause(ctx); {
+	case err == nil || cause == nil:
+		return err
+	case !errors.Is(cause, context.DeadlineExceeded):
+		return cause // errors of what it interrupted do not tell
+	}
+	// The logs are removed with a cluster that does not start.
+	for _, name := range componentNames {
+		if lines := s.processes[name].Status().Log; len(lines) > 0 {
+			err = fmt.Errorf("%w\nthe last words of %s:\n    %s", err, name, strings.Join(lines, "\n    "))
+		}
 	}
 	return err
 }
 
-// startAll starts what each component needs before the component. It ends with ctx.
-func (s *supervisor) startAll(ctx context.Context) error {
+// startAll starts what each component needs before the component.
+func (s *supervisor) startAll(ctx context.Context, fail func(error)) error {
 	begin := time.Now()
 	s.say("starting etcd and kube-apiserver")
-	if err := s.startComponents(etcdName, apiserverName); err != nil {
+	if err := s.startComponents(fail, etcdName, apiserverName); err != nil {
 		return err
 	}
 	if err := s.waitReady(ctx, apiserverName); err != nil {
 		return err
 	}
 	s.say("kube-apiserver is ready after %.1f s; starting kube-scheduler, kwok and %d nodes", time.Since(begin).Seconds(), s.cluster.Nodes)
-	if err := s.startComponents(schedulerName, kwokName); err != nil {
+	if err := s.startComponents(fail, schedulerName, kwokName); err != nil {
 		return err
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return poll(groupCtx, "creation of nodes", s.probes.createNodes) })
-	group.Go(func() error { return s.waitReady(groupCtx, schedulerName) })
-	group.Go(func() error { return poll(groupCtx, "nodes", s.probes.nodesReady) })
-	if err := group.Wait(); err != nil {
-		return reason(ctx, err)
+	if err := poll(ctx, "creation of nodes", s.createNodes); err != nil {
+		return err
+	}
+	if err := s.waitReady(ctx, schedulerName); err != nil {
+		return err
+	}
+	if err := poll(ctx, "nodes", s.nodesReady); err != nil {
+		return err
 	}
 	s.say("%d nodes are Ready after %.1f s", s.cluster.Nodes, time.Since(begin).Seconds())
 	return nil
 }
 
-// lastWords is what the components have written last. Their logs are removed with a cluster that does not start.
-func (s *supervisor) lastWords() string {
-	var words strings.Builder
-	for _, name := range componentNames {
-		if lines := s.processes[name].LastWords(); len(lines) > 0 {
-			fmt.Fprintf(&words, "\nthe last words of %s:\n    %s", name, strings.Join(lines, "\n    "))
-		}
-	}
-	return words.String()
-}
-
-// configure picks ports and writes everything that depends on them.
-func (s *supervisor) configure() error {
-	p, err := pickEndpoints()
-	if err != nil {
-		return err
-	}
-	c := s.cluster
-	c.Server = loopback(p.apiserver)
-	if err := errors.Join(c.writeConfig(), c.writeKubeconfigs(s.pki), c.Save()); err != nil {
-		return err
-	}
-	s.processes = map[string]*supervised.Process{}
-	for name, args := range c.arguments(p) {
-		s.processes[name] = &supervised.Process{Name: name, Args: args, Env: c.environment(), Log: c.Log(name), OnExit: s.crashed}
-	}
-	s.probes, err = newProbes(c, s.pki, p)
-	return err
-}
-
-func (s *supervisor) startComponents(names ...string) error {
+// startComponents starts components. One that crashes is not started again: in a lab, what has failed is to be seen.
+func (s *supervisor) startComponents(fail func(error), names ...string) error {
 	for _, name := range names {
-		if err := s.processes[name].Start(); err != nil {
+		err := s.processes[name].Start(func(err error) {
+			s.log.Print(err)
+			fail(err)
+		})
+		if err != nil {
 			return err
 		}
-		s.cluster.Pids[name] = s.processes[name].Pid()
+		s.cluster.Pids[name] = s.processes[name].Status().Pid
 		s.log.Printf("%s started, pid %d", name, s.cluster.Pids[name])
 	}
 	return s.cluster.Save()
 }
 
 func (s *supervisor) waitReady(ctx context.Context, name string) error {
-	return poll(ctx, name+" is ready", func(ctx context.Context) error { return s.probes.ready(ctx, s.processes[name]) })
+	return poll(ctx, name+" is ready", func(ctx context.Context) error { return s.ready(ctx, name) })
 }
 
-// crashed is called when a component has ended and nobody asked for it. It is not started again: in a lab, what has
-// failed is to be seen.
-func (s *supervisor) crashed(err error) {
-	s.log.Print(err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fail != nil {
-		s.fail(err)
+// poll calls done until it returns nil, and gives up with its last error when ctx ends.
+func poll(ctx context.Context, what string, done func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		last = done(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: not within %v: %w", what, startTimeout, last)
 	}
-}
-
-func (s *supervisor) setFail(fail context.CancelCauseFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fail = fail
+	return nil
 }
 
 // restart ends a component if it runs, and starts it again with the same ports and data.
-func (s *supervisor) restart(ctx context.Context, name string) error {
+func (s *supervisor) restart(name string) error {
 	s.restarting.Lock()
 	defer s.restarting.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	// What is sure to fail is refused before anything is ended.
-	if err := s.cluster.Check(); err != nil {
-		return err
-	}
-	if err := s.end(ctx, name); err != nil {
-		return err
-	}
-	if err := s.startComponents(name); err != nil {
-		return err
-	}
-	go func() {
-		if err := s.processes[name].Wait(ctx); err != nil {
-			fail(err)
+	return s.within(context.Background(), func(ctx context.Context, fail func(error)) error {
+		if err := s.end(ctx, name); err != nil {
+			return err
 		}
-	}()
-	return s.waitReady(ctx, name)
+		if err := s.startComponents(fail, name); err != nil {
+			return err
+		}
+		return s.waitReady(ctx, name)
+	})
 }
 
 // end ends a component, if it runs, before it is started again.
@@ -261,11 +245,11 @@ func (s *supervisor) end(ctx context.Context, name string) error {
 	}
 	// A new kwok is not the one that holds the nodes' Leases, and would wait 40 s until they have run out. If they cannot
 	// be deleted, the old one stays. It may renew some before it ends; so they are deleted once more.
-	if err := s.probes.deleteLeases(ctx); err != nil {
+	if err := s.deleteLeases(ctx); err != nil {
 		return err
 	}
 	s.processes[name].Stop()
-	return s.probes.deleteLeases(ctx)
+	return s.deleteLeases(ctx)
 }
 
 // keep returns when ctx ends or the directory is no longer the cluster's, so that no command could end it.
@@ -298,5 +282,5 @@ func (s *supervisor) stopAll() {
 func (s *supervisor) say(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	s.log.Print(line)
-	fmt.Fprintf(s.progress, "labcluster: %s\n", line)
+	fmt.Fprintf(os.Stderr, "labcluster: %s\n", line)
 }

@@ -180,7 +180,9 @@ func (t *trial) run(cmd *exec.Cmd) *manager {
 func (m *manager) end(signal syscall.Signal) {
 	m.asked.Store(true)
 	m.Cmd.Process.Signal(signal) // one that has ended needs none
-	if _, ended := m.WaitForExit(30 * time.Second); !ended {
+	select {
+	case <-m.Exited:
+	case <-time.After(30 * time.Second):
 		m.Kill()
 	}
 }

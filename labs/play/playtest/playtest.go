@@ -5,7 +5,6 @@ package playtest
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // as kcm's main has it
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // as kcm's main has it
@@ -26,10 +24,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/play"
 	"github.com/kcm-book/kcm-book/labs/process"
 )
-
-// How many scripts are played at the same time. They wait for the cluster most of
-// the time, not for a processor.
-const parallelScripts = "8"
 
 // asKCM in the environment makes the test program kcm, so that kcm needs no
 // build of its own and runs with the race detector when the tests do.
@@ -44,36 +38,9 @@ func Main(m *testing.M, setting *play.Setting) {
 	if os.Getenv(asKCM) != "" {
 		os.Exit(cli.Run(app.NewControllerManagerCommand()))
 	}
-	code, err := run(m, setting)
-	if err == nil && code == 0 {
-		// klog's flush daemon and the watch for signals have no end.
-		err = goleak.Find(goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"), goleak.IgnoreAnyFunction("os/signal.loop"))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "playtest:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// Ready returns when the setting of [Main] has its cluster and its manager. With
-// -short it skips the test.
-func Ready(t testing.TB) {
-	t.Helper()
-	clustertest.SkipIfShort(t)
-	if err := ready(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ready is [Main]'s.
-var ready func() error
-
-func run(m *testing.M, setting *play.Setting) (code int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	var log *process.Log
-	var ends []func() error
+	ends := []func() error{func() error { stop(); return nil }}
 	ready = sync.OnceValue(func() error {
 		c, err := cluster.Start(ctx, cluster.WithProgress(os.Stderr))
 		if err != nil {
@@ -95,15 +62,26 @@ func run(m *testing.M, setting *play.Setting) (code int, err error) {
 		}
 		return err
 	})
-	if err := flag.Set("test.parallel", parallelScripts); err != nil { // one on the command line comes later and wins
-		panic(err)
-	}
-	code = m.Run()
-	for _, end := range slices.Backward(ends) {
-		err = errors.Join(err, end())
-	}
-	if code != 0 && err == nil && log != nil {
-		fmt.Fprintf(os.Stderr, "the last lines of the controller manager's log:\n%s\n", process.LastLines(log.String(), 40))
-	}
-	return code, err
+	clustertest.Run(m, func(code int) (err error) {
+		for _, end := range slices.Backward(ends) {
+			err = errors.Join(err, end())
+		}
+		if code != 0 && err == nil && log != nil {
+			fmt.Fprintf(os.Stderr, "the last lines of the controller manager's log:\n%s\n", process.LastLines(log.String(), 40))
+		}
+		return err
+	})
 }
+
+// Ready returns when the setting of [Main] has its cluster and its manager. With
+// -short it skips the test.
+func Ready(t testing.TB) {
+	t.Helper()
+	clustertest.SkipIfShort(t)
+	if err := ready(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ready is [Main]'s.
+var ready func() error

@@ -6,6 +6,7 @@
 package directory
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Default is the directory of the cluster when none is named.
@@ -66,9 +68,6 @@ func (c *Cluster) PKI(name string) string { return c.Path("pki", name) }
 // Log returns the path of a component's log.
 func (c *Cluster) Log(name string) string { return c.Path("logs", name+".log") }
 
-// KubectlCache returns the path of the directory where kubectl keeps what it has discovered.
-func (c *Cluster) KubectlCache() string { return c.Path("kubectl-cache") }
-
 // Save replaces cluster.json at once, so that a reader never sees half of it.
 func (c *Cluster) Save() error {
 	content, err := json.MarshalIndent(c, "", "  ")
@@ -91,101 +90,30 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("cannot create the cluster's directory: %w: choose another with --dir", err)
 	}
-	if err := refuseUsed(dir); err != nil {
+	switch _, err := OpenRunning(dir); {
+	case err == nil:
+		return nil, nil, fmt.Errorf("a cluster already runs in %s: use it (bin/labcluster status --dir %s) or end it (bin/labcluster down --dir %s)", dir, dir, dir)
+	case !errors.As(err, new(NoClusterError)):
 		return nil, nil, err
 	}
 	lock, err := LockDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := newCluster(dir, nodes, kubeconfigs)
-	if err := os.Chmod(dir, 0o700); err != nil {
-		err = fmt.Errorf("cannot protect %s: %w: choose another directory with --dir", dir, err)
-		return nil, nil, errors.Join(err, lock.Close())
-	}
-	if err := errors.Join(c.Save(), c.MakeSubdirectories()); err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
-	}
-	return c, lock, nil
-}
-
-func newCluster(dir string, nodes int, kubeconfigs []string) *Cluster {
-	c := &Cluster{
-		Kind:                  kind,
-		Dir:                   dir,
-		AuditLog:              filepath.Join(dir, auditFile),
-		RootCA:                filepath.Join(dir, "pki", "ca.crt"),
-		ServiceAccountKey:     filepath.Join(dir, "pki", "service-account.key"),
-		NextServiceAccountKey: filepath.Join(dir, "pki", "service-account-next.key"),
-		Kubeconfigs:           map[string]string{},
-		Nodes:                 nodes,
-		Pids:                  map[string]int{Supervisor: os.Getpid()},
-	}
+	c := &Cluster{Kind: kind, Dir: dir, Nodes: nodes, Kubeconfigs: map[string]string{}, Pids: map[string]int{Supervisor: os.Getpid()}}
+	c.AuditLog = c.Path(auditFile)
+	c.RootCA, c.ServiceAccountKey, c.NextServiceAccountKey = c.PKI("ca.crt"), c.PKI("service-account.key"), c.PKI("service-account-next.key")
 	for _, user := range kubeconfigs {
 		c.Kubeconfigs[user] = c.Path("kubeconfig", user+".kubeconfig")
 	}
-	return c
-}
-
-// MakeSubdirectories makes those that do not exist.
-func (c *Cluster) MakeSubdirectories() error {
+	err = errors.Join(os.Chmod(dir, 0o700), c.Save())
 	for _, name := range subdirectories {
-		if err := os.MkdirAll(c.Path(name), 0o700); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.Mkdir(c.Path(name), 0o700))
 	}
-	return nil
-}
-
-// Check returns an error if a directory or a file that the components cannot do without is missing.
-func (c *Cluster) Check() error {
-	paths := []string{c.RootCA, c.ServiceAccountKey, c.NextServiceAccountKey}
-	for _, name := range subdirectories {
-		paths = append(paths, c.Path(name))
-	}
-	for _, path := range c.Kubeconfigs {
-		paths = append(paths, path)
-	}
-	slices.SortFunc(paths, func(a, b string) int { return len(a) - len(b) }) // a directory before what is in it
-	for _, path := range paths {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("the cluster in %s is damaged: %w: end it with 'bin/labcluster down --dir %s'", c.Dir, err, c.Dir)
-		}
-	}
-	return nil
-}
-
-// refuseUsed returns an error if dir holds anything: a cluster, or files of somebody else.
-func refuseUsed(dir string) error {
-	names, err := fileNames(dir)
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w: choose another directory with --dir", dir, err)
+		return nil, nil, errors.Join(err, c.Remove(), lock.Close())
 	}
-	if len(names) == 0 || slices.Equal(names, []string{lockFile}) {
-		return nil // who holds the lock decides
-	}
-	if _, err := Open(dir); err != nil {
-		return err
-	}
-	if running, err := IsLocked(dir); err != nil {
-		return err
-	} else if running {
-		return fmt.Errorf("a cluster already runs in %s: use it (bin/labcluster status --dir %s) or end it (bin/labcluster down --dir %s)", dir, dir, dir)
-	}
-	return fmt.Errorf("%s holds a cluster that no longer runs: remove it with 'bin/labcluster down --dir %s', then try again", dir, dir)
-}
-
-func errNotOurs(dir string) error {
-	return fmt.Errorf("%s is not empty and not a lab cluster's directory (it has no %s of labcluster's), so it is left as it is: choose another with --dir", dir, markerFile)
-}
-
-func fileNames(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names, err
+	return c, lock, nil
 }
 
 // NoClusterError says that there is nothing in a directory.
@@ -195,34 +123,53 @@ func (e NoClusterError) Error() string {
 	return fmt.Sprintf("no cluster in %s: start one with 'bin/labcluster up --dir %s'", e.Dir, e.Dir)
 }
 
-// Open reads the cluster in dir, running or not. It returns a NoClusterError if dir is empty or does not exist, and
-// another error if it holds anything but a lab cluster.
+// DeadError says that the supervisor of the cluster in a directory is gone.
+type DeadError struct{ Dir string }
+
+func (e DeadError) Error() string {
+	return fmt.Sprintf("the cluster in %s no longer runs: remove it with 'bin/labcluster down --dir %s'", e.Dir, e.Dir)
+}
+
+// OpenRunning reads the cluster in dir. It returns a NoClusterError if dir is empty or does not exist, the cluster and a
+// DeadError if it does not run, and another error if dir holds anything but a lab cluster.
+func OpenRunning(dir string) (*Cluster, error) {
+	c, err := Open(dir)
+	if err == nil && !c.Running() {
+		err = DeadError{c.Dir}
+	}
+	return c, err
+}
+
+// Open reads the cluster in dir, running or not.
 func Open(dir string) (*Cluster, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
 	names, err := fileNames(dir)
-	if errors.Is(err, os.ErrNotExist) || err == nil && len(names) == 0 {
-		return nil, NoClusterError{dir}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the cluster's directory: %w", err)
-	}
-	content, err := os.ReadFile(filepath.Join(dir, markerFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, errNotOurs(dir)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the cluster's state: %w", err)
+	if errors.Is(err, os.ErrNotExist) || err == nil && (len(names) == 0 || slices.Equal(names, []string{lockFile})) {
+		return nil, NoClusterError{dir} // one that is just starting or ending may hold the lock
 	}
 	c := &Cluster{}
-	if err := json.Unmarshal(content, c); err != nil || c.Kind != kind {
-		return nil, errNotOurs(dir)
+	content, readErr := os.ReadFile(filepath.Join(dir, markerFile))
+	switch err := cmp.Or(err, readErr); {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("cannot read the cluster's directory: %w: choose another with --dir", err)
+	case err != nil, json.Unmarshal(content, c) != nil, c.Kind != kind:
+		return nil, fmt.Errorf("%s is not empty and not a lab cluster's directory (it has no %s of labcluster's), so it is left as it is: choose another with --dir", dir, markerFile)
 	}
 	// The directory may have been moved; what counts is where it is now.
 	c.Dir = dir
 	return c, nil
+}
+
+func fileNames(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names, err
 }
 
 // Remove deletes the cluster's files and its directory. Files that labcluster does not write stay, and so does the
@@ -241,14 +188,43 @@ func (c *Cluster) Remove() error {
 
 // CheckGone returns an error if the directory of a removed cluster stays, because somebody else has put files there.
 func (c *Cluster) CheckGone() error {
-	names, err := fileNames(c.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	if names, err := fileNames(c.Dir); err == nil && len(names) > 0 {
+		return fmt.Errorf("the cluster is removed, but %s stays: it holds files that are not labcluster's: %s", c.Dir, strings.Join(names, ", "))
 	}
-	if err == nil && len(names) > 0 {
-		err = fmt.Errorf("the cluster is removed, but %s stays: it holds files that are not labcluster's: %s", c.Dir, strings.Join(names, ", "))
+	return nil
+}
+
+// Lock keeps others from starting or ending a cluster in a directory. It ends with the process.
+type Lock struct{ *os.File }
+
+// LockDir locks a directory, and does not wait for somebody else's lock.
+func LockDir(dir string) (*Lock, error) {
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write to the cluster's directory: %w: choose another with --dir", err)
 	}
-	return err
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("another labcluster is just starting or ending a cluster in %s (%w): wait for it or choose another directory with --dir", dir, err)
+	}
+	return &Lock{file}, nil
+}
+
+// IsIn says whether the lock in the directory is this one. It is not any more when the directory was moved or removed.
+func (l *Lock) IsIn(dir string) bool {
+	mine, err := l.Stat()
+	there, thereErr := os.Stat(filepath.Join(dir, lockFile))
+	return err == nil && thereErr == nil && os.SameFile(mine, there)
+}
+
+// Running says whether a supervisor lives. Any number of processes may ask at the same time.
+func (c *Cluster) Running() bool {
+	file, err := os.Open(c.Path(lockFile))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // CutFlag takes a leading --dir off a program's arguments, which are otherwise its own. The flag may be absent.

@@ -32,7 +32,7 @@ func TestAClaimedDirectoryIsOpenedAndRemovedWithoutATrace(t *testing.T) {
 	require.Equal(t, c, opened)
 	require.Equal(t, os.Getpid(), opened.Pids[Supervisor])
 	require.True(t, lock.IsIn(c.Dir))
-	write(t, c.KubectlCache(), "discovery")
+	write(t, c.Path("kubectl-cache"), "discovery")
 	write(t, c.AuditLog)
 	require.NoError(t, c.Remove())
 	require.NoDirExists(t, c.Dir)
@@ -97,22 +97,17 @@ func TestADirectoryHasOneCluster(t *testing.T) {
 	require.ErrorContains(t, err, "a cluster already runs in "+c.Dir)
 	require.NoError(t, lock.Close())
 	_, _, err = Claim(c.Dir, 3, nil)
-	require.ErrorContains(t, err, "holds a cluster that no longer runs")
+	require.Equal(t, DeadError{c.Dir}, err)
 }
 
 func TestAnyNumberMayAskWhetherADirectoryIsLocked(t *testing.T) {
 	t.Parallel()
 	c, lock := claim(t)
-	running, err := IsLocked(c.Dir)
-	require.NoError(t, err)
-	require.True(t, running)
+	require.True(t, c.Running())
 	require.NoError(t, lock.Close())
 	answers := make(chan bool, 100)
 	for range cap(answers) {
-		go func() {
-			running, err := IsLocked(c.Dir)
-			answers <- running || err != nil
-		}()
+		go func() { answers <- c.Running() }()
 	}
 	for range cap(answers) {
 		require.False(t, <-answers, "nobody holds it, they only ask")
@@ -128,19 +123,6 @@ func TestAClusterThatWasMovedIsWhereItIsNow(t *testing.T) {
 	opened, err := Open(moved)
 	require.NoError(t, err)
 	require.Equal(t, moved, opened.Dir)
-}
-
-func TestCheckNamesWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	c, _ := claim(t)
-	for _, path := range []string{c.RootCA, c.ServiceAccountKey, c.NextServiceAccountKey, c.Kubeconfigs["admin"]} {
-		write(t, path)
-	}
-	require.NoError(t, c.Check())
-	require.NoError(t, os.Remove(c.Kubeconfigs["admin"]))
-	require.ErrorContains(t, c.Check(), "admin.kubeconfig")
-	require.NoError(t, os.RemoveAll(c.Path("config")))
-	require.ErrorContains(t, c.Check(), c.Path("config")+": no such file or directory: end it with 'bin/labcluster down")
 }
 
 func TestTheDirectoryComesBeforeKubectlsOwnArguments(t *testing.T) {

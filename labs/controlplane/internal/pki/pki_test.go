@@ -25,7 +25,7 @@ func TestCertificatesSayWhoTheirOwnersAre(t *testing.T) {
 	c, err := New(dir, "10.96.0.1", map[string]User{"kcm": {Name: "system:kube-controller-manager", Groups: []string{"kcm-book:kcm"}}})
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
-	roots.AddCert(c.CA.Cert)
+	roots.AddCert(parse(t, c.CA))
 
 	client := parse(t, c.Clients["kcm"].Cert)
 	require.Equal(t, "system:kube-controller-manager", client.Subject.CommonName)
@@ -39,7 +39,9 @@ func TestCertificatesSayWhoTheirOwnersAre(t *testing.T) {
 		_, err = parse(t, content).Verify(x509.VerifyOptions{Roots: roots, DNSName: name})
 		require.NoError(t, err, name)
 	}
-	_, err = parse(t, c.Etcd.Cert).Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	content, err = os.ReadFile(filepath.Join(dir, "apiserver-etcd-client.crt"))
+	require.NoError(t, err)
+	_, err = parse(t, content).Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	require.Error(t, err, "etcd's clients have a CA of their own")
 }
 

@@ -1,21 +1,24 @@
 // Package supervised supervises the components of a lab cluster, which are this same binary under another name.
 //
 // A component can end and be started again. Nothing here starts it anew by itself: in a lab, what has failed is to be
-// seen. On Linux a component dies with the process that started it.
+// seen. A component ends with the process that started it, in whatever way that ends.
 package supervised
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
+
+// Attached is the first argument of a component, before its name: it is to end with its standard input, whose other end the
+// kernel closes when the supervisor dies. The kernel also wakes a component that is frozen then, with SIGHUP and SIGCONT,
+// because its process group has become an orphan.
+const Attached = "attached"
 
 // How long a component may take to end by itself before it is killed. What it would still write is not kept anyway, or
 // etcd has it already.
@@ -23,12 +26,9 @@ const graceTime = 2 * time.Second
 
 // Process is a component under supervision.
 type Process struct {
-	Name string // the first argument of the binary
+	Name string // the second argument of the binary
 	Args []string
-	Env  []string // besides this process's own
-	Log  string   // path of the file that its output is appended to
-	// OnExit is called once for each end that nobody asked for, with how it ended.
-	OnExit func(error)
+	Log  string // path of the file that its output is appended to
 
 	mu  sync.Mutex
 	run *run // the last one, nil if it was never started
@@ -40,24 +40,14 @@ type run struct {
 	started time.Time
 	logFrom int64         // where in the log it begins
 	ended   chan struct{} // closed when it has ended; how is in cmd.ProcessState then
-	asked   bool          // its end was asked for; the process's mutex guards it
+	// The process's mutex guards these.
+	asked  bool // its end was asked for
+	frozen bool // by SIGSTOP
 }
 
-// spawned starts processes on one thread that lives as long as this process. On Linux the kernel kills a child when the
-// thread that started it ends, and Go ends threads as it likes.
-var spawned = func() chan<- func() {
-	calls := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for call := range calls {
-			call()
-		}
-	}()
-	return calls
-}()
-
-// Start starts the process. Its output goes to the end of its log. It must not run already.
-func (p *Process) Start() error {
+// Start starts the process. Its output goes to the end of its log. It must not run already. If it ends and nobody has asked
+// for it, crashed is called with how it ended.
+func (p *Process) Start(crashed func(error)) error {
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -71,64 +61,38 @@ func (p *Process) Start() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, append([]string{p.Name}, p.Args...)...)
-	cmd.Env = append(os.Environ(), p.Env...)
+	cmd := exec.Command(self, append([]string{Attached, p.Name}, p.Args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttributes()
-
-	result := make(chan error)
-	spawned <- func() { result <- cmd.Start() }
-	if err := <-result; err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the supervisor
+	if _, err := cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	r := &run{cmd: cmd, started: time.Now(), logFrom: info.Size(), ended: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.run = r
-	go p.await(r)
+	go p.await(r, crashed)
 	return nil
 }
 
-// await waits for the end of a run. Another run may have begun when it calls OnExit.
-func (p *Process) await(r *run) {
+// await waits for the end of a run. Another run may have begun when it calls crashed.
+func (p *Process) await(r *run, crashed func(error)) {
 	_ = r.cmd.Wait() // how it ended is in cmd.ProcessState
 	p.mu.Lock()
 	asked := r.asked
 	close(r.ended)
 	p.mu.Unlock()
-	if !asked {
-		p.OnExit(p.end(r))
+	if asked {
+		return
 	}
-}
-
-// end says how a run ended, with the last lines of its log.
-func (p *Process) end(r *run) error {
 	message := p.Name + " " + ending(r.cmd.ProcessState)
-	lines := tail(p.Log, r.logFrom)
-	if len(lines) == 0 {
-		return errors.New(message)
+	if lines := tail(p.Log, r.logFrom); len(lines) > 0 {
+		message += "; its last words:\n    " + strings.Join(lines, "\n    ")
 	}
-	return fmt.Errorf("%s; its last words:\n    %s", message, strings.Join(lines, "\n    "))
-}
-
-// Wait returns how the run that is under way has ended, or nil when ctx ends before.
-func (p *Process) Wait(ctx context.Context) error {
-	r := p.last()
-	if r == nil {
-		return fmt.Errorf("%s was never started", p.Name)
-	}
-	select {
-	case <-r.ended:
-		return p.end(r)
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-func (p *Process) last() *run {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.run
+	crashed(errors.New(message))
 }
 
 func (r *run) running() bool {
@@ -155,8 +119,11 @@ func (p *Process) signal(signal syscall.Signal) (*run, error) {
 	if !p.run.running() {
 		return nil, fmt.Errorf("%s does not run: start it with 'bin/labcluster restart %s'", p.Name, p.Name)
 	}
-	if signal == syscall.SIGKILL || signal == syscall.SIGTERM {
+	switch signal {
+	case syscall.SIGKILL, syscall.SIGTERM:
 		p.run.asked = true
+	case syscall.SIGSTOP, syscall.SIGCONT:
+		p.run.frozen = signal == syscall.SIGSTOP
 	}
 	return p.run, p.run.cmd.Process.Signal(signal)
 }
@@ -164,11 +131,10 @@ func (p *Process) signal(signal syscall.Signal) (*run, error) {
 // Kill ends the process with SIGKILL and waits for its end. It is an error if it does not run.
 func (p *Process) Kill() error {
 	r, err := p.signal(syscall.SIGKILL)
-	if err != nil {
-		return err
+	if err == nil {
+		<-r.ended
 	}
-	<-r.ended
-	return nil
+	return err
 }
 
 // Stop ends the process with SIGTERM, or SIGKILL when it takes longer than two seconds. It may have ended already.
@@ -183,28 +149,4 @@ func (p *Process) Stop() {
 	case <-time.After(graceTime):
 		_ = p.Kill()
 	}
-}
-
-// Pid returns the process id of the last run, 0 if there was none.
-func (p *Process) Pid() int {
-	if r := p.last(); r != nil {
-		return r.cmd.Process.Pid
-	}
-	return 0
-}
-
-// Started returns when the last run began.
-func (p *Process) Started() time.Time {
-	if r := p.last(); r != nil {
-		return r.started
-	}
-	return time.Time{}
-}
-
-// LastWords returns the last lines that the last run has written to the log.
-func (p *Process) LastWords() []string {
-	if r := p.last(); r != nil {
-		return tail(p.Log, r.logFrom)
-	}
-	return nil
 }

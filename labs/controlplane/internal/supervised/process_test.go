@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,8 +15,8 @@ import (
 
 // TestMain makes the test binary the components too: a Process runs its own binary under another name.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
+	if len(os.Args) > 2 && os.Args[1] == Attached {
+		switch os.Args[2] {
 		case "sleeper":
 			fmt.Println("sleeping")
 			time.Sleep(time.Minute)
@@ -31,12 +30,12 @@ func TestMain(m *testing.M) {
 }
 
 // newProcess returns a process and a channel that gets each end that nobody asked for.
-func newProcess(t *testing.T, name string) (*Process, <-chan error) {
+func newProcess(t *testing.T, name string) (p *Process, start func() error, crashes chan error) {
 	t.Helper()
-	crashes := make(chan error, 10)
-	p := &Process{Name: name, Log: filepath.Join(t.TempDir(), "log"), OnExit: func(err error) { crashes <- err }}
+	crashes = make(chan error, 10)
+	p = &Process{Name: name, Log: filepath.Join(t.TempDir(), "log")}
 	t.Cleanup(p.Stop)
-	return p, crashes
+	return p, func() error { return p.Start(func(err error) { crashes <- err }) }, crashes
 }
 
 // receive returns what comes next, and fails the test if nothing comes.
@@ -53,32 +52,29 @@ func receive(t *testing.T, from <-chan error) error {
 
 func TestAProcessThatWasNeverStartedIsNotRunning(t *testing.T) {
 	t.Parallel()
-	p, _ := newProcess(t, "sleeper")
-	require.Equal(t, "not started", p.Status().State)
-	require.Zero(t, p.Pid())
+	p, _, _ := newProcess(t, "sleeper")
+	require.Equal(t, Status{Name: "sleeper", State: "not started", Cure: "restart"}, p.Status())
 	require.ErrorContains(t, p.Kill(), "sleeper does not run: start it with 'bin/labcluster restart sleeper'")
-	require.Error(t, p.Wait(t.Context()))
 }
 
 func TestACrashIsReportedWithTheLastWords(t *testing.T) {
 	t.Parallel()
-	p, crashes := newProcess(t, "crasher")
-	require.NoError(t, p.Start())
+	p, start, crashes := newProcess(t, "crasher")
+	require.NoError(t, start())
 	require.EqualError(t, receive(t, crashes), "crasher exited with code 7; its last words:\n    no disk")
-	require.EqualError(t, p.Wait(t.Context()), "crasher exited with code 7; its last words:\n    no disk")
 	status := p.Status()
-	require.False(t, status.Running)
 	require.Equal(t, "exited with code 7", status.State)
+	require.Equal(t, "restart", status.Cure)
 	require.Equal(t, []string{"no disk"}, status.Log)
 }
 
 func TestAnEndThatWasAskedForIsNoCrash(t *testing.T) {
 	t.Parallel()
-	p, crashes := newProcess(t, "sleeper")
-	require.NoError(t, p.Start())
+	p, start, crashes := newProcess(t, "sleeper")
+	require.NoError(t, start())
 	require.NoError(t, p.Kill())
 	require.Equal(t, "was ended by signal 9 (killed) as asked", p.Status().State)
-	require.NoError(t, p.Start())
+	require.NoError(t, start())
 	p.Stop()
 	require.Equal(t, "was ended by signal 15 (terminated) as asked", p.Status().State)
 	require.Empty(t, crashes)
@@ -86,38 +82,29 @@ func TestAnEndThatWasAskedForIsNoCrash(t *testing.T) {
 
 func TestARestartRightAfterACrashReportsTheCrash(t *testing.T) {
 	t.Parallel()
-	p := &Process{Name: "sleeper", Log: filepath.Join(t.TempDir(), "log")}
-	t.Cleanup(p.Stop)
+	p, start, _ := newProcess(t, "sleeper")
 	reports := make(chan error, 1)
-	var restarted atomic.Bool
 	// The report is made out when another run has already begun.
-	p.OnExit = func(err error) {
-		if restarted.CompareAndSwap(false, true) {
-			reports <- errors.Join(err, p.Start())
-		}
-	}
-	require.NoError(t, p.Start())
-	first := p.Pid()
+	require.NoError(t, p.Start(func(err error) { reports <- errors.Join(err, start()) }))
+	first := p.Status().Pid
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	require.ErrorContains(t, receive(t, reports), "sleeper was ended by signal 9 (killed)")
-	require.NotEqual(t, first, p.Pid())
-	require.True(t, p.Status().Running)
+	require.NotEqual(t, first, p.Status().Pid)
+	require.Equal(t, "running", p.Status().State)
 }
 
 func TestOneMayLookWhileAnotherRestarts(t *testing.T) {
 	t.Parallel()
-	p, crashes := newProcess(t, "crasher")
+	p, start, crashes := newProcess(t, "crasher")
 	looked := make(chan struct{})
 	go func() {
 		defer close(looked)
 		for range 200 {
 			p.Status()
-			p.Started()
-			p.LastWords()
 		}
 	}()
 	for range 5 {
-		require.NoError(t, p.Start())
+		require.NoError(t, start())
 		require.ErrorContains(t, receive(t, crashes), "crasher exited with code 7")
 	}
 	<-looked
@@ -125,16 +112,16 @@ func TestOneMayLookWhileAnotherRestarts(t *testing.T) {
 
 func TestAFrozenProcessCanGoOnAndCanBeStopped(t *testing.T) {
 	t.Parallel()
-	p, crashes := newProcess(t, "sleeper")
-	require.NoError(t, p.Start())
+	p, start, crashes := newProcess(t, "sleeper")
+	require.NoError(t, start())
 	require.NoError(t, p.Signal(syscall.SIGSTOP))
-	require.Eventually(t, func() bool { return p.Status().Frozen }, time.Minute, 10*time.Millisecond)
-	require.False(t, p.Status().Running)
+	require.Equal(t, "stopped (SIGSTOP)", p.Status().State)
+	require.Equal(t, "cont", p.Status().Cure)
 	require.NoError(t, p.Signal(syscall.SIGCONT))
-	require.Eventually(t, func() bool { return p.Status().Running }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, "running", p.Status().State)
 	require.NoError(t, p.Signal(syscall.SIGSTOP))
 	p.Stop()
-	require.False(t, p.Status().Frozen)
+	require.Equal(t, "was ended by signal 15 (terminated) as asked", p.Status().State)
 	require.Empty(t, crashes)
 }
 
@@ -167,17 +154,4 @@ func TestTheTailSaysWhy(t *testing.T) {
 		})
 	}
 	require.Nil(t, tail(filepath.Join(t.TempDir(), "none"), 0))
-}
-
-func TestOnlyAComponentOfThisClusterBelongsToIt(t *testing.T) {
-	t.Parallel()
-	ours := []string{"/repo/bin/labcluster", "etcd", "--data-dir=/tmp/c/etcd/data"}
-	require.True(t, Belongs(ours, "etcd", "/tmp/c"))
-	require.False(t, Belongs(ours, "kwok", "/tmp/c"), "another component")
-	require.False(t, Belongs(ours, "etcd", "/tmp/other"), "another cluster's")
-	require.False(t, Belongs(ours, "etcd", "/tmp/c/etcd/da"), "a directory whose name begins the same")
-	require.False(t, Belongs([]string{"/usr/bin/vim", "etcd", "--data-dir=/tmp/c/etcd/data"}, "etcd", "/tmp/c"), "another program")
-	require.False(t, Belongs([]string{"labcluster", "etcd"}, "etcd", "/tmp/c"))
-	require.False(t, Belongs(nil, "etcd", "/tmp/c"), "no such process")
-	require.Contains(t, CommandLine(os.Getpid())[0], "supervised.test")
 }

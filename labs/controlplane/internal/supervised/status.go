@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // How many of a component's last log lines tell of its end.
@@ -20,43 +20,32 @@ var traceBegin = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: )`)
 
 // Status is a component as `labcluster status` shows it.
 type Status struct {
-	Name    string   `json:"name"`
-	Pid     int      `json:"pid"`
-	State   string   `json:"state"`
-	Running bool     `json:"running"`
-	Frozen  bool     `json:"frozen"`        // by SIGSTOP; it does not count as running
-	Memory  int64    `json:"memory"`        // bytes; what processes share is divided among them
-	Log     []string `json:"log,omitempty"` // the last lines, if it has crashed
-}
-
-// Self is the status of this process.
-func Self(name string) Status {
-	_, memory := stat(os.Getpid())
-	return Status{Name: name, Pid: os.Getpid(), State: "running", Running: true, Memory: memory}
+	Name    string
+	Pid     int // of the last run, 0 if there was none
+	Started time.Time
+	State   string
+	Cure    string   // the command that makes it run again, empty if it runs
+	Log     []string // the last lines that the last run has written
 }
 
 // Status says how the process is.
 func (p *Process) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Status{Name: p.Name}
+	s := Status{Name: p.Name, State: "not started", Cure: "restart"}
 	if p.run == nil {
-		s.State = "not started"
 		return s
 	}
-	s.Pid = p.run.cmd.Process.Pid
+	s.Pid, s.Started, s.Log = p.run.cmd.Process.Pid, p.run.started, tail(p.Log, p.run.logFrom)
 	switch {
-	case p.run.running():
-		s.State = "running"
-		if s.Frozen, s.Memory = stat(s.Pid); s.Frozen {
-			s.State = "stopped (SIGSTOP)"
-		}
-		s.Running = !s.Frozen
-	case p.run.asked:
+	case !p.run.running() && p.run.asked:
 		s.State = ending(p.run.cmd.ProcessState) + " as asked"
-	default:
+	case !p.run.running():
 		s.State = ending(p.run.cmd.ProcessState)
-		s.Log = tail(p.Log, p.run.logFrom)
+	case p.run.frozen:
+		s.State, s.Cure = "stopped (SIGSTOP)", "cont"
+	default:
+		s.State, s.Cure = "running", ""
 	}
 	return s
 }
@@ -93,12 +82,4 @@ func tail(path string, from int64) []string {
 		}
 	}
 	return lines[max(0, len(lines)-tailLines):]
-}
-
-// Belongs says whether a command line is that of the component of the cluster whose files are in dir.
-func Belongs(commandLine []string, component, dir string) bool {
-	if len(commandLine) < 3 || filepath.Base(commandLine[0]) != "labcluster" || commandLine[1] != component {
-		return false
-	}
-	return slices.ContainsFunc(commandLine[2:], func(arg string) bool { return strings.Contains(arg, "="+dir+"/") })
 }
