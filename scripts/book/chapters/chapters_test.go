@@ -64,13 +64,13 @@ func TestBlocksHaveTheirWordsTheirBodiesAndTheirPlaces(t *testing.T) {
 	assert.Equal(t, 3, code.Line)
 	assert.Equal(t, "chapters/03-a/README.md:4", code.Position(0), "the first line of the body")
 	assert.EqualError(t, code.Errorf("no %s", "go"), "chapters/03-a/README.md:3: no go")
-	assert.True(t, code.Declares() && code.Filled())
-	assert.Empty(t, code.File())
+	assert.True(t, code.Package != "" && code.Filled())
+	assert.Empty(t, code.File)
 
-	assert.Equal(t, "labs/01-a/manifests/web.yaml", file.File())
+	assert.Equal(t, "labs/01-a/manifests/web.yaml", file.File)
 	assert.Equal(t, "a: |\n  ```\n", file.Body, "a longer fence can hold a shorter one")
 	assert.True(t, file.Filled())
-	assert.False(t, file.Declares() || file.Console())
+	assert.False(t, file.Package != "" || file.Console())
 
 	assert.True(t, console.Console() && console.Filled())
 	assert.Empty(t, console.Body)
@@ -103,11 +103,10 @@ func TestOnlyABlockWithAPackageDeclares(t *testing.T) {
 		t.Run(info, func(t *testing.T) {
 			t.Parallel()
 			b := parse(t, "```"+info+"\n```\n").Blocks[0]
-			assert.Equal(t, tt.declares, b.Declares())
+			assert.Equal(t, tt.declares, b.Package != "")
 			assert.Equal(t, tt.console, b.Console())
-			assert.Equal(t, tt.file, b.File())
+			assert.Equal(t, tt.file, b.File)
 			assert.Equal(t, tt.declares || tt.console || tt.file != "", b.Filled())
-			assert.Equal(t, strings.Fields(info)[0], b.Language())
 		})
 	}
 }
@@ -402,7 +401,7 @@ func FuzzParseChapter(f *testing.F) {
 		for _, b := range c.Blocks {
 			texts[b] = b.Text
 			line := strings.Split(source, "\n")[b.Line-1]
-			require.Contains(t, line, b.Language(), "the line of the fence is said")
+			require.Contains(t, line, b.Info[0], "the line of the fence is said")
 		}
 		filled, err := c.Fill(texts)
 		require.NoError(t, err)

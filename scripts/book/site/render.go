@@ -167,7 +167,7 @@ func (r *pageRenderer) proofs(w util.BufWriter, node *ast.FencedCodeBlock) {
 	for _, e := range block.Chapter.Exercises {
 		if slices.Contains(e.Blocks, block) {
 			for _, test := range e.Tests {
-				tests = append(tests, link(r.site.files.line(r.site.tests[block.Package()+" "+test]), test))
+				tests = append(tests, link(r.site.files.line(r.site.tests[block.Package+" "+test]), test))
 			}
 		}
 	}

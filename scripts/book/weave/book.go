@@ -81,7 +81,7 @@ func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 			mistakes = append(mistakes, w.retire(retirement))
 		}
 		for _, block := range chapter.Blocks {
-			if block.Declares() {
+			if block.Package != "" {
 				mistakes = append(mistakes, w.addBlock(block))
 			}
 		}
@@ -127,11 +127,11 @@ func (w *Book) retire(r chapters.Retirement) error {
 func (w *Book) nameAll() {
 	w.named, w.rests = map[key]bool{}, map[string]*chapters.Block{}
 	for _, block := range w.blocks() {
-		pkg := w.source.packages[block.Package()]
+		pkg := w.source.packages[block.Package]
 		if pkg == nil {
 			continue
 		}
-		for _, name := range block.Names() {
+		for _, name := range block.Names {
 			if showing, err := pkg.find(name); err == nil {
 				w.named[showing.key] = true
 			}
@@ -141,31 +141,31 @@ func (w *Book) nameAll() {
 
 // rest returns the names of the declarations of a file that no block names.
 func (w *Book) rest(block *chapters.Block) ([]string, error) {
-	if before := w.rests[block.Rest()]; before != nil {
-		return nil, block.Errorf("%s has the rest of %s, too: name declarations in one of them", before.Place, block.Rest())
+	if before := w.rests[block.Rest]; before != nil {
+		return nil, block.Errorf("%s has the rest of %s, too: name declarations in one of them", before.Place, block.Rest)
 	}
-	w.rests[block.Rest()] = block
+	w.rests[block.Rest] = block
 	var names []string
-	for _, d := range w.source.packages[block.Package()].declarations {
-		if d.file.name == path.Base(block.Rest()) && !w.named[key{d.pkg.dir, d.names[0]}] {
+	for _, d := range w.source.packages[block.Package].declarations {
+		if d.file.name == path.Base(block.Rest) && !w.named[key{d.pkg.dir, d.names[0]}] {
 			names = append(names, d.names[0])
 		}
 	}
 	if len(names) == 0 {
-		return nil, block.Errorf("there is nothing of %s that other blocks do not name: take the block out", block.Rest())
+		return nil, block.Errorf("there is nothing of %s that other blocks do not name: take the block out", block.Rest)
 	}
 	return names, nil
 }
 
 func (w *Book) addBlock(block *chapters.Block) error {
-	dir, names, roster := block.Package(), block.Names(), block.Roster()
-	if block.Rest() != "" && w.source.packages[dir] != nil {
+	dir, names, roster := block.Package, block.Names, block.Roster
+	if block.Rest != "" && w.source.packages[dir] != nil {
 		var err error
 		if names, err = w.rest(block); err != nil {
 			return err
 		}
 	}
-	if len(names) == 0 && block.Rest() == "" {
+	if len(names) == 0 && block.Rest == "" {
 		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", dir)
 	}
 	pkg := w.source.packages[dir]
@@ -177,7 +177,7 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		if err != nil {
 			return block.Errorf("%w", err)
 		}
-		if before := w.showings[showing.key]; block.Difference() {
+		if before := w.showings[showing.key]; block.Difference {
 			if len(before) == 0 || showing.field != nil {
 				return block.Errorf("no block before this shows %s, so there is nothing from which it could differ", name)
 			}
@@ -291,7 +291,7 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 	if len(drafts) == 0 {
 		return nil
 	}
-	if block.Difference() {
+	if block.Difference {
 		return block.Errorf("%s is shown again later, so this is a draft: write it whole, for a difference is filled from the finished code", drafts[0].name)
 	}
 	if len(drafts) < len(showings) {
@@ -327,7 +327,7 @@ func (w *Book) text(block *chapters.Block) (string, error) {
 	fields := w.shown[block][0].field != nil
 	for _, s := range w.shown[block] {
 		text, err := w.textOf(s, s.shownAt())
-		if block.Difference() {
+		if block.Difference {
 			var changed change
 			changed, err = w.changes(s)
 			text = changed.diff
@@ -410,13 +410,6 @@ func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 			mistakes = append(mistakes, err)
 			texts[block] = text
 		}
-		for _, e := range chapter.Exercises {
-			if e.Stub != nil && e.Stub.Missing {
-				text, err := w.content(e.Stub)
-				mistakes = append(mistakes, err)
-				texts[e.Stub] = text
-			}
-		}
 		pages, err := chapter.Fill(texts)
 		mistakes = append(mistakes, err)
 		filled[chapter] = pages
@@ -426,7 +419,7 @@ func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 
 // content returns what a block is to hold and what stands about it.
 func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
-	if block.Stub() {
+	if block.Stub {
 		texts, err := w.stubs()
 		if err != nil {
 			return chapters.Text{}, err
@@ -438,7 +431,7 @@ func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
 		return text, nil
 	}
 	body, err := w.body(block)
-	if err != nil || block.File() == "" && block.Wrong() == "" && w.shown[block] == nil {
+	if err != nil || block.File == "" && block.Wrong == "" && w.shown[block] == nil {
 		return block.Text, err
 	}
 	return w.captioned(block, body)
@@ -447,16 +440,16 @@ func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
 // body returns what a block is to hold.
 func (w *Book) body(block *chapters.Block) (string, error) {
 	switch {
-	case block.File() != "":
-		text, err := os.ReadFile(filepath.Join(w.source.root, block.File()))
+	case block.File != "":
+		text, err := os.ReadFile(filepath.Join(w.source.root, block.File))
 		if err != nil {
-			return "", block.Errorf("there is no file %s that the block could show", block.File())
+			return "", block.Errorf("there is no file %s that the block could show", block.File)
 		}
-		if block.Step() != "" {
+		if block.Step != "" {
 			return stepOf(block, txtar.Parse(text))
 		}
 		return strings.TrimSuffix(string(text), "\n") + "\n", nil
-	case block.Wrong() != "":
+	case block.Wrong != "":
 		wrong, err := w.wrong(block)
 		if err != nil {
 			return "", block.Errorf("%w", err)
@@ -472,9 +465,9 @@ func (w *Book) body(block *chapters.Block) (string, error) {
 // stepOf returns the lines of the step of a lab that a block shows.
 func stepOf(block *chapters.Block, script *txtar.Archive) (string, error) {
 	lines := strings.Split(strings.TrimSpace(string(script.Comment)), "\n")
-	begin := slices.Index(lines, "step "+block.Step())
+	begin := slices.Index(lines, "step "+block.Step)
 	if begin < 0 {
-		return "", block.Errorf("%s has no step %q: write the whole sentence of a step behind lab", block.File(), block.Step())
+		return "", block.Errorf("%s has no step %q: write the whole sentence of a step behind lab", block.File, block.Step)
 	}
 	lines = lines[begin:]
 	if end := slices.IndexFunc(lines[1:], func(line string) bool { return strings.HasPrefix(line, "step ") }); end >= 0 {

@@ -20,11 +20,11 @@ import (
 // otherwise than an earlier chapter, or what catches it.
 func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, error) {
 	text := chapters.Text{Body: body}
-	if file := block.File(); file != "" {
+	if file := block.File; file != "" {
 		text.Caption = caption(linkTo(file))
 		return text, nil
 	}
-	if block.Wrong() != "" {
+	if block.Wrong != "" {
 		wrong, err := w.wrong(block)
 		if err != nil {
 			return text, block.Errorf("%w", err)
@@ -39,7 +39,7 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		if err != nil {
 			return text, block.Errorf("%w", err)
 		}
-		if changed.isShort() && !block.Difference() {
+		if changed.isShort() && !block.Difference {
 			changes = append(changes, changed.diff)
 			if before := w.before(s); before.chapter() == s.chapter() {
 				since = append(since, theStepBefore)
@@ -59,7 +59,7 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		}
 	}
 	parts := []string{w.filesOf(block)}
-	if block.Rest() != "" {
+	if block.Rest != "" {
 		parts = append(parts, "the rest of it")
 	}
 	for _, remark := range remarks {
@@ -138,7 +138,7 @@ func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
 		where := linkFrom(s.block, before.block, theStepBefore)
 		if gained := w.gained(s, before.shownAt(), s.shownAt(), changed); len(gained) > 0 {
 			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(namesOfObjects(gained))))
-		} else if changed.isShort() || s.block.Difference() {
+		} else if changed.isShort() || s.block.Difference {
 			remarks = append(remarks, "changed since "+where)
 		} else {
 			remarks = append(remarks, "rewritten since "+where)

@@ -101,16 +101,9 @@ func (w *Book) checkBlocks() (mistakes []error, complete bool) {
 		} else if want.Body != block.Body {
 			line, is, ought := firstDifference(block.Body, want.Body)
 			mistakes = append(mistakes, fmt.Errorf("%s: differs from %s: it says %q, the code says %q; make weave fills the block anew",
-				block.Position(line), cmp.Or(block.File(), block.Rest(), block.Package(), block.Wrong(), "kcm"), is, ought))
+				block.Position(line), cmp.Or(block.File, block.Rest, block.Package, block.Wrong, "kcm"), is, ought))
 		} else if want != block.Text {
 			mistakes = append(mistakes, block.Errorf("%s; make weave writes it anew", outdated(block.Text, want)))
-		}
-	}
-	for _, chapter := range w.chapters {
-		for _, e := range chapter.Exercises {
-			if e.Stub != nil && e.Stub.Missing {
-				mistakes = append(mistakes, e.Errorf("the exercise %s does not show what the reader finds; make weave writes it", e.Name))
-			}
 		}
 	}
 	return mistakes, complete
@@ -151,7 +144,7 @@ func (w *Book) checkRosters() []error {
 			if !s.roster || s != all[len(all)-1] || s.declaration.structure() != nil {
 				continue
 			}
-			if block.Difference() {
+			if block.Difference {
 				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.name, s.dir, s.name))
 				continue
 			}

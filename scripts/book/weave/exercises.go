@@ -337,7 +337,7 @@ func declaredBy(declaration ast.Decl) []string {
 
 // wrong returns the wrong solution that a block shows.
 func (w *Book) wrong(block *chapters.Block) (*solutions.Wrong, error) {
-	exercise, name, ok := strings.Cut(block.Wrong(), "/")
+	exercise, name, ok := strings.Cut(block.Wrong, "/")
 	if !ok {
 		return nil, fmt.Errorf("say which wrong solution of which exercise the block shows, for example: diff bounds/rounds-both-up")
 	}

@@ -115,7 +115,7 @@ func (w *Book) look(s *Showing) (*Shown, error) {
 	case s.field != nil:
 		shown.Form, shown.Line = "field", w.source.fset.Position(s.field.Pos()).Line
 		return shown, nil
-	case s.block.Difference():
+	case s.block.Difference:
 		shown.Form, shown.Line = "difference", s.declaration.line
 		return shown, nil
 	case s.roster:
