@@ -54,8 +54,6 @@ type Chapter struct {
 	Source []byte
 	// Blocks are the fenced blocks, in the order of the text.
 	Blocks []*Block
-	// Retired are the declarations that the chapter takes out of the stages.
-	Retired []Retirement
 	// Steps are places up to which the chapter is a program by itself.
 	Steps []Step
 	// Aside says that what the chapter adds to the packages of others is nothing that their tests see.
@@ -162,14 +160,6 @@ type Text struct {
 	Body string
 	// Below is what is folded below the block, see [Fold].
 	Below string
-}
-
-// Retirement says that a declaration has had its time.
-type Retirement struct {
-	Place
-	Chapter       *Chapter
-	After         int
-	Package, Name string
 }
 
 // Step is a place in a lesson that a comment marks: <!-- step: naive -->
@@ -402,7 +392,7 @@ func (b *Block) addSurroundings() {
 
 // comment is what a comment says to the tools.
 var (
-	comment  = regexp.MustCompile(`(?s)<!--\s*((retire:|step:|exercise:|scenario:|aside\b)\s*(.*?))\s*-->`)
+	comment  = regexp.MustCompile(`(?s)<!--\s*((step:|exercise:|scenario:|aside\b)\s*(.*?))\s*-->`)
 	stepName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 )
 
@@ -410,7 +400,7 @@ var (
 func (c *Chapter) addComments(begin, end int) error {
 	for _, match := range comment.FindAllSubmatchIndex(c.Source[begin:end], -1) {
 		group := func(n int) string { return string(c.Source[begin+match[2*n] : begin+match[2*n+1]]) }
-		place, words := c.at(begin+match[0]), strings.Fields(group(3))
+		place := c.at(begin + match[0])
 		switch group(2) {
 		case "aside":
 			c.Aside = true
@@ -425,13 +415,6 @@ func (c *Chapter) addComments(begin, end int) error {
 				return fmt.Errorf("%s: a second step %s", place, s.Name)
 			}
 			c.Steps = append(c.Steps, s)
-		case "retire:":
-			if len(words) < 2 {
-				return fmt.Errorf("%s: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->", place)
-			}
-			for _, name := range words[1:] {
-				c.Retired = append(c.Retired, Retirement{Place: place, Chapter: c, After: len(c.Steps), Package: words[0], Name: name})
-			}
 		default:
 			if err := c.beginExercise(group(1), begin+match[0]); err != nil {
 				return err

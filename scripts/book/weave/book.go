@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/format"
 	"go/types"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,8 +29,6 @@ type Book struct {
 	// named is what some block names, rests are the blocks with the rests of files.
 	named map[key]bool
 	rests map[string]*chapters.Block
-	// retired are the first chapters without a declaration.
-	retired map[key]chapters.Retirement
 	// joinings are what joined has found, hiddenIn what hidden has, left what leave has.
 	joinings map[*chapters.Chapter][]joining
 	hiddenIn map[moment]map[types.Object]bool
@@ -50,16 +47,14 @@ type Showing struct {
 	key
 	block *chapters.Block
 	// after is how many steps of the chapter are before it.
-	after int
-	// declaration is nil where the finished code does not have it.
+	after       int
 	declaration *Declaration
 	// field is set where a field is shown by itself.
 	field  *ast.Field
 	roster bool
 	// draft has the text of an early form, and line its first line in the block.
-	draft   string
-	line    int
-	imports map[string]Import
+	draft string
+	line  int
 }
 
 func (s *Showing) chapter() int { return s.block.Chapter.Number }
@@ -72,18 +67,13 @@ func (s *Showing) shownAt() moment { return momentOf(s.chapter(), s.block.After)
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Showing{},
-		shown: map[*chapters.Block][]*Showing{}, retired: map[key]chapters.Retirement{},
+		shown:    map[*chapters.Block][]*Showing{},
 		joinings: map[*chapters.Chapter][]joining{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Showing]bool{}}
 	w.nameAll()
 	var mistakes []error
-	for _, chapter := range all {
-		for _, retirement := range chapter.Retired {
-			mistakes = append(mistakes, w.retire(retirement))
-		}
-		for _, block := range chapter.Blocks {
-			if block.Package != "" {
-				mistakes = append(mistakes, w.addBlock(block))
-			}
+	for _, block := range w.blocks() {
+		if block.Package != "" {
+			mistakes = append(mistakes, w.addBlock(block))
 		}
 	}
 	if err := errors.Join(mistakes...); err != nil {
@@ -104,23 +94,6 @@ func (w *Book) blocks() []*chapters.Block {
 		all = append(all, chapter.Blocks...)
 	}
 	return all
-}
-
-func (w *Book) retire(r chapters.Retirement) error {
-	k := key{r.Package, r.Name}
-	wrong := ""
-	if pkg := w.source.packages[k.dir]; pkg != nil && pkg.byName[k.name] != nil {
-		wrong = "the finished code has it"
-	} else if len(w.showings[k]) == 0 {
-		wrong = "no earlier chapter shows it"
-	} else if before, retired := w.retired[k]; retired {
-		wrong = fmt.Sprintf("%s has done so already", before.Place)
-	}
-	if wrong != "" {
-		return fmt.Errorf("%s: %s is retired, but %s", r.Place, k, wrong)
-	}
-	w.retired[k] = r
-	return nil
 }
 
 // nameAll notes what the blocks name.
@@ -184,8 +157,8 @@ func (w *Book) addBlock(block *chapters.Block) error {
 			roster = before[0].roster
 		}
 		showing.block, showing.roster, showing.after = block, roster, w.after(block, showing.key)
-		if roster && (showing.declaration == nil || showing.field != nil || showing.declaration.node == nil) {
-			return block.Errorf("%s cannot be a roster: the finished code has no such list%s", name, w.didYouMean(dir, name))
+		if roster && (showing.field != nil || showing.declaration.node == nil) {
+			return block.Errorf("%s cannot be a roster: the finished code has no such list", name)
 		}
 		if err := w.checkRepeated(showing); err != nil {
 			return block.Errorf("%w", err)
@@ -207,7 +180,7 @@ func (w *Book) after(block *chapters.Block, k key) int {
 }
 
 // find returns what a name in a block stands for: a declaration of the finished
-// code, a field of one, or else a draft.
+// code, or a field of one.
 func (p *Package) find(name string) (*Showing, error) {
 	if d := p.byName[name]; d != nil {
 		return &Showing{key: key{p.dir, d.names[0]}, declaration: d}, nil
@@ -215,7 +188,7 @@ func (p *Package) find(name string) (*Showing, error) {
 	structure, fieldName, isField := strings.Cut(name, ".")
 	d := p.byName[structure]
 	if !isField || d == nil || d.node == nil {
-		return &Showing{key: key{p.dir, name}}, nil
+		return nil, fmt.Errorf("%s has no %s", p.dir, name)
 	}
 	field := d.field(fieldName)
 	if field == nil {
@@ -233,18 +206,15 @@ func (w *Book) checkRepeated(s *Showing) error {
 	}
 	before := all[len(all)-1]
 	where := before.block.Place
-	retired, isRetired := w.retired[s.key]
 	switch {
 	case before.at() >= s.at():
 		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.name, where)
 	case s.field != nil:
 		return fmt.Errorf("the field %s is shown in %s already", s.name, where)
-	case s.declaration != nil && s.declaration.node == nil:
+	case s.declaration.node == nil:
 		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.name, where)
 	case before.roster != s.roster:
 		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.name, where)
-	case isRetired:
-		return fmt.Errorf("%s is shown after %s has retired it", s.name, retired.Place)
 	}
 	return nil
 }
@@ -265,23 +235,10 @@ func (w *Book) checkFields(block *chapters.Block) error {
 	return nil
 }
 
-// didYouMean suggests a name that differs in its receiver only or in its case.
-func (w *Book) didYouMean(dir, name string) string {
-	last := func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-	for _, like := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
-		for _, known := range slices.Sorted(maps.Keys(w.source.packages[dir].byName)) {
-			if known != name && like(last(known), last(name)) {
-				return fmt.Sprintf("; did you mean %s?", known)
-			}
-		}
-	}
-	return ""
-}
-
 // final tells whether a showing has the form that the finished code has. That of
 // a roster may still lack elements.
 func (w *Book) final(s *Showing) bool {
-	return s.declaration != nil && (s.roster || w.next(s) == nil)
+	return s.roster || w.next(s) == nil
 }
 
 // readDrafts cuts the body of a block of drafts into declarations.
@@ -297,19 +254,10 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 	if len(drafts) < len(showings) {
 		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].name)
 	}
-	for _, s := range drafts {
-		if _, retired := w.retired[s.key]; s.declaration == nil && !retired && w.next(s) == nil {
-			return block.Errorf("%s shows %s, which is gone from the finished code%s; a later chapter can say: <!-- retire: %s -->",
-				block.Chapter.Slug, s.key, w.didYouMean(s.dir, s.name), s.key)
-		}
-	}
 	if strings.TrimSpace(block.Body) == "" {
-		if next := w.next(drafts[0]); next != nil {
-			return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, next.chapter())
-		}
-		return block.Errorf("%s is retired in chapter %02d, so this is a draft: write it", drafts[0].name, w.retired[drafts[0].key].Chapter.Number)
+		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, w.next(drafts[0]).chapter())
 	}
-	return w.source.splitDrafts(block, drafts)
+	return splitDrafts(block, drafts)
 }
 
 // next returns the showing of the same declaration after this one, or nil.

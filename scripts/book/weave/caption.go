@@ -107,16 +107,11 @@ func linkToChapter(c *chapters.Chapter) string {
 
 func quoted(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
 
-// filesOf links to the files that have what a block shows, or to the package where
-// the finished code does not have it.
+// filesOf links to the files that have what a block shows.
 func (w *Book) filesOf(block *chapters.Block) string {
 	var links []string
 	for _, s := range w.shown[block] {
-		path := s.dir
-		if s.declaration != nil {
-			path += "/" + s.declaration.file.name
-		}
-		if link := linkTo(path); !slices.Contains(links, link) {
+		if link := linkTo(s.dir + "/" + s.declaration.file.name); !slices.Contains(links, link) {
 			links = append(links, link)
 		}
 	}
@@ -143,9 +138,6 @@ func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
 		} else {
 			remarks = append(remarks, "rewritten since "+where)
 		}
-	}
-	if retired, ok := w.retired[s.key]; ok && w.next(s) == nil {
-		return append(remarks, "draft, gone in "+linkToChapter(retired.Chapter)), nil
 	}
 	if s.roster {
 		growth, err := w.growth(s)
@@ -250,9 +242,6 @@ func shortName(name string) string { return name[strings.LastIndexByte(name, '.'
 
 // isAnyOf tells whether one of the objects is declared by what is shown.
 func (s *Showing) isAnyOf(objects []types.Object) bool {
-	if s.declaration == nil {
-		return false
-	}
 	declared := s.declaration.objects
 	if s.field != nil {
 		declared = nil

@@ -52,12 +52,6 @@ func (w *Book) latest(k key, at moment) *Showing {
 	return latest
 }
 
-// isRetired tells whether a declaration has had its time at a moment.
-func (w *Book) isRetired(k key, at moment) bool {
-	r, retired := w.retired[k]
-	return retired && momentOf(r.Chapter.Number, r.After) <= at
-}
-
 // compiling returns a stage that compiles. At a step, what of the rest of the chapter's
 // code does not compile yet is left for later: it is about what the lesson shows after
 // the step.

@@ -22,7 +22,7 @@ type Shown struct {
 	Dir, Name, Package string
 	// Names are those that it declares.
 	Names []string
-	// File is the one of the finished code that has it, or "". Line is 0 where the
+	// File is the one of the finished code that has it. Line is 0 where the
 	// block has another text than that file.
 	File string
 	Line int
@@ -49,8 +49,7 @@ type Reference struct {
 	To         *Shown
 }
 
-// Version is the text that a declaration has from a chapter on, or "" from the one on
-// that does without it.
+// Version is the text that a declaration has from a chapter on.
 type Version struct {
 	Chapter *chapters.Chapter
 	Text    string
@@ -104,10 +103,8 @@ func (w *Book) View() (*View, error) {
 }
 
 func (w *Book) look(s *Showing) (*Shown, error) {
-	shown := &Shown{Block: s.block, Dir: s.dir, Name: s.name, Package: w.source.packages[s.dir].name, Names: s.names(), Form: "draft", showing: s}
-	if s.declaration != nil {
-		shown.File = s.dir + "/" + s.declaration.file.name
-	}
+	shown := &Shown{Block: s.block, Dir: s.dir, Name: s.name, Package: w.source.packages[s.dir].name, Names: s.names(),
+		File: s.dir + "/" + s.declaration.file.name, Form: "draft", showing: s}
 	if next := w.next(s); next != nil && next.block.Path == s.block.Path {
 		shown.Step = s.block.Chapter.Steps[s.block.After].Name
 	}
@@ -127,7 +124,7 @@ func (w *Book) look(s *Showing) (*Shown, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.declaration != nil && s.declaration.node == nil {
+	if s.declaration.node == nil {
 		shown.Names = nil // nobody calls a comment or imports by their name
 	}
 	if shown.Begin = strings.Index(s.block.Body, text); shown.Begin < 0 {
@@ -220,19 +217,16 @@ func (w *Book) history(v *View, shown *Shown) ([]Version, error) {
 		if latest == nil {
 			continue
 		}
-		var now string
-		if !w.isRetired(latest.key, endOf(chapter.Number)) {
-			var err error
-			if now, err = w.textOf(latest, endOf(chapter.Number)); err != nil {
-				return nil, err
-			}
+		now, err := w.textOf(latest, endOf(chapter.Number))
+		if err != nil {
+			return nil, err
 		}
 		if now == text {
 			continue
 		}
 		text = now
 		version := Version{Chapter: chapter, Text: now}
-		if now != "" && latest.chapter() == chapter.Number {
+		if latest.chapter() == chapter.Number {
 			version.Shown = v.byShowing[latest]
 		}
 		versions = append(versions, version)
@@ -251,7 +245,7 @@ func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	found := v.byName[strings.Join(components[max(len(components)-2, 0):], ".")]
 	if len(found) == 0 && len(components) == 2 {
 		found = slices.DeleteFunc(slices.Clone(v.byName[components[0]]), func(s *Shown) bool {
-			return s.showing.declaration == nil || s.showing.declaration.field(components[1]) == nil
+			return s.showing.declaration.field(components[1]) == nil
 		})
 	}
 	here := slices.DeleteFunc(slices.Clone(found), func(s *Shown) bool { return s.Block.Chapter != chapter })

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/tools/go/gcexportdata"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -179,30 +178,6 @@ func (s *Source) addExternal(p *types.Package) {
 	}
 }
 
-// load returns a package from elsewhere, also one that no file of kcm imports.
-func (s *Source) load(path string) (*types.Package, error) {
-	if known := s.external[path]; known != nil && known.Complete() {
-		return known, nil
-	}
-	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedExportFile, Dir: s.root}, path)
-	if err != nil {
-		return nil, err
-	}
-	for _, err := range loaded[0].Errors {
-		return nil, errors.New(err.Msg)
-	}
-	export, err := os.Open(loaded[0].ExportFile)
-	if err != nil {
-		return nil, err
-	}
-	defer export.Close()
-	reader, err := gcexportdata.NewReader(export)
-	if err != nil {
-		return nil, err
-	}
-	return gcexportdata.Read(reader, s.fset, s.external, path)
-}
-
 func (s *Source) addPackage(loaded *packages.Package) error {
 	s.module = loaded.Module.Path + "/"
 	dir := strings.TrimPrefix(loaded.PkgPath, s.module)
@@ -254,11 +229,7 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 			}
 			continue
 		}
-		begin := node.Pos()
-		if doc := docOf(node); doc != nil {
-			begin = doc.Pos()
-		}
-		mistakes = append(mistakes, s.declare(p, file, text, node, begin, node.End(), namesOf(node)...))
+		mistakes = append(mistakes, s.declare(p, file, text, node, beginOf(node), node.End(), namesOf(node)...))
 	}
 	for _, comment := range syntax.Comments {
 		// What is for staticcheck alone no reader has to see.
@@ -272,13 +243,12 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 
 // declare adds the declaration that stands between two positions.
 func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, begin, end token.Pos, names ...string) error {
-	from, to := s.fset.Position(begin), s.fset.Position(end)
-	to.Offset += len(restOfLine(text[to.Offset:]))
+	text, from := cut(s.fset, text, begin, end)
 	if len(names) == 0 {
 		return fmt.Errorf("%s/%s:%d: this declares nothing that a chapter could name: take it out", p.dir, file.name, from.Line)
 	}
 	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset,
-		text: text[from.Offset:to.Offset], objects: objectsOf(node, p.info)}
+		text: text, objects: objectsOf(node, p.info)}
 	p.declarations = append(p.declarations, d)
 	for _, name := range names {
 		if before := p.byName[name]; before != nil {
@@ -313,14 +283,25 @@ func restOfLine(text string) string {
 	return line
 }
 
-func docOf(node ast.Decl) *ast.CommentGroup {
+// cut returns what stands in a text between two positions, to the end of the line, and where that is.
+func cut(fset *token.FileSet, text string, begin, end token.Pos) (string, token.Position) {
+	from, to := fset.PositionFor(begin, false), fset.PositionFor(end, false).Offset
+	return text[from.Offset:to] + restOfLine(text[to:]), from
+}
+
+// beginOf returns where a declaration begins with the comment above it.
+func beginOf(node ast.Decl) token.Pos {
+	var doc *ast.CommentGroup
 	switch node := node.(type) {
 	case *ast.FuncDecl:
-		return node.Doc
+		doc = node.Doc
 	case *ast.GenDecl:
-		return node.Doc
+		doc = node.Doc
 	}
-	return nil
+	if doc != nil {
+		return doc.Pos()
+	}
+	return node.Pos()
 }
 
 // namesOf returns the names by which a chapter can show a declaration. A blank

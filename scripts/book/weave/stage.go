@@ -9,7 +9,6 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
-	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -84,11 +83,8 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 			byFile[showing.dir] = map[string][]*Part{}
 		}
 		parts := byFile[showing.dir]
-		name := draftFile
-		if showing.declaration != nil {
-			name = showing.declaration.file.name
-		}
-		if showing.declaration != nil && showing.declaration.node == nil {
+		name := showing.declaration.file.name
+		if showing.declaration.node == nil {
 			if parts[name] == nil {
 				parts[name] = []*Part{} // comments and imports come with the file
 			}
@@ -113,31 +109,22 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 	return s, errors.Join(mistakes...)
 }
 
-// draftFile holds the drafts of what the finished code does not have.
-const draftFile = "draft.go"
-
 // current returns what is in the stage of a moment, each in its latest form and
 // in the order of the finished files.
 func (w *Book) current(at moment) []*Showing {
 	var all []*Showing
 	for k := range w.showings {
-		if latest := w.latest(k, at); latest != nil && latest.field == nil && !w.isRetired(k, at) {
+		if latest := w.latest(k, at); latest != nil && latest.field == nil {
 			all = append(all, latest)
 		}
 	}
-	slices.SortFunc(all, w.compare)
+	slices.SortFunc(all, func(a, b *Showing) int { return a.declaration.compare(b.declaration) })
 	return all
 }
 
-// compare puts declarations in the order of the finished file.
-func (w *Book) compare(a, b *Showing) int {
-	line := func(s *Showing) int {
-		if s.declaration == nil {
-			return math.MaxInt
-		}
-		return s.declaration.line
-	}
-	return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(line(a), line(b)), cmp.Compare(a.name, b.name))
+// compare puts declarations in the order of the finished files.
+func (d *Declaration) compare(other *Declaration) int {
+	return cmp.Or(cmp.Compare(d.pkg.dir, other.pkg.dir), cmp.Compare(d.line, other.line), cmp.Compare(d.names[0], other.names[0]))
 }
 
 func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
@@ -164,15 +151,12 @@ func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
 			return err
 		}
 	}
-	if drafts := byFile[draftFile]; len(drafts) > 0 {
-		return s.addFile(p, &File{name: draftFile}, nil, drafts)
-	}
 	return nil
 }
 
 // names returns the names of what is shown.
 func (s *Showing) names() []string {
-	if s.declaration == nil || s.field != nil {
+	if s.field != nil {
 		return []string{s.name}
 	}
 	return s.declaration.names
@@ -234,7 +218,7 @@ func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*
 	for _, part := range parts {
 		body.WriteString("\n" + part.text)
 	}
-	importText, err := s.importsFor(p, file, parts, header+body.String())
+	importText, err := s.importsFor(p, file, header+body.String())
 	if err != nil {
 		return err
 	}
@@ -255,7 +239,7 @@ func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*
 // importsFor returns the imports that the text of a file needs: for each name
 // before a dot that nothing declares, what this file, another of its package or
 // another of kcm imports by that name. Blank imports come with the file.
-func (s *Stage) importsFor(p *StagePackage, file *File, parts []*Part, text string) (string, error) {
+func (s *Stage) importsFor(p *StagePackage, file *File, text string) (string, error) {
 	syntax, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 	if err != nil {
 		return "", fmt.Errorf("%s: %s/%s: %w", s.name(), p.dir, file.name, err)
@@ -271,40 +255,27 @@ func (s *Stage) importsFor(p *StagePackage, file *File, parts []*Part, text stri
 			return true
 		}
 		if base, ok := selector.X.(*ast.Ident); ok && unresolved[base] && !p.names[base.Name] {
-			if found, ok := s.lookUpImport(p, file, parts, base.Name); ok {
+			if found, ok := s.lookUpImport(p, file, base.Name); ok {
 				needed[base.Name] = found
 			}
 		}
 		return true
 	})
-	given := []map[string]Import{file.imports}
-	for _, part := range parts {
-		given = append(given, part.showing.imports)
-	}
-	for _, known := range given {
-		for name, i := range known {
-			if i.alias == "_" {
-				needed[name] = i
-			}
+	for name, i := range file.imports {
+		if i.alias == "_" {
+			needed[name] = i
 		}
 	}
 	return formatImports(needed, s.weave.source.module), nil
 }
 
-func (s *Stage) lookUpImport(p *StagePackage, file *File, parts []*Part, name string) (Import, bool) {
-	for _, part := range parts {
-		if found, ok := part.showing.imports[name]; ok {
-			return found, true
-		}
-	}
-	if found, ok := file.imports[name]; ok {
-		return found, true
-	}
-	others := slices.Clone(p.source.files)
+// lookUpImport returns what the file imports by a name, or else another of its package, or one of kcm.
+func (s *Stage) lookUpImport(p *StagePackage, file *File, name string) (Import, bool) {
+	files := append([]*File{file}, p.source.files...)
 	for _, dir := range s.weave.source.dirs() {
-		others = append(others, s.weave.source.packages[dir].files...)
+		files = append(files, s.weave.source.packages[dir].files...)
 	}
-	for _, other := range others {
+	for _, other := range files {
 		if found, ok := other.imports[name]; ok {
 			return found, true
 		}
@@ -355,7 +326,6 @@ func (s *Stage) checkPackage(p *StagePackage) []error {
 	var files []*ast.File
 	for _, file := range p.files {
 		files = append(files, file.syntax)
-		mistakes = append(mistakes, s.checkBlankImports(p, file)...)
 	}
 	config := types.Config{
 		Importer: importer(func(path string) (*types.Package, error) {
@@ -370,28 +340,13 @@ func (s *Stage) checkPackage(p *StagePackage) []error {
 	return mistakes
 }
 
-// checkBlankImports finds blank imports of packages that come later: nothing
-// else in the file uses them.
-func (s *Stage) checkBlankImports(p *StagePackage, file *StageFile) []error {
-	var mistakes []error
-	for _, spec := range file.syntax.Imports {
-		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-		dir := strings.TrimPrefix(path, s.weave.source.module)
-		if spec.Name != nil && spec.Name.Name == "_" && s.weave.source.packages[dir] != nil && s.packages[dir] == nil {
-			mistakes = append(mistakes, fmt.Errorf("%s: %s/%s imports %s, of which no chapter so far shows anything", s.name(), p.dir, file.name, dir))
-		}
-	}
-	return mistakes
-}
-
 // imported returns a package that one of the stage imports, and what is wrong in
 // it. One that comes later is empty, so that the error is about what is used.
 func (s *Stage) imported(path string) (*types.Package, []error, error) {
 	dir, ours := strings.CutPrefix(path, s.weave.source.module)
 	finished := s.weave.source.packages[dir]
 	if !ours || finished == nil {
-		p, err := s.weave.source.load(path)
-		return p, nil, err
+		return s.weave.source.external[path], nil, nil // some file of the finished code imports it
 	}
 	p := s.packages[dir]
 	if p == nil {
@@ -462,9 +417,6 @@ func (s *Stage) absent(dir string, file *StageFile, message string) (name, why s
 	}
 	if member != "" {
 		dir, name = "", "."+member // of a type of any package
-	}
-	if k := (key{dir, name}); s.weave.isRetired(k, s.at) {
-		return name, fmt.Sprintf("chapter %02d retires", s.weave.retired[k].Chapter.Number)
 	}
 	for showing := range s.weave.left[s.at] {
 		if showing.dir == dir && slices.Contains(showing.names(), name) {

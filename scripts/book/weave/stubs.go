@@ -137,7 +137,7 @@ func (s *stub) text(w *Book, open map[*Declaration]bool) (chapters.Text, error) 
 		}
 	}
 	within := ""
-	for _, d := range slices.SortedFunc(maps.Keys(s.used), func(a, b *Declaration) int { return s.compare(w, a, b) }) {
+	for _, d := range slices.SortedFunc(maps.Keys(s.used), s.compare) {
 		if open[d] || w.isOpen(d, s.exercise) {
 			continue
 		}
@@ -164,14 +164,13 @@ func (s *stub) dir() string { return s.written[0].pkg.dir }
 
 // compare puts what is used of the exercise's own package first, and all in the order
 // of the files.
-func (s *stub) compare(w *Book, a, b *Declaration) int {
-	if own := a.pkg.dir == s.dir(); own != (b.pkg.dir == s.dir()) {
-		if own {
-			return -1
-		}
-		return 1
+func (s *stub) compare(a, b *Declaration) int {
+	if own := a.pkg.dir == s.dir(); own == (b.pkg.dir == s.dir()) {
+		return a.compare(b)
+	} else if own {
+		return -1
 	}
-	return w.compare(&Showing{key: key{a.pkg.dir, a.names[0]}, declaration: a}, &Showing{key: key{b.pkg.dir, b.names[0]}, declaration: b})
+	return 1
 }
 
 func (d *Declaration) isFunction() bool {
