@@ -114,15 +114,15 @@ func TestOnlyABlockWithAPackageDeclares(t *testing.T) {
 func TestWhatCannotBeReadIsSaidWithItsLine(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ source, want string }{
-		"no line after the fence":     {"\n```go kcm/app Run", ":2: the block is not closed"},
-		"no closing fence":            {"\n```text\nx\n", ":2: the block is not closed with ``` on a line of its own"},
-		"a shorter closing fence":     {"````text\nx\n```\n", ":1: the block is not closed with ```` on a line of its own"},
-		"a longer closing fence":      {"```text\nx\n````\n", ":1: the block is not closed with ``` on a line of its own"},
-		"code in a list":              {"- a\n  ```go kcm/app Run\n  ```\n", ":2: write the block without indentation and with ```, so that it can be filled"},
-		"a file in a quotation":       {"> ```yaml a/b\n> ```\n", ":1: write the block without indentation and with ```, so that it can be filled"},
-		"a session between tildes":    {"~~~console\n~~~\n", ":1: write the block without indentation and with ```, so that it can be filled"},
-		"a step without a name":       {"a\n\n<!-- step: -->\n", ":3: give the step a name, for example: <!-- step: naive -->"},
-		"a step twice":                {"<!-- step: a -->\n\n<!-- step: a -->\n", ":3: a second step a"},
+		"no line after the fence":  {"\n```go kcm/app Run", ":2: the block is not closed"},
+		"no closing fence":         {"\n```text\nx\n", ":2: the block is not closed with ``` on a line of its own"},
+		"a shorter closing fence":  {"````text\nx\n```\n", ":1: the block is not closed with ```` on a line of its own"},
+		"a longer closing fence":   {"```text\nx\n````\n", ":1: the block is not closed with ``` on a line of its own"},
+		"code in a list":           {"- a\n  ```go kcm/app Run\n  ```\n", ":2: write the block without indentation and with ```, so that it can be filled"},
+		"a file in a quotation":    {"> ```yaml a/b\n> ```\n", ":1: write the block without indentation and with ```, so that it can be filled"},
+		"a session between tildes": {"~~~console\n~~~\n", ":1: write the block without indentation and with ```, so that it can be filled"},
+		"a step without a name":    {"a\n\n<!-- step: -->\n", ":3: give the step a name, for example: <!-- step: naive -->"},
+		"a step twice":             {"<!-- step: a -->\n\n<!-- step: a -->\n", ":3: a second step a"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

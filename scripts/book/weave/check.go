@@ -27,10 +27,7 @@ func (w *Book) mistakes() []error {
 	}
 	mistakes = append(mistakes, w.checkBounds()...)
 	mistakes = append(mistakes, w.checkNames()...)
-	mistakes = append(mistakes, checkLinks(w.source.root)...)
-	mistakes = append(mistakes, checkDiagrams(w.source.root)...)
-	mistakes = append(mistakes, checkQuestions(w.source.root)...)
-	return append(mistakes, checkDifferences(w.source.root)...)
+	return append(mistakes, checkPages(w.source.root)...)
 }
 
 // checkStages finds stages that do not compile. What is wrong in several is said
