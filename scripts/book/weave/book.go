@@ -30,9 +30,10 @@ type Book struct {
 	named map[key]bool
 	rests map[string]*chapters.Block
 	// joinings are what joined has found, hiddenIn what hidden has, left what leave has.
-	joinings map[*chapters.Chapter][]joining
-	hiddenIn map[moment]map[types.Object]bool
-	left     map[moment]map[*Showing]bool
+	joinings   map[*chapters.Chapter][]joining
+	versionsOf map[key][]version
+	hiddenIn   map[moment]map[types.Object]bool
+	left       map[moment]map[*Showing]bool
 	// stubTexts is what stubs has found.
 	stubTexts map[*chapters.Block]chapters.Text
 }
@@ -55,6 +56,8 @@ type Showing struct {
 	// draft has the text of an early form, and line its first line in the block.
 	draft string
 	line  int
+	// previous and next are those of the same declaration, or nil.
+	previous, next *Showing
 }
 
 func (s *Showing) chapter() int { return s.block.Chapter.Number }
@@ -68,7 +71,7 @@ func (s *Showing) shownAt() moment { return momentOf(s.chapter(), s.block.After)
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Showing{},
 		shown:    map[*chapters.Block][]*Showing{},
-		joinings: map[*chapters.Chapter][]joining{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Showing]bool{}}
+		joinings: map[*chapters.Chapter][]joining{}, versionsOf: map[key][]version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Showing]bool{}}
 	w.nameAll()
 	var mistakes []error
 	for _, block := range w.blocks() {
@@ -163,6 +166,10 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		if err := w.checkRepeated(showing); err != nil {
 			return block.Errorf("%w", err)
 		}
+		if all := w.showings[showing.key]; len(all) > 0 {
+			showing.previous = all[len(all)-1]
+			showing.previous.next = showing
+		}
 		w.showings[showing.key] = append(w.showings[showing.key], showing)
 		w.shown[block] = append(w.shown[block], showing)
 	}
@@ -237,14 +244,12 @@ func (w *Book) checkFields(block *chapters.Block) error {
 
 // final tells whether a showing has the form that the finished code has. That of
 // a roster may still lack elements.
-func (w *Book) final(s *Showing) bool {
-	return s.roster || w.next(s) == nil
-}
+func (s *Showing) final() bool { return s.roster || s.next == nil }
 
 // readDrafts cuts the body of a block of drafts into declarations.
 func (w *Book) readDrafts(block *chapters.Block) error {
 	showings := w.shown[block]
-	drafts := slices.DeleteFunc(slices.Clone(showings), w.final)
+	drafts := slices.DeleteFunc(slices.Clone(showings), (*Showing).final)
 	if len(drafts) == 0 {
 		return nil
 	}
@@ -255,18 +260,9 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].name)
 	}
 	if strings.TrimSpace(block.Body) == "" {
-		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, w.next(drafts[0]).chapter())
+		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, drafts[0].next.chapter())
 	}
 	return splitDrafts(block, drafts)
-}
-
-// next returns the showing of the same declaration after this one, or nil.
-func (w *Book) next(s *Showing) *Showing {
-	all := w.showings[s.key]
-	if i := slices.Index(all, s) + 1; i < len(all) {
-		return all[i]
-	}
-	return nil
 }
 
 // text returns what a block that shows final forms is to hold.
@@ -296,15 +292,9 @@ func (w *Book) text(block *chapters.Block) (string, error) {
 
 // alignFields puts fields below each other as gofmt does in a struct.
 func alignFields(fields []string) (string, error) {
-	formatted, err := format.Source([]byte("type fields struct {\n" + strings.Join(fields, "") + "}\n"))
-	if err != nil {
-		return "", err
-	}
-	lines := strings.Split(strings.TrimSpace(string(formatted)), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], "\t")
-	}
-	return strings.Join(lines[1:len(lines)-1], "\n") + "\n", nil
+	const head, end = "type fields struct {\n", "}\n"
+	formatted, err := format.Source([]byte(head + strings.Join(fields, "") + end))
+	return outdented(strings.TrimSuffix(strings.TrimPrefix(string(formatted), head), end)), err
 }
 
 // textOf returns what a showing says in a stage.
@@ -312,7 +302,7 @@ func (w *Book) textOf(s *Showing, at moment) (string, error) {
 	switch {
 	case s.field != nil:
 		return w.source.fieldText(s.declaration, s.field), nil
-	case !w.final(s):
+	case !s.final():
 		return s.draft, nil
 	case s.roster:
 		return w.source.without(s.declaration, w.hidden(at))
@@ -367,47 +357,41 @@ func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 
 // content returns what a block is to hold and what stands about it.
 func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
-	if block.Stub {
-		texts, err := w.stubs()
-		if err != nil {
-			return chapters.Text{}, err
-		}
-		text, ok := texts[block]
-		if !ok {
-			return text, block.Errorf("a stub stands in an exercise, once, and not in one of a scenario")
-		}
-		return text, nil
-	}
-	body, err := w.body(block)
-	if err != nil || block.File == "" && block.Wrong == "" && w.shown[block] == nil {
-		return block.Text, err
-	}
-	return w.captioned(block, body)
-}
-
-// body returns what a block is to hold.
-func (w *Book) body(block *chapters.Block) (string, error) {
 	switch {
+	case block.Stub:
+		texts, err := w.stubs()
+		text, ok := texts[block]
+		if err == nil && !ok {
+			err = block.Errorf("a stub stands in an exercise, once, and not in one of a scenario")
+		}
+		return text, err
 	case block.File != "":
 		text, err := os.ReadFile(filepath.Join(w.source.root, block.File))
 		if err != nil {
-			return "", block.Errorf("there is no file %s that the block could show", block.File)
+			return chapters.Text{}, block.Errorf("there is no file %s that the block could show", block.File)
 		}
+		body := strings.TrimSuffix(string(text), "\n") + "\n"
 		if block.Step != "" {
-			return stepOf(block, txtar.Parse(text))
+			body, err = stepOf(block, txtar.Parse(text))
 		}
-		return strings.TrimSuffix(string(text), "\n") + "\n", nil
+		return chapters.Text{Caption: caption(linkTo(block.File)), Body: body}, err
 	case block.Wrong != "":
 		wrong, err := w.wrong(block)
 		if err != nil {
-			return "", block.Errorf("%w", err)
+			return chapters.Text{}, block.Errorf("%w", err)
 		}
-		return wrong.Diff(), nil
-	case w.shown[block] == nil || !w.final(w.shown[block][0]):
-		return block.Body, nil
-	default:
-		return w.text(block)
+		return chapters.Text{Body: wrong.Diff(), Below: chapters.Fold("What catches it", fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy))}, nil
+	case w.shown[block] == nil:
+		return block.Text, nil
 	}
+	text := chapters.Text{Body: block.Body} // of a draft
+	if w.shown[block][0].final() {
+		var err error
+		if text.Body, err = w.text(block); err != nil {
+			return text, err
+		}
+	}
+	return text, w.addCaption(block, &text)
 }
 
 // stepOf returns the lines of the step of a lab that a block shows.

@@ -2,6 +2,7 @@ package weave
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/types"
@@ -15,41 +16,27 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
-// captioned returns a block's text with what the book says about it: above it,
-// where what it shows lies and what becomes of it; folded below it, what it shows
-// otherwise than an earlier chapter, or what catches it.
-func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, error) {
-	text := chapters.Text{Body: body}
-	if file := block.File; file != "" {
-		text.Caption = caption(linkTo(file))
-		return text, nil
-	}
-	if block.Wrong != "" {
-		wrong, err := w.wrong(block)
-		if err != nil {
-			return text, block.Errorf("%w", err)
-		}
-		text.Below = chapters.Fold("What catches it", fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy))
-		return text, nil
-	}
+// addCaption writes what the book says about declarations: above them, where they lie and
+// what becomes of them; folded below, what has changed since an earlier chapter.
+func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 	var remarks, since, changes []string
 	about := map[string][]string{}
 	for _, s := range w.shown[block] {
 		changed, err := w.changes(s)
 		if err != nil {
-			return text, block.Errorf("%w", err)
+			return block.Errorf("%w", err)
 		}
 		if changed.isShort() && !block.Difference {
 			changes = append(changes, changed.diff)
-			if before := w.before(s); before.chapter() == s.chapter() {
+			if s.previous.chapter() == s.chapter() {
 				since = append(since, theStepBefore)
 			} else {
-				since = append(since, fmt.Sprintf("chapter %02d", before.chapter()))
+				since = append(since, fmt.Sprintf("chapter %02d", s.previous.chapter()))
 			}
 		}
 		said, err := w.remarks(s, changed)
 		if err != nil {
-			return text, block.Errorf("%w", err)
+			return block.Errorf("%w", err)
 		}
 		for _, remark := range said {
 			if about[remark] == nil {
@@ -76,7 +63,7 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		slices.Sort(since)
 		text.Below = chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "), "```diff\n"+strings.Join(changes, "\n")+"```")
 	}
-	return text, nil
+	return nil
 }
 
 func caption(text string) string { return "<sub>" + text + "</sub>" }
@@ -129,7 +116,7 @@ func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
 		return []string{fmt.Sprintf("part of `%s`", structure)}, nil
 	}
 	var remarks []string
-	if before := w.before(s); before != nil {
+	if before := s.previous; before != nil {
 		where := linkFrom(s.block, before.block, theStepBefore)
 		if gained := w.gained(s, before.shownAt(), s.shownAt(), changed); len(gained) > 0 {
 			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(namesOfObjects(gained))))
@@ -143,22 +130,14 @@ func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
 		growth, err := w.growth(s)
 		return append(remarks, growth), err
 	}
-	if next := w.next(s); next != nil {
+	if next := s.next; next != nil {
 		becomes := "finished"
-		if !w.final(next) {
+		if !next.final() {
 			becomes = "goes on"
 		}
 		remarks = append(remarks, fmt.Sprintf("draft, %s in %s", becomes, linkFrom(s.block, next.block, theNextStep)))
 	}
 	return remarks, nil
-}
-
-// before returns the showing of the same declaration before this one, or nil.
-func (w *Book) before(s *Showing) *Showing {
-	if i := slices.Index(w.showings[s.key], s); i > 0 {
-		return w.showings[s.key][i-1]
-	}
-	return nil
 }
 
 // growth says which chapter adds to a roster next, and where that is to be seen.
@@ -167,24 +146,51 @@ func (w *Book) growth(s *Showing) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, chapter := range w.chapters {
-		later, err := w.textOf(s, max(endOf(chapter.Number), s.shownAt()))
-		if err != nil {
-			return "", err
-		}
-		if later == now {
+	versions, err := w.versions(s.key)
+	for _, v := range versions {
+		if v.chapter.Number < s.chapter() || v.text == now {
 			continue
 		}
-		growth := "grows in " + linkToChapter(chapter)
-		if chapter == s.block.Chapter {
+		growth := "grows in " + linkToChapter(v.chapter)
+		if v.chapter == s.block.Chapter {
 			growth = "grows in " + theNextStep
 		}
-		if next := w.next(s); next != nil && next.chapter() != chapter.Number {
-			growth += ", shown again in " + linkToPage(next.block)
+		if s.next != nil && s.next.chapter() != v.chapter.Number {
+			growth += ", shown again in " + linkToPage(s.next.block)
 		}
 		return growth, nil
 	}
-	return "complete", nil
+	return "complete", err
+}
+
+// version is the text that a declaration has from a chapter on, and what shows it there or has shown it last.
+type version struct {
+	chapter *chapters.Chapter
+	text    string
+	latest  *Showing
+}
+
+// versions returns the texts that a declaration has from chapter to chapter.
+func (w *Book) versions(k key) ([]version, error) {
+	if known := w.versionsOf[k]; known != nil {
+		return known, nil
+	}
+	var all []version
+	for _, chapter := range w.chapters {
+		latest := w.latest(k, endOf(chapter.Number))
+		if latest == nil {
+			continue
+		}
+		text, err := w.textOf(latest, endOf(chapter.Number))
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 || text != all[len(all)-1].text {
+			all = append(all, version{chapter, text, latest})
+		}
+	}
+	w.versionsOf[k] = all
+	return all, nil
 }
 
 // gained returns what a roster names in one stage, and could not yet name in an earlier
@@ -269,12 +275,11 @@ func (w *Book) joined(chapter *chapters.Chapter) []joining {
 		if !roster.roster || roster.block.Chapter == chapter {
 			continue
 		}
-		old, failed := w.textOf(roster, before(chapter.Number))
-		now, err := w.textOf(roster, endOf(chapter.Number))
-		if failed != nil || err != nil || old == now {
-			continue // what is wrong is said about the roster
+		versions, _ := w.versions(roster.key) // what is wrong is said about the roster
+		if i := slices.IndexFunc(versions, func(v version) bool { return v.chapter == chapter }); i > 0 {
+			change := changeOf(versions[i-1].text, versions[i].text)
+			all = append(all, joining{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), change)})
 		}
-		all = append(all, joining{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), changeOf(old, now))})
 	}
 	w.joinings[chapter] = all
 	return all
@@ -289,16 +294,12 @@ type change struct {
 
 // changes returns what has changed since a declaration was shown before.
 func (w *Book) changes(s *Showing) (change, error) {
-	before := w.before(s)
-	if before == nil {
+	if s.previous == nil {
 		return change{}, nil
 	}
-	old, err := w.textOf(before, before.shownAt())
-	if err != nil {
-		return change{}, err
-	}
+	old, failed := w.textOf(s.previous, s.previous.shownAt())
 	now, err := w.textOf(s, s.shownAt())
-	return changeOf(old, now), err
+	return changeOf(old, now), errors.Join(failed, err)
 }
 
 // isShort tells whether there is a change that says something about the new text. One

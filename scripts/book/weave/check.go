@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -137,23 +138,18 @@ func (w *Book) checkRosters() []error {
 	var mistakes []error
 	for _, block := range w.blocks() {
 		for _, s := range w.shown[block] {
-			all := w.showings[s.key]
-			if !s.roster || s != all[len(all)-1] || s.declaration.structure() != nil {
+			if !s.roster || s.next != nil || s.declaration.structure() != nil {
 				continue
 			}
 			if block.Difference {
 				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.name, s.dir, s.name))
 				continue
 			}
+			whole := s.declaration.text + "\n"
 			shown, _ := w.textOf(s, s.shownAt()) // what is wrong is said about the block
-			for _, chapter := range w.chapters {
-				text, err := w.textOf(s, max(endOf(chapter.Number), s.shownAt()))
-				if err == nil && text == s.declaration.text+"\n" {
-					if text != shown {
-						mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.name, chapter.Number))
-					}
-					break
-				}
+			versions, _ := w.versions(s.key)
+			if i := slices.IndexFunc(versions, func(v version) bool { return v.text == whole }); i >= 0 && shown != whole {
+				mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.name, versions[i].chapter.Number))
 			}
 		}
 	}

@@ -167,7 +167,7 @@ func (s *Source) hasAllOf(e *Exercise) error {
 }
 
 func (w *Book) addDeclaration(e *Exercise, s *Showing) error {
-	if !w.final(s) {
+	if !s.final() {
 		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: its tests are about the finished code", s.name)
 	}
 	d := s.declaration

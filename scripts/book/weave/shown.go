@@ -105,7 +105,7 @@ func (w *Book) View() (*View, error) {
 func (w *Book) look(s *Showing) (*Shown, error) {
 	shown := &Shown{Block: s.block, Dir: s.dir, Name: s.name, Package: w.source.packages[s.dir].name, Names: s.names(),
 		File: s.dir + "/" + s.declaration.file.name, Form: "draft", showing: s}
-	if next := w.next(s); next != nil && next.block.Path == s.block.Path {
+	if next := s.next; next != nil && next.block.Path == s.block.Path {
 		shown.Step = s.block.Chapter.Steps[s.block.After].Name
 	}
 	switch {
@@ -117,7 +117,7 @@ func (w *Book) look(s *Showing) (*Shown, error) {
 		return shown, nil
 	case s.roster:
 		shown.Form, shown.Line = "roster", s.declaration.line
-	case w.final(s):
+	case s.final():
 		shown.Form, shown.Line = "final", s.declaration.line
 	}
 	text, err := w.textOf(s, s.shownAt())
@@ -210,28 +210,16 @@ func (w *Book) history(v *View, shown *Shown) ([]Version, error) {
 	if shown.Form == "field" || shown.Begin == shown.End {
 		return nil, nil
 	}
-	var versions []Version
-	text := ""
-	for _, chapter := range w.chapters {
-		latest := w.latest(shown.showing.key, endOf(chapter.Number))
-		if latest == nil {
-			continue
+	versions, err := w.versions(shown.showing.key)
+	var history []Version
+	for _, one := range versions {
+		then := Version{Chapter: one.chapter, Text: one.text}
+		if one.latest.block.Chapter == one.chapter {
+			then.Shown = v.byShowing[one.latest]
 		}
-		now, err := w.textOf(latest, endOf(chapter.Number))
-		if err != nil {
-			return nil, err
-		}
-		if now == text {
-			continue
-		}
-		text = now
-		version := Version{Chapter: chapter, Text: now}
-		if latest.chapter() == chapter.Number {
-			version.Shown = v.byShowing[latest]
-		}
-		versions = append(versions, version)
+		history = append(history, then)
 	}
-	return versions, nil
+	return history, err
 }
 
 // Meant returns what a span in the prose of a chapter names, as the reader knows it
