@@ -168,7 +168,7 @@ func (v *View) addReferences(s *Stage, seen map[*Showing]bool) {
 				if !ok {
 					return true
 				}
-				_, part := s.partAt(dir, file.name, handle.Line(ident.Pos()))
+				part := s.partAt(dir, file.name, handle.Line(ident.Pos()))
 				to := s.declares(p.uses[ident])
 				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number || seen[part.showing] {
 					return true
@@ -195,7 +195,7 @@ func (s *Stage) declares(object types.Object) *Showing {
 		return nil
 	}
 	at := s.fset.Position(object.Pos())
-	_, part := s.partAt(p.dir, path.Base(at.Filename), at.Line)
+	part := s.partAt(p.dir, path.Base(at.Filename), at.Line)
 	if part == nil {
 		return nil
 	}
