@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
@@ -67,24 +65,6 @@ func (w *Book) checkBounds() []error {
 		}
 	}
 	return mistakes
-}
-
-// Bounds prints how long each page of a lesson is, and how long the chapter takes.
-func (w *Book) Bounds(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "page\twords\tGo\tsessions\treading\twith exercises\t")
-	for _, chapter := range w.chapters {
-		reading, all := chapter.Minutes()
-		for _, page := range chapter.Pages {
-			size := page.Size()
-			fmt.Fprintf(table, "%s\t%d\t%d\t%d\t", strings.TrimPrefix(page.Path, "chapters/"), size.Words, size.Go, size.Sessions)
-			if page == chapter.Pages[0] {
-				fmt.Fprintf(table, "%d min\t%d min\t", reading, all)
-			}
-			fmt.Fprintln(table)
-		}
-	}
-	return table.Flush()
 }
 
 // checkBlocks finds blocks that hold something else than they ought to. It is

@@ -7,7 +7,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -238,14 +237,8 @@ func (e *Exercise) cutBody(first bool) string {
 	var body strings.Builder
 	body.WriteString("{\n")
 	for i, step := range e.Steps {
-		if !first {
-			break
-		}
-		for j, line := range wrapped(fmt.Sprintf("%d. %s", i+1, step), 100) {
-			if j > 0 {
-				line = "   " + line
-			}
-			body.WriteString("\t// " + line + "\n")
+		if first {
+			body.WriteString("\t// " + strings.Join(wrapped(fmt.Sprintf("%d. %s", i+1, step), 100), "\n\t//    ") + "\n")
 		}
 	}
 	fmt.Fprintf(&body, "\tpanic(%q)\n}\n", Unwritten+e.Name)
@@ -257,13 +250,10 @@ func wrapped(text string, width int) []string {
 	lines := []string{""}
 	for _, word := range strings.Fields(text) {
 		last := &lines[len(lines)-1]
-		switch {
-		case *last == "":
-			*last = word
-		case len(*last)+1+len(word) > width:
+		if *last != "" && len(*last)+1+len(word) > width {
 			lines = append(lines, word)
-		default:
-			*last += " " + word
+		} else {
+			*last = strings.TrimSpace(*last + " " + word)
 		}
 	}
 	return lines
@@ -276,36 +266,32 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	declaredIn := map[string][]string{} // files by what they declare; methods count as their types
-	uses := map[string]map[string]bool{}
+	declaredIn := map[string][]*ast.File{} // by what they declare; methods count as their types
+	names := map[*ast.File]string{}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err != nil {
 			return nil, err
 		}
-		name := filepath.Base(path)
-		syntax, err := parser.ParseFile(token.NewFileSet(), path, text, 0)
-		if err != nil {
-			return nil, err
+		names[file] = filepath.Base(path)
+		for name := range file.Scope.Objects {
+			declaredIn[name] = append(declaredIn[name], file)
 		}
-		for _, declaration := range syntax.Decls {
-			for _, declared := range declaredBy(declaration) {
-				declaredIn[declared] = append(declaredIn[declared], name)
+		for _, declaration := range file.Decls {
+			if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv != nil {
+				of := strings.Trim(receiverOf(f), "(*).")
+				declaredIn[of] = append(declaredIn[of], file)
 			}
-		}
-		uses[name] = map[string]bool{}
-		for _, ident := range syntax.Unresolved {
-			uses[name][ident.Name] = true
 		}
 	}
 	needed := map[string]bool{}
 	var need func(name string)
 	need = func(name string) {
 		for _, file := range declaredIn[name] {
-			if !needed[file] {
-				needed[file] = true
-				for used := range uses[file] {
-					need(used)
+			if !needed[names[file]] {
+				needed[names[file]] = true
+				for _, used := range file.Unresolved {
+					need(used.Name)
 				}
 			}
 		}
@@ -317,22 +303,6 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 		need(test)
 	}
 	return slices.Sorted(maps.Keys(needed)), nil
-}
-
-// declaredBy returns the names that a declaration gives to its package, or the type
-// that it gives a method.
-func declaredBy(declaration ast.Decl) []string {
-	if function, ok := declaration.(*ast.FuncDecl); ok {
-		if function.Recv == nil {
-			return []string{function.Name.Name}
-		}
-		return []string{strings.Trim(strings.Split(receiverOf(function), ")")[0], "(*")}
-	}
-	var names []string
-	for _, ident := range identsOf(declaration.(*ast.GenDecl)) {
-		names = append(names, ident.Name)
-	}
-	return names
 }
 
 // wrong returns the wrong solution that a block shows.

@@ -134,7 +134,7 @@ func loadSource(root string) (*Source, error) {
 		return nil, fmt.Errorf("load kcm: %w", err)
 	}
 	var failures, builds []error
-	packages.Visit(loaded, nil, func(p *packages.Package) {
+	for _, p := range loaded {
 		for _, err := range p.Errors {
 			if err.Pos == "" {
 				builds = append(builds, errors.New(err.Msg)) // go list says once more what the type checker says
@@ -142,21 +142,17 @@ func loadSource(root string) (*Source, error) {
 				failures = append(failures, errors.New(strings.TrimPrefix(err.Error(), root+"/")))
 			}
 		}
-	})
+	}
 	if len(failures) == 0 {
 		failures = builds
 	}
-	if len(failures) > 0 {
-		return nil, errors.Join(failures...)
+	if len(failures) == 0 {
+		for _, p := range loaded {
+			s.addExternal(p.Types)
+			failures = append(failures, s.addPackage(p))
+		}
 	}
-	for _, p := range loaded {
-		s.addExternal(p.Types)
-		failures = append(failures, s.addPackage(p))
-	}
-	if err := errors.Join(failures...); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, errors.Join(failures...)
 }
 
 // programs returns the directories of labs that have Go code.
@@ -329,17 +325,8 @@ func receiverOf(f *ast.FuncDecl) string {
 	if f.Recv == nil || len(f.Recv.List) == 0 {
 		return ""
 	}
-	receiver, pointer := f.Recv.List[0].Type, ""
-	if star, ok := receiver.(*ast.StarExpr); ok {
-		receiver, pointer = star.X, "*"
-	}
-	switch generic := receiver.(type) {
-	case *ast.IndexExpr:
-		receiver = generic.X
-	case *ast.IndexListExpr:
-		receiver = generic.X
-	}
-	return fmt.Sprintf("(%s%s).", pointer, types.ExprString(receiver))
+	receiver, _, _ := strings.Cut(types.ExprString(f.Recv.List[0].Type), "[") // of a type with parameters
+	return fmt.Sprintf("(%s).", receiver)
 }
 
 func identsOf(group *ast.GenDecl) []*ast.Ident {

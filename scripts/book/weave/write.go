@@ -39,76 +39,46 @@ func (s *Stage) write() (files map[string][]byte, err error) {
 		return nil, err
 	}
 	dir := filepath.Join(s.weave.source.root, s.directory())
-	record, err := s.readRecord()
-	if err != nil {
-		return nil, err
+	record := map[string]string{} // the checksums of the files that have been written before
+	text, err := os.ReadFile(filepath.Join(dir, recordName))
+	if err == nil {
+		err = json.Unmarshal(text, &record)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read %s/%s: %w; remove %s to have the stage written anew", s.directory(), recordName, err, s.directory())
 	}
 	for name := range files {
 		record[name] += "" // what is not recorded may be there all the same
 	}
-	if err := s.checkUnchanged(record, files); err != nil {
-		return nil, err
-	}
-	for name := range record {
-		if files[name] == nil {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
-			}
-		}
-	}
-	written := map[string]string{}
-	for name, text := range files {
-		written[name] = checksum(text)
-		if err := writeFile(filepath.Join(dir, name), text); err != nil {
-			return nil, err
-		}
-	}
-	text, err := json.MarshalIndent(written, "", "\t")
-	if err != nil {
-		return nil, err
-	}
-	return files, writeFile(filepath.Join(dir, recordName), text)
-}
-
-// readRecord returns the checksums of the files that have been written before.
-func (s *Stage) readRecord() (map[string]string, error) {
-	record := map[string]string{}
-	text, err := os.ReadFile(filepath.Join(s.weave.source.root, s.directory(), recordName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return record, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(text, &record); err != nil {
-		return nil, fmt.Errorf("read %s/%s: %w; remove %s to have the stage written anew", s.directory(), recordName, err, s.directory())
-	}
-	return record, nil
-}
-
-// checkUnchanged finds files that are neither as they were written nor as they
-// are to be.
-func (s *Stage) checkUnchanged(record map[string]string, files map[string][]byte) error {
-	var changed []string
+	var changed []string // neither as it was written nor as it is to be
 	for _, name := range slices.Sorted(maps.Keys(record)) {
-		text, err := os.ReadFile(filepath.Join(s.weave.source.root, s.directory(), name))
+		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err == nil && checksum(text) != record[name] && !bytes.Equal(text, files[name]) {
 			changed = append(changed, s.directory()+"/"+name)
 		}
 	}
 	if len(changed) > 0 {
-		return fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, or remove %s to have the stage written anew",
+		return nil, fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, or remove %s to have the stage written anew",
 			strings.Join(changed, " and "), s.directory())
 	}
-	return nil
+	for name := range record {
+		if record[name] = checksum(files[name]); files[name] != nil {
+			err = writeFile(filepath.Join(dir, name), files[name])
+		} else if err = os.Remove(filepath.Join(dir, name)); err == nil || errors.Is(err, fs.ErrNotExist) {
+			delete(record, name)
+			err = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if text, err = json.MarshalIndent(record, "", "\t"); err != nil {
+		return nil, err
+	}
+	return files, writeFile(filepath.Join(dir, recordName), text)
 }
 
-// writeFile writes a file unless it is there already: its time tells go what has
-// to be built.
 func writeFile(path string, text []byte) error {
-	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
-		return nil
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
