@@ -149,7 +149,7 @@ func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
 		link.RemoveChildren(link)
 		link.AppendChild(link, text)
 	}
-	if len(shown) > 0 && !slices.ContainsFunc(shown, func(one *weave.Shown) bool { return one.Form != "final" }) {
+	if len(shown) > 0 && !slices.ContainsFunc(shown, func(one *weave.Shown) bool { return !one.Final }) {
 		caption.AppendChild(caption, ast.NewString([]byte(" · final")))
 	}
 }

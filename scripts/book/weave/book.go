@@ -23,30 +23,34 @@ type Book struct {
 	chapters []*chapters.Chapter
 	// showings are where a declaration or a field is shown, in the order of the
 	// chapters.
-	showings map[key][]*Showing
+	showings map[key][]*Shown
 	// shown are the showings of each block.
-	shown map[*chapters.Block][]*Showing
+	shown map[*chapters.Block][]*Shown
 	// named is what some block names, rests are the blocks with the rests of files.
 	named map[key]bool
 	rests map[string]*chapters.Block
 	// joinings are what joined has found, hiddenIn what hidden has, left what leave has.
 	joinings   map[*chapters.Chapter][]joining
-	versionsOf map[key][]version
+	versionsOf map[key][]Version
 	hiddenIn   map[moment]map[types.Object]bool
-	left       map[moment]map[*Showing]bool
+	left       map[moment]map[*Shown]bool
 	// stubTexts is what stubs has found.
 	stubTexts map[*chapters.Block]chapters.Text
 }
 
 // key names a declaration, or a field of one.
-type key struct{ dir, name string }
+type key struct{ Dir, Name string }
 
-func (k key) String() string { return k.dir + " " + k.name }
+func (k key) String() string { return k.Dir + " " + k.Name }
 
-// Showing is one declaration in one block.
-type Showing struct {
+// Shown is a declaration or a field in a block.
+type Shown struct {
 	key
-	block *chapters.Block
+	Block *chapters.Block
+	// Names are those that it declares; a package's comment and imports have none. File is the one of the finished code
+	// that has it.
+	Names []string
+	File  string
 	// after is how many steps of the chapter are before it.
 	after       int
 	declaration *Declaration
@@ -57,21 +61,37 @@ type Showing struct {
 	draft string
 	line  int
 	// previous and next are those of the same declaration, or nil.
-	previous, next *Showing
+	previous, next *Shown
+
+	// This is for who shows the book in another form than as Markdown; [Book.View] finds it out. Line is that in File, or 0
+	// where the block has another text; Final tells whether it is all of that, and Step is the name of the step after
+	// which the page shows it again, or "".
+	Line  int
+	Final bool
+	Step  string
+	// Begin and End are where it stands in the body of the block. They are equal for a
+	// field and a difference.
+	Begin, End int
+	// References are the names in it that something else in the book declares, in the
+	// order of the text.
+	References []Reference
+	// History are the texts that it has from chapter to chapter. It has more than one
+	// where it changes.
+	History []Version
 }
 
-func (s *Showing) chapter() int { return s.block.Chapter.Number }
+func (s *Shown) chapter() int { return s.Block.Chapter.Number }
 
 // at is when the stage has it, shownAt when the reader sees it.
-func (s *Showing) at() moment      { return momentOf(s.chapter(), s.after) }
-func (s *Showing) shownAt() moment { return momentOf(s.chapter(), s.block.After) }
+func (s *Shown) at() moment      { return momentOf(s.chapter(), s.after) }
+func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 
 // newBook brings the chapters and the code together. The error lists everything
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
-	w := &Book{source: source, chapters: all, showings: map[key][]*Showing{},
-		shown:    map[*chapters.Block][]*Showing{},
-		joinings: map[*chapters.Chapter][]joining{}, versionsOf: map[key][]version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Showing]bool{}}
+	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{},
+		shown:    map[*chapters.Block][]*Shown{},
+		joinings: map[*chapters.Chapter][]joining{}, versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
 	w.nameAll()
 	var mistakes []error
 	for _, block := range w.blocks() {
@@ -159,7 +179,7 @@ func (w *Book) addBlock(block *chapters.Block) error {
 			}
 			roster = before[0].roster
 		}
-		showing.block, showing.roster, showing.after = block, roster, w.after(block, showing.key)
+		showing.Block, showing.roster, showing.after = block, roster, w.after(block, showing.key)
 		if roster && (showing.field != nil || showing.declaration.node == nil) {
 			return block.Errorf("%s cannot be a roster: the finished code has no such list", name)
 		}
@@ -180,7 +200,7 @@ func (w *Book) addBlock(block *chapters.Block) error {
 // from the beginning, but for what the lesson has shown in another form.
 func (w *Book) after(block *chapters.Block, k key) int {
 	before := w.showings[k]
-	if block.OfRest() && (len(before) == 0 || before[len(before)-1].block.Chapter != block.Chapter) {
+	if block.OfRest() && (len(before) == 0 || before[len(before)-1].Block.Chapter != block.Chapter) {
 		return 0
 	}
 	return block.After
@@ -188,9 +208,13 @@ func (w *Book) after(block *chapters.Block, k key) int {
 
 // find returns what a name in a block stands for: a declaration of the finished
 // code, or a field of one.
-func (p *Package) find(name string) (*Showing, error) {
+func (p *Package) find(name string) (*Shown, error) {
 	if d := p.byName[name]; d != nil {
-		return &Showing{key: key{p.dir, d.names[0]}, declaration: d}, nil
+		shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, Names: d.names, File: p.dir + "/" + d.file.name}
+		if d.node == nil {
+			shown.Names = nil // nobody calls a comment or imports by their name
+		}
+		return shown, nil
 	}
 	structure, fieldName, isField := strings.Cut(name, ".")
 	d := p.byName[structure]
@@ -201,27 +225,28 @@ func (p *Package) find(name string) (*Showing, error) {
 	if field == nil {
 		return nil, fmt.Errorf("%s has no field %s", structure, fieldName)
 	}
-	return &Showing{key: key{p.dir, structure + "." + fieldNames(field)[0].Name}, declaration: d, field: field}, nil
+	name = structure + "." + fieldNames(field)[0].Name
+	return &Shown{key: key{p.dir, name}, declaration: d, field: field, Names: []string{name}, File: p.dir + "/" + d.file.name}, nil
 }
 
 // checkRepeated says what is wrong with showing something that an earlier block
 // has shown.
-func (w *Book) checkRepeated(s *Showing) error {
+func (w *Book) checkRepeated(s *Shown) error {
 	all := w.showings[s.key]
 	if len(all) == 0 {
 		return nil
 	}
 	before := all[len(all)-1]
-	where := before.block.Place
+	where := before.Block.Place
 	switch {
 	case before.at() >= s.at():
-		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.name, where)
+		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.Name, where)
 	case s.field != nil:
-		return fmt.Errorf("the field %s is shown in %s already", s.name, where)
+		return fmt.Errorf("the field %s is shown in %s already", s.Name, where)
 	case s.declaration.node == nil:
-		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.name, where)
+		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.Name, where)
 	case before.roster != s.roster:
-		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.name, where)
+		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.Name, where)
 	}
 	return nil
 }
@@ -233,10 +258,10 @@ func (w *Book) checkFields(block *chapters.Block) error {
 		if s.field == nil {
 			continue
 		}
-		structure := w.showings[key{s.dir, s.declaration.names[0]}]
+		structure := w.showings[key{s.Dir, s.declaration.names[0]}]
 		if len(structure) > 0 && !structure[0].roster {
 			return block.Errorf("%s has all its fields where it is shown; if %s is to come later, make it a roster in %s",
-				s.declaration.names[0], s.name, structure[0].block.Place)
+				s.declaration.names[0], s.Name, structure[0].Block.Place)
 		}
 	}
 	return nil
@@ -244,23 +269,23 @@ func (w *Book) checkFields(block *chapters.Block) error {
 
 // final tells whether a showing has the form that the finished code has. That of
 // a roster may still lack elements.
-func (s *Showing) final() bool { return s.roster || s.next == nil }
+func (s *Shown) final() bool { return s.roster || s.next == nil }
 
 // readDrafts cuts the body of a block of drafts into declarations.
 func (w *Book) readDrafts(block *chapters.Block) error {
 	showings := w.shown[block]
-	drafts := slices.DeleteFunc(slices.Clone(showings), (*Showing).final)
+	drafts := slices.DeleteFunc(slices.Clone(showings), (*Shown).final)
 	if len(drafts) == 0 {
 		return nil
 	}
 	if block.Difference {
-		return block.Errorf("%s is shown again later, so this is a draft: write it whole, for a difference is filled from the finished code", drafts[0].name)
+		return block.Errorf("%s is shown again later, so this is a draft: write it whole, for a difference is filled from the finished code", drafts[0].Name)
 	}
 	if len(drafts) < len(showings) {
-		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].name)
+		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].Name)
 	}
 	if strings.TrimSpace(block.Body) == "" {
-		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, drafts[0].next.chapter())
+		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].Name, drafts[0].next.chapter())
 	}
 	return splitDrafts(block, drafts)
 }
@@ -298,7 +323,7 @@ func alignFields(fields []string) (string, error) {
 }
 
 // textOf returns what a showing says in a stage.
-func (w *Book) textOf(s *Showing, at moment) (string, error) {
+func (w *Book) textOf(s *Shown, at moment) (string, error) {
 	switch {
 	case s.field != nil:
 		return w.source.fieldText(s.declaration, s.field), nil
@@ -330,7 +355,7 @@ func (w *Book) hidden(at moment) map[types.Object]bool {
 	for k, showings := range w.showings {
 		if field := showings[0].field; field != nil && !w.has(showings[0], at) {
 			for _, ident := range fieldNames(field) {
-				hidden[w.source.packages[k.dir].info.Defs[ident]] = true
+				hidden[w.source.packages[k.Dir].info.Defs[ident]] = true
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 			if about[remark] == nil {
 				remarks = append(remarks, remark)
 			}
-			about[remark] = append(about[remark], s.name)
+			about[remark] = append(about[remark], s.Name)
 		}
 	}
 	parts := []string{w.filesOf(block)}
@@ -98,7 +98,7 @@ func quoted(names []string) string { return "`" + strings.Join(names, "`, `") + 
 func (w *Book) filesOf(block *chapters.Block) string {
 	var links []string
 	for _, s := range w.shown[block] {
-		if link := linkTo(s.dir + "/" + s.declaration.file.name); !slices.Contains(links, link) {
+		if link := linkTo(s.File); !slices.Contains(links, link) {
 			links = append(links, link)
 		}
 	}
@@ -107,20 +107,20 @@ func (w *Book) filesOf(block *chapters.Block) string {
 
 // remarks says what a reader has to know about what is shown: that it is a part of
 // something, what is new in it, and what later chapters do with it.
-func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
+func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 	if s.field != nil {
 		structure := s.declaration.names[0]
-		if all := w.showings[key{s.dir, structure}]; len(all) > 0 && all[0].chapter() < s.chapter() {
-			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToPage(all[0].block))}, nil
+		if all := w.showings[key{s.Dir, structure}]; len(all) > 0 && all[0].chapter() < s.chapter() {
+			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToPage(all[0].Block))}, nil
 		}
 		return []string{fmt.Sprintf("part of `%s`", structure)}, nil
 	}
 	var remarks []string
 	if before := s.previous; before != nil {
-		where := linkFrom(s.block, before.block, theStepBefore)
+		where := linkFrom(s.Block, before.Block, theStepBefore)
 		if gained := w.gained(s, before.shownAt(), s.shownAt(), changed); len(gained) > 0 {
 			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(namesOfObjects(gained))))
-		} else if changed.isShort() || s.block.Difference {
+		} else if changed.isShort() || s.Block.Difference {
 			remarks = append(remarks, "changed since "+where)
 		} else {
 			remarks = append(remarks, "rewritten since "+where)
@@ -135,47 +135,49 @@ func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
 		if !next.final() {
 			becomes = "goes on"
 		}
-		remarks = append(remarks, fmt.Sprintf("draft, %s in %s", becomes, linkFrom(s.block, next.block, theNextStep)))
+		remarks = append(remarks, fmt.Sprintf("draft, %s in %s", becomes, linkFrom(s.Block, next.Block, theNextStep)))
 	}
 	return remarks, nil
 }
 
 // growth says which chapter adds to a roster next, and where that is to be seen.
-func (w *Book) growth(s *Showing) (string, error) {
+func (w *Book) growth(s *Shown) (string, error) {
 	now, err := w.textOf(s, s.shownAt())
 	if err != nil {
 		return "", err
 	}
 	versions, err := w.versions(s.key)
 	for _, v := range versions {
-		if v.chapter.Number < s.chapter() || v.text == now {
+		if v.Chapter.Number < s.chapter() || v.Text == now {
 			continue
 		}
-		growth := "grows in " + linkToChapter(v.chapter)
-		if v.chapter == s.block.Chapter {
+		growth := "grows in " + linkToChapter(v.Chapter)
+		if v.Chapter == s.Block.Chapter {
 			growth = "grows in " + theNextStep
 		}
-		if s.next != nil && s.next.chapter() != v.chapter.Number {
-			growth += ", shown again in " + linkToPage(s.next.block)
+		if s.next != nil && s.next.chapter() != v.Chapter.Number {
+			growth += ", shown again in " + linkToPage(s.next.Block)
 		}
 		return growth, nil
 	}
 	return "complete", err
 }
 
-// version is the text that a declaration has from a chapter on, and what shows it there or has shown it last.
-type version struct {
-	chapter *chapters.Chapter
-	text    string
-	latest  *Showing
+// Version is the text that a declaration has from a chapter on.
+type Version struct {
+	Chapter *chapters.Chapter
+	Text    string
+	// Shown is what shows it in that chapter, or nil where it has changed without
+	// being shown.
+	Shown *Shown
 }
 
 // versions returns the texts that a declaration has from chapter to chapter.
-func (w *Book) versions(k key) ([]version, error) {
+func (w *Book) versions(k key) ([]Version, error) {
 	if known := w.versionsOf[k]; known != nil {
 		return known, nil
 	}
-	var all []version
+	var all []Version
 	for _, chapter := range w.chapters {
 		latest := w.latest(k, endOf(chapter.Number))
 		if latest == nil {
@@ -185,9 +187,13 @@ func (w *Book) versions(k key) ([]version, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(all) == 0 || text != all[len(all)-1].text {
-			all = append(all, version{chapter, text, latest})
+		if len(all) > 0 && text == all[len(all)-1].Text {
+			continue
 		}
+		if latest.Block.Chapter != chapter {
+			latest = nil
+		}
+		all = append(all, Version{chapter, text, latest})
 	}
 	w.versionsOf[k] = all
 	return all, nil
@@ -195,7 +201,7 @@ func (w *Book) versions(k key) ([]version, error) {
 
 // gained returns what a roster names in one stage, and could not yet name in an earlier
 // one.
-func (w *Book) gained(s *Showing, from, to moment, changed change) []types.Object {
+func (w *Book) gained(s *Shown, from, to moment, changed change) []types.Object {
 	if !s.roster {
 		return nil
 	}
@@ -230,8 +236,8 @@ func namesOfObjects(objects []types.Object) []string {
 func (w *Book) addsTo(block *chapters.Block) []string {
 	to := map[*chapters.Chapter][]string{}
 	for _, joined := range w.joined(block.Chapter) {
-		if slices.ContainsFunc(w.shown[block], func(s *Showing) bool { return s.isAnyOf(joined.objects) && s.declaration != joined.roster.declaration }) {
-			to[joined.roster.block.Chapter] = append(to[joined.roster.block.Chapter], shortName(joined.roster.name))
+		if slices.ContainsFunc(w.shown[block], func(s *Shown) bool { return s.isAnyOf(joined.objects) && s.declaration != joined.roster.declaration }) {
+			to[joined.roster.Block.Chapter] = append(to[joined.roster.Block.Chapter], shortName(joined.roster.Name))
 		}
 	}
 	var parts []string
@@ -247,7 +253,7 @@ func (w *Book) addsTo(block *chapters.Block) []string {
 func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
 // isAnyOf tells whether one of the objects is declared by what is shown.
-func (s *Showing) isAnyOf(objects []types.Object) bool {
+func (s *Shown) isAnyOf(objects []types.Object) bool {
 	declared := s.declaration.objects
 	if s.field != nil {
 		declared = nil
@@ -260,7 +266,7 @@ func (s *Showing) isAnyOf(objects []types.Object) bool {
 
 // joining is a roster that gains lines in a chapter that does not show it.
 type joining struct {
-	roster  *Showing
+	roster  *Shown
 	objects []types.Object
 }
 
@@ -272,12 +278,12 @@ func (w *Book) joined(chapter *chapters.Chapter) []joining {
 	}
 	var all []joining
 	for _, roster := range w.current(endOf(chapter.Number)) {
-		if !roster.roster || roster.block.Chapter == chapter {
+		if !roster.roster || roster.Block.Chapter == chapter {
 			continue
 		}
 		versions, _ := w.versions(roster.key) // what is wrong is said about the roster
-		if i := slices.IndexFunc(versions, func(v version) bool { return v.chapter == chapter }); i > 0 {
-			change := changeOf(versions[i-1].text, versions[i].text)
+		if i := slices.IndexFunc(versions, func(v Version) bool { return v.Chapter == chapter }); i > 0 {
+			change := changeOf(versions[i-1].Text, versions[i].Text)
 			all = append(all, joining{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), change)})
 		}
 	}
@@ -293,7 +299,7 @@ type change struct {
 }
 
 // changes returns what has changed since a declaration was shown before.
-func (w *Book) changes(s *Showing) (change, error) {
+func (w *Book) changes(s *Shown) (change, error) {
 	if s.previous == nil {
 		return change{}, nil
 	}

@@ -122,14 +122,14 @@ func (w *Book) checkRosters() []error {
 				continue
 			}
 			if block.Difference {
-				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.name, s.dir, s.name))
+				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.Name, s.Dir, s.Name))
 				continue
 			}
 			whole := s.declaration.text + "\n"
 			shown, _ := w.textOf(s, s.shownAt()) // what is wrong is said about the block
 			versions, _ := w.versions(s.key)
-			if i := slices.IndexFunc(versions, func(v version) bool { return v.text == whole }); i >= 0 && shown != whole {
-				mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.name, versions[i].chapter.Number))
+			if i := slices.IndexFunc(versions, func(v Version) bool { return v.Text == whole }); i >= 0 && shown != whole {
+				mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.Name, versions[i].Chapter.Number))
 			}
 		}
 	}

@@ -18,7 +18,7 @@ const packageClause = "package draft\n"
 
 // splitDrafts gives each draft its part of a block's body, which holds the
 // declarations that the info string names.
-func splitDrafts(block *chapters.Block, drafts []*Showing) error {
+func splitDrafts(block *chapters.Block, drafts []*Shown) error {
 	fset, source := token.NewFileSet(), packageClause+block.Body
 	file, err := parser.ParseFile(fset, "", source, parser.ParseComments)
 	if err != nil {
@@ -37,26 +37,26 @@ func splitDrafts(block *chapters.Block, drafts []*Showing) error {
 	}
 	for _, draft := range drafts {
 		if draft.draft == "" {
-			return block.Errorf("the block does not hold %s, which its info string names", draft.name)
+			return block.Errorf("the block does not hold %s, which its info string names", draft.Name)
 		}
 	}
 	return nil
 }
 
 // draftOf returns the draft that a declaration is the text of.
-func draftOf(node ast.Decl, drafts []*Showing) (*Showing, error) {
+func draftOf(node ast.Decl, drafts []*Shown) (*Shown, error) {
 	names := namesOf(node)
 	if len(names) == 0 {
 		return nil, errors.New("the block holds a group that declares nothing, or imports, which come by themselves")
 	}
-	i := slices.IndexFunc(drafts, func(s *Showing) bool {
+	i := slices.IndexFunc(drafts, func(s *Shown) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(s.declaration.names, name) })
 	})
 	if i < 0 {
 		return nil, fmt.Errorf("the block holds %s, which its info string does not name", names[0])
 	}
 	if drafts[i].draft != "" {
-		return nil, fmt.Errorf("the block holds %s a second time", drafts[i].name)
+		return nil, fmt.Errorf("the block holds %s a second time", drafts[i].Name)
 	}
 	return drafts[i], nil
 }

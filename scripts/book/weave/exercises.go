@@ -165,19 +165,19 @@ func (s *Source) hasAllOf(e *Exercise) error {
 	return nil
 }
 
-func (w *Book) addDeclaration(e *Exercise, s *Showing) error {
+func (w *Book) addDeclaration(e *Exercise, s *Shown) error {
 	if !s.final() {
-		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: its tests are about the finished code", s.name)
+		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: its tests are about the finished code", s.Name)
 	}
 	d := s.declaration
 	function, ok := d.node.(*ast.FuncDecl)
 	switch {
 	case s.roster || !ok && !e.Whole():
-		return fmt.Errorf("%s is no function with a body that the reader could write", s.name)
-	case e.Dir != "" && e.Dir != s.dir:
-		return fmt.Errorf("%s is of another package than the rest of the exercise: its tests are in %s", s.name, e.Dir)
+		return fmt.Errorf("%s is no function with a body that the reader could write", s.Name)
+	case e.Dir != "" && e.Dir != s.Dir:
+		return fmt.Errorf("%s is of another package than the rest of the exercise: its tests are in %s", s.Name, e.Dir)
 	}
-	e.Dir = s.dir
+	e.Dir = s.Dir
 	if e.Whole() {
 		for name, imported := range d.file.imports {
 			e.Imports[name] = imported.path

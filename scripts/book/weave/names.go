@@ -89,7 +89,7 @@ func (w *Book) readNames() (is, ought string, mistakes []error) {
 	recorded := strings.Fields(string(text))
 	known := w.source.known()
 	for k := range w.showings {
-		known[shortName(k.name)]++ // drafts have names, too
+		known[shortName(k.Name)]++ // drafts have names, too
 	}
 	var names []string
 	for _, chapter := range w.chapters {

@@ -27,7 +27,7 @@ type Stage struct {
 	packages map[string]*StagePackage // by directory
 	// mistakes are what the type checker says, each once, and failed is what does not compile.
 	mistakes []error
-	failed   map[*Showing]bool
+	failed   map[*Shown]bool
 	// toTest are the directories of the packages that [Book.TestStages] tests.
 	toTest []string
 }
@@ -66,7 +66,7 @@ type StageFile struct {
 
 // Part is a declaration in a file of a stage.
 type Part struct {
-	showing *Showing
+	showing *Shown
 	text    string
 	// line is the one in the file in which it begins.
 	line int
@@ -75,14 +75,14 @@ type Part struct {
 // stage puts together what the reader has at a moment, with other texts for some
 // declarations, and without those whose text is to be "".
 func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
-	s := &Stage{weave: w, number: int(at / steps), at: at, fset: token.NewFileSet(), packages: map[string]*StagePackage{}, failed: map[*Showing]bool{}}
+	s := &Stage{weave: w, number: int(at / steps), at: at, fset: token.NewFileSet(), packages: map[string]*StagePackage{}, failed: map[*Shown]bool{}}
 	byFile := map[string]map[string][]*Part{}
 	var mistakes []error
 	for _, showing := range w.current(at) {
-		if byFile[showing.dir] == nil {
-			byFile[showing.dir] = map[string][]*Part{}
+		if byFile[showing.Dir] == nil {
+			byFile[showing.Dir] = map[string][]*Part{}
 		}
-		parts := byFile[showing.dir]
+		parts := byFile[showing.Dir]
 		name := showing.declaration.file.name
 		if showing.declaration.node == nil {
 			if parts[name] == nil {
@@ -93,7 +93,7 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 		text, err := w.textOf(showing, at)
 		if err != nil {
 			s.failed[showing] = true
-			mistakes = append(mistakes, showing.block.Errorf("%s: %w", s.name(), err))
+			mistakes = append(mistakes, showing.Block.Errorf("%s: %w", s.name(), err))
 			continue
 		}
 		if other, ok := others[showing.key]; ok {
@@ -111,14 +111,14 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 
 // current returns what is in the stage of a moment, each in its latest form and
 // in the order of the finished files.
-func (w *Book) current(at moment) []*Showing {
-	var all []*Showing
+func (w *Book) current(at moment) []*Shown {
+	var all []*Shown
 	for k := range w.showings {
 		if latest := w.latest(k, at); latest != nil && latest.field == nil {
 			all = append(all, latest)
 		}
 	}
-	slices.SortFunc(all, func(a, b *Showing) int { return a.declaration.compare(b.declaration) })
+	slices.SortFunc(all, func(a, b *Shown) int { return a.declaration.compare(b.declaration) })
 	return all
 }
 
@@ -132,7 +132,7 @@ func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
 	s.packages[dir] = p
 	for _, parts := range byFile {
 		for _, part := range parts {
-			for _, name := range part.showing.names() {
+			for _, name := range part.showing.Names {
 				p.names[name] = true
 			}
 		}
@@ -152,19 +152,11 @@ func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
 	return nil
 }
 
-// names returns the names of what is shown.
-func (s *Showing) names() []string {
-	if s.field != nil {
-		return []string{s.name}
-	}
-	return s.declaration.names
-}
-
 // hasFinal tells whether a declaration has in this stage the form that it has in
 // the finished code, but for what chapters aside add to it.
 func (s *Stage) hasFinal(d *Declaration) bool {
 	k := key{d.pkg.dir, d.names[0]}
-	if all := s.weave.showings[k]; len(all) > 0 && all[0].block.Chapter.Aside {
+	if all := s.weave.showings[k]; len(all) > 0 && all[0].Block.Chapter.Aside {
 		return true
 	}
 	latest := s.weave.latest(k, s.at)
@@ -327,14 +319,14 @@ func (s *Stage) explain(err types.Error) error {
 		return fmt.Errorf("%s: %s:%d: %s", s.name(), at.Filename, at.Line, err.Msg)
 	}
 	s.failed[part.showing] = true
-	where := part.showing.block.Position(-1)
+	where := part.showing.Block.Position(-1)
 	if part.showing.draft != "" {
-		where = part.showing.block.Position(part.showing.line + at.Line - part.line)
+		where = part.showing.Block.Position(part.showing.line + at.Line - part.line)
 	}
 	if used, why := s.absent(dir, err.Msg); why != "" {
-		return fmt.Errorf("%s: %s uses %s, which %s", where, part.showing.name, used, why)
+		return fmt.Errorf("%s: %s uses %s, which %s", where, part.showing.Name, used, why)
 	}
-	return fmt.Errorf("%s: %s: %s does not compile: %s", where, s.name(), part.showing.name, err.Msg)
+	return fmt.Errorf("%s: %s: %s does not compile: %s", where, s.name(), part.showing.Name, err.Msg)
 }
 
 // partAt returns the declaration that stands in a line of a file, or nil.
@@ -374,7 +366,7 @@ func (s *Stage) absent(dir, message string) (name, why string) {
 	for _, showings := range s.weave.showings {
 		shown := showings[0]
 		switch {
-		case !fits(shown.declaration.pkg, shown.names()):
+		case !fits(shown.declaration.pkg, shown.Names):
 		case s.weave.left[s.at][shown]:
 			return name, "code.md has for what comes after the step " + step.Name
 		case shown.at() > s.at:

@@ -113,8 +113,8 @@ func (s *Source) declaring(object types.Object) *Declaration {
 // isOpen tells whether a block before an exercise shows a declaration, and nobody has to
 // unfold it.
 func (w *Book) isOpen(d *Declaration, e *chapters.Exercise) bool {
-	return slices.ContainsFunc(w.showings[key{d.pkg.dir, d.names[0]}], func(s *Showing) bool {
-		return !s.block.Folded && s.block.Precedes(e)
+	return slices.ContainsFunc(w.showings[key{d.pkg.dir, d.names[0]}], func(s *Shown) bool {
+		return !s.Block.Folded && s.Block.Precedes(e)
 	})
 }
 

@@ -89,7 +89,7 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), len(files), s.directory(), s.directory())
 	var left []string
 	for showing := range w.left[at] {
-		left = append(left, showing.name)
+		left = append(left, showing.Name)
 	}
 	if len(left) > 0 {
 		slices.Sort(left)
