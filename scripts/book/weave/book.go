@@ -29,8 +29,8 @@ type Book struct {
 	// named is what some block names, rests are the blocks with the rests of files.
 	named map[key]bool
 	rests map[string]*chapters.Block
-	// joinings are what joined has found, hiddenIn what hidden has, left what leave has.
-	joinings   map[*chapters.Chapter][]joining
+	// growths are what grownIn has found, hiddenIn what hidden has, left what leave has.
+	growths    map[*chapters.Chapter][]growth
 	versionsOf map[key][]Version
 	hiddenIn   map[moment]map[types.Object]bool
 	left       map[moment]map[*Shown]bool
@@ -51,6 +51,8 @@ type Shown struct {
 	// that has it.
 	Names []string
 	File  string
+	// objects are what the type checker knows it by.
+	objects []types.Object
 	// after is how many steps of the chapter are before it.
 	after       int
 	declaration *Declaration
@@ -90,8 +92,8 @@ func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{},
-		shown:    map[*chapters.Block][]*Shown{},
-		joinings: map[*chapters.Chapter][]joining{}, versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
+		shown:   map[*chapters.Block][]*Shown{},
+		growths: map[*chapters.Chapter][]growth{}, versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
 	w.nameAll()
 	var mistakes []error
 	for _, block := range w.blocks() {
@@ -210,7 +212,7 @@ func (w *Book) after(block *chapters.Block, k key) int {
 // code, or a field of one.
 func (p *Package) find(name string) (*Shown, error) {
 	if d := p.byName[name]; d != nil {
-		shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, Names: d.names, File: p.dir + "/" + d.file.name}
+		shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, Names: d.names, File: p.dir + "/" + d.file.name, objects: d.objects}
 		if d.node == nil {
 			shown.Names = nil // nobody calls a comment or imports by their name
 		}
@@ -226,7 +228,11 @@ func (p *Package) find(name string) (*Shown, error) {
 		return nil, fmt.Errorf("%s has no field %s", structure, fieldName)
 	}
 	name = structure + "." + fieldNames(field)[0].Name
-	return &Shown{key: key{p.dir, name}, declaration: d, field: field, Names: []string{name}, File: p.dir + "/" + d.file.name}, nil
+	shown := &Shown{key: key{p.dir, name}, declaration: d, field: field, Names: []string{name}, File: p.dir + "/" + d.file.name}
+	for _, ident := range fieldNames(field) {
+		shown.objects = append(shown.objects, p.info.Defs[ident])
+	}
+	return shown, nil
 }
 
 // checkRepeated says what is wrong with showing something that an earlier block
@@ -343,20 +349,21 @@ func (w *Book) hidden(at moment) map[types.Object]bool {
 	}
 	hidden := map[types.Object]bool{}
 	w.hiddenIn[at] = hidden
+	hide := func(objects []types.Object) {
+		for _, object := range objects {
+			hidden[object] = true
+		}
+	}
 	for _, dir := range w.source.dirs() {
 		for _, d := range w.source.packages[dir].declarations {
 			if w.latest(key{dir, d.names[0]}, at) == nil {
-				for _, object := range d.objects {
-					hidden[object] = true
-				}
+				hide(d.objects)
 			}
 		}
 	}
-	for k, showings := range w.showings {
-		if field := showings[0].field; field != nil && !w.has(showings[0], at) {
-			for _, ident := range fieldNames(field) {
-				hidden[w.source.packages[k.Dir].info.Defs[ident]] = true
-			}
+	for _, showings := range w.showings {
+		if first := showings[0]; first.field != nil && !w.has(first, at) {
+			hide(first.objects)
 		}
 	}
 	return hidden

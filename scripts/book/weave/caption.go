@@ -118,8 +118,14 @@ func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 	var remarks []string
 	if before := s.previous; before != nil {
 		where := linkFrom(s.Block, before.Block, theStepBefore)
-		if gained := w.gained(s, before.shownAt(), s.shownAt(), changed); len(gained) > 0 {
-			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(namesOfObjects(gained))))
+		var gained []string
+		for _, object := range w.gained(s, before.shownAt(), s.shownAt(), changed) {
+			if !slices.Contains(gained, object.Name()) {
+				gained = append(gained, object.Name())
+			}
+		}
+		if len(gained) > 0 {
+			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(gained)))
 		} else if changed.isShort() || s.Block.Difference {
 			remarks = append(remarks, "changed since "+where)
 		} else {
@@ -127,8 +133,8 @@ func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 		}
 	}
 	if s.roster {
-		growth, err := w.growth(s)
-		return append(remarks, growth), err
+		grows, err := w.grows(s)
+		return append(remarks, grows), err
 	}
 	if next := s.next; next != nil {
 		becomes := "finished"
@@ -140,8 +146,8 @@ func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 	return remarks, nil
 }
 
-// growth says which chapter adds to a roster next, and where that is to be seen.
-func (w *Book) growth(s *Shown) (string, error) {
+// grows says which chapter adds to a roster next, and where that is to be seen.
+func (w *Book) grows(s *Shown) (string, error) {
 	now, err := w.textOf(s, s.shownAt())
 	if err != nil {
 		return "", err
@@ -208,36 +214,24 @@ func (w *Book) gained(s *Shown, from, to moment, changed change) []types.Object 
 	then, now := w.hidden(from), w.hidden(to)
 	var gained []types.Object
 	ast.Inspect(s.declaration.node, func(node ast.Node) bool {
-		ident, ok := node.(*ast.Ident)
-		if !ok {
-			return true
-		}
-		object := s.declaration.pkg.object(ident)
-		if then[object] && !now[object] && !slices.Contains(gained, object) && changed.adds(ident.Name) {
-			gained = append(gained, object)
+		if ident, ok := node.(*ast.Ident); ok {
+			object := s.declaration.pkg.object(ident)
+			if then[object] && !now[object] && !slices.Contains(gained, object) && changed.adds(ident.Name) {
+				gained = append(gained, object)
+			}
 		}
 		return true
 	})
 	return gained
 }
 
-func namesOfObjects(objects []types.Object) []string {
-	var names []string
-	for _, object := range objects {
-		if !slices.Contains(names, object.Name()) {
-			names = append(names, object.Name())
-		}
-	}
-	return names
-}
-
 // addsTo says which rosters gain lines from what a block shows, where the chapter
 // does not show them again.
 func (w *Book) addsTo(block *chapters.Block) []string {
 	to := map[*chapters.Chapter][]string{}
-	for _, joined := range w.joined(block.Chapter) {
-		if slices.ContainsFunc(w.shown[block], func(s *Shown) bool { return s.isAnyOf(joined.objects) && s.declaration != joined.roster.declaration }) {
-			to[joined.roster.Block.Chapter] = append(to[joined.roster.Block.Chapter], shortName(joined.roster.Name))
+	for _, grown := range w.grownIn(block.Chapter) {
+		if slices.ContainsFunc(w.shown[block], func(s *Shown) bool { return s.declaration != grown.roster.declaration && grown.names(s.objects) }) {
+			to[grown.roster.Block.Chapter] = append(to[grown.roster.Block.Chapter], shortName(grown.roster.Name))
 		}
 	}
 	var parts []string
@@ -252,31 +246,23 @@ func (w *Book) addsTo(block *chapters.Block) []string {
 // shortName returns the name of a method without its receiver.
 func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// isAnyOf tells whether one of the objects is declared by what is shown.
-func (s *Shown) isAnyOf(objects []types.Object) bool {
-	declared := s.declaration.objects
-	if s.field != nil {
-		declared = nil
-		for _, ident := range fieldNames(s.field) {
-			declared = append(declared, s.declaration.pkg.info.Defs[ident])
-		}
-	}
-	return slices.ContainsFunc(declared, func(object types.Object) bool { return slices.Contains(objects, object) })
-}
-
-// joining is a roster that gains lines in a chapter that does not show it.
-type joining struct {
+// growth is a roster that gains lines in a chapter that does not show it, and what these name.
+type growth struct {
 	roster  *Shown
 	objects []types.Object
 }
 
-// joined returns the rosters that gain lines in a chapter that does not show them,
+func (g growth) names(objects []types.Object) bool {
+	return slices.ContainsFunc(objects, func(object types.Object) bool { return slices.Contains(g.objects, object) })
+}
+
+// grownIn returns the rosters that gain lines in a chapter that does not show them,
 // each as it was shown last.
-func (w *Book) joined(chapter *chapters.Chapter) []joining {
-	if known, ok := w.joinings[chapter]; ok {
+func (w *Book) grownIn(chapter *chapters.Chapter) []growth {
+	if known, ok := w.growths[chapter]; ok {
 		return known
 	}
-	var all []joining
+	var all []growth
 	for _, roster := range w.current(endOf(chapter.Number)) {
 		if !roster.roster || roster.Block.Chapter == chapter {
 			continue
@@ -284,10 +270,10 @@ func (w *Book) joined(chapter *chapters.Chapter) []joining {
 		versions, _ := w.versions(roster.key) // what is wrong is said about the roster
 		if i := slices.IndexFunc(versions, func(v Version) bool { return v.Chapter == chapter }); i > 0 {
 			change := changeOf(versions[i-1].Text, versions[i].Text)
-			all = append(all, joining{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), change)})
+			all = append(all, growth{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), change)})
 		}
 	}
-	w.joinings[chapter] = all
+	w.growths[chapter] = all
 	return all
 }
 

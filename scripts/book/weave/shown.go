@@ -159,7 +159,7 @@ func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	if components == nil {
 		return nil
 	}
-	found := v.byName[strings.Join(components[max(len(components)-2, 0):], ".")]
+	found := v.byName[lastTwo(components)]
 	if len(found) == 0 && len(components) == 2 {
 		found = slices.DeleteFunc(slices.Clone(v.byName[components[0]]), func(s *Shown) bool {
 			return s.declaration.field(components[1]) == nil
