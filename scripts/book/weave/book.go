@@ -91,9 +91,9 @@ func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 // newBook brings the chapters and the code together. The error lists everything
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
-	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{},
-		shown:   map[*chapters.Block][]*Shown{},
-		growths: map[*chapters.Chapter][]growth{}, versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
+	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
+		named: map[key]bool{}, rests: map[string]*chapters.Block{}, growths: map[*chapters.Chapter][]growth{},
+		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
 	w.nameAll()
 	var mistakes []error
 	for _, block := range w.blocks() {
@@ -123,15 +123,12 @@ func (w *Book) blocks() []*chapters.Block {
 
 // nameAll notes what the blocks name.
 func (w *Book) nameAll() {
-	w.named, w.rests = map[key]bool{}, map[string]*chapters.Block{}
 	for _, block := range w.blocks() {
-		pkg := w.source.packages[block.Package]
-		if pkg == nil {
-			continue
-		}
 		for _, name := range block.Names {
-			if showing, err := pkg.find(name); err == nil {
-				w.named[showing.key] = true
+			if pkg := w.source.packages[block.Package]; pkg != nil {
+				if s, err := pkg.find(name); err == nil {
+					w.named[s.key] = true
+				}
 			}
 		}
 	}
@@ -156,56 +153,47 @@ func (w *Book) rest(block *chapters.Block) ([]string, error) {
 }
 
 func (w *Book) addBlock(block *chapters.Block) error {
-	dir, names, roster := block.Package, block.Names, block.Roster
-	if block.Rest != "" && w.source.packages[dir] != nil {
+	pkg, names := w.source.packages[block.Package], block.Names
+	if pkg == nil {
+		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", block.Package)
+	}
+	if block.Rest != "" {
 		var err error
 		if names, err = w.rest(block); err != nil {
 			return err
 		}
-	}
-	if len(names) == 0 && block.Rest == "" {
-		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", dir)
-	}
-	pkg := w.source.packages[dir]
-	if pkg == nil {
-		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", dir)
+	} else if len(names) == 0 {
+		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", block.Package)
 	}
 	for _, name := range names {
-		showing, err := pkg.find(name)
+		s, err := pkg.find(name)
 		if err != nil {
 			return block.Errorf("%w", err)
 		}
-		if before := w.showings[showing.key]; block.Difference {
-			if len(before) == 0 || showing.field != nil {
+		s.Block, s.roster, s.after = block, block.Roster, block.After
+		if all := w.showings[s.key]; len(all) > 0 {
+			s.previous = all[len(all)-1]
+		}
+		if block.Difference {
+			if s.previous == nil || s.field != nil {
 				return block.Errorf("no block before this shows %s, so there is nothing from which it could differ", name)
 			}
-			roster = before[0].roster
+			s.roster = s.previous.roster
 		}
-		showing.Block, showing.roster, showing.after = block, roster, w.after(block, showing.key)
-		if roster && (showing.field != nil || showing.declaration.node == nil) {
-			return block.Errorf("%s cannot be a roster: the finished code has no such list", name)
+		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
+		if block.OfRest() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
+			s.after = 0
 		}
-		if err := w.checkRepeated(showing); err != nil {
+		if err := s.check(); err != nil {
 			return block.Errorf("%w", err)
 		}
-		if all := w.showings[showing.key]; len(all) > 0 {
-			showing.previous = all[len(all)-1]
-			showing.previous.next = showing
+		if s.previous != nil {
+			s.previous.next = s
 		}
-		w.showings[showing.key] = append(w.showings[showing.key], showing)
-		w.shown[block] = append(w.shown[block], showing)
+		w.showings[s.key] = append(w.showings[s.key], s)
+		w.shown[block] = append(w.shown[block], s)
 	}
 	return nil
-}
-
-// after returns how many steps are before a showing. The rest of a chapter's code is there
-// from the beginning, but for what the lesson has shown in another form.
-func (w *Book) after(block *chapters.Block, k key) int {
-	before := w.showings[k]
-	if block.OfRest() && (len(before) == 0 || before[len(before)-1].Block.Chapter != block.Chapter) {
-		return 0
-	}
-	return block.After
 }
 
 // find returns what a name in a block stands for: a declaration of the finished
@@ -235,24 +223,22 @@ func (p *Package) find(name string) (*Shown, error) {
 	return shown, nil
 }
 
-// checkRepeated says what is wrong with showing something that an earlier block
-// has shown.
-func (w *Book) checkRepeated(s *Shown) error {
-	all := w.showings[s.key]
-	if len(all) == 0 {
-		return nil
-	}
-	before := all[len(all)-1]
-	where := before.Block.Place
+// check says what is wrong with showing something, for example because an earlier block has shown it.
+func (s *Shown) check() error {
+	before := s.previous
 	switch {
+	case s.roster && (s.field != nil || s.declaration.node == nil):
+		return fmt.Errorf("%s cannot be a roster: the finished code has no such list", s.Name)
+	case before == nil:
+		return nil
 	case before.at() >= s.at():
-		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.Name, where)
+		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.Name, before.Block.Place)
 	case s.field != nil:
-		return fmt.Errorf("the field %s is shown in %s already", s.Name, where)
+		return fmt.Errorf("the field %s is shown in %s already", s.Name, before.Block.Place)
 	case s.declaration.node == nil:
-		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.Name, where)
+		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.Name, before.Block.Place)
 	case before.roster != s.roster:
-		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.Name, where)
+		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.Name, before.Block.Place)
 	}
 	return nil
 }
@@ -376,13 +362,13 @@ func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 	for _, chapter := range w.chapters {
 		texts := map[*chapters.Block]chapters.Text{}
 		for _, block := range chapter.Blocks {
-			text, err := w.content(block)
+			var err error
+			texts[block], err = w.content(block)
 			mistakes = append(mistakes, err)
-			texts[block] = text
 		}
-		pages, err := chapter.Fill(texts)
+		var err error
+		filled[chapter], err = chapter.Fill(texts)
 		mistakes = append(mistakes, err)
-		filled[chapter] = pages
 	}
 	return filled, errors.Join(mistakes...)
 }

@@ -1,11 +1,11 @@
 package weave
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -62,13 +62,9 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	}
 	at := endOf(chapter.Number)
 	if step != "" {
-		var names []string
-		for _, known := range chapter.Steps {
-			names = append(names, known.Name)
-		}
-		i := slices.Index(names, step)
+		i := slices.IndexFunc(chapter.Steps, func(known chapters.Step) bool { return known.Name == step })
 		if i < 0 {
-			return fmt.Errorf("chapter %02d has no step %s: there is %s", chapter.Number, step, cmp.Or(strings.Join(names, ", "), "none"))
+			return fmt.Errorf("chapter %02d has no step %s", chapter.Number, step)
 		}
 		at = momentOf(chapter.Number, i)
 	}
@@ -88,11 +84,10 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	}
 	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), len(files), s.directory(), s.directory())
 	var left []string
-	for showing := range w.left[at] {
-		left = append(left, showing.Name)
+	for shown := range w.left[at] {
+		left = append(left, shown.Name)
 	}
-	if len(left) > 0 {
-		slices.Sort(left)
+	if slices.Sort(left); len(left) > 0 {
 		fmt.Fprintf(out, "left for later, because it is about what comes after the step: %s\n", strings.Join(left, ", "))
 	}
 	return nil
@@ -118,9 +113,8 @@ func (w *Book) TestStages(ctx context.Context, all bool, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			s.toTest = s.changedSince(before, files)
-			if all {
-				s.toTest = s.changedSince(nil, files)
+			if s.toTest = s.changedSince(before, files); all {
+				s.toTest = slices.Sorted(maps.Keys(s.packages))
 			}
 			before = files
 			stages[chapter] = append(stages[chapter], s)
