@@ -179,23 +179,27 @@ func (w *Book) addDeclaration(e *Exercise, s *Shown) error {
 	}
 	e.Dir = s.Dir
 	if e.Whole() {
-		for name, imported := range d.file.imports {
-			e.Imports[name] = imported.path
-		}
+		maps.Copy(e.Imports, d.file.paths())
 	}
 	if !ok {
 		e.Others[d.names[0]] = w.source.seen(d)
 		return nil
 	}
 	text := d.text + "\n"
-	f := Function{Name: d.names[0], File: d.file.name, Text: text, Unnamed: e.Whole() && !exported(d.names[0]), Imports: map[string]string{}}
+	f := Function{Name: d.names[0], File: d.file.name, Text: text, Unnamed: e.Whole() && !exported(d.names[0]), Imports: d.file.paths()}
 	named := slices.ContainsFunc(e.Functions, func(f Function) bool { return !f.Unnamed })
 	f.Cut = text[:w.source.within(d, function.Body.Lbrace)] + e.cutBody(!f.Unnamed && !named)
-	for name, imported := range d.file.imports {
-		f.Imports[name] = imported.path
-	}
 	e.Functions = append(e.Functions, f)
 	return nil
+}
+
+// paths returns the paths of what the file imports, by the names that it uses.
+func (f *File) paths() map[string]string {
+	paths := map[string]string{}
+	for name, imported := range f.imports {
+		paths[name] = imported.path
+	}
+	return paths
 }
 
 // exported tells whether other packages see a declaration.

@@ -215,23 +215,33 @@ func importsOf(syntax *ast.File, info *types.Info) map[string]Import {
 
 func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text string) error {
 	var mistakes []error
+	groups := syntax.Comments // that have to belong to something
+	declare := func(node ast.Decl, begin, end token.Pos, names ...string) {
+		mistakes = append(mistakes, s.declare(p, file, text, node, begin, end, names...))
+	}
 	if syntax.Doc != nil {
-		mistakes = append(mistakes, s.declare(p, file, text, nil, syntax.Doc.Pos(), syntax.Name.End(), "package"))
+		declare(nil, syntax.Doc.Pos(), syntax.Name.End(), "package")
 	}
 	for _, node := range syntax.Decls {
-		if group, ok := node.(*ast.GenDecl); ok && group.Tok == token.IMPORT {
-			if isBlank(group) {
-				mistakes = append(mistakes, s.declare(p, file, text, nil, group.Pos(), group.End(), "import"))
-			}
+		group, ok := node.(*ast.GenDecl)
+		if !ok || group.Tok != token.IMPORT {
+			declare(node, beginOf(node), node.End(), namesOf(node)...)
 			continue
 		}
-		mistakes = append(mistakes, s.declare(p, file, text, node, beginOf(node), node.End(), namesOf(node)...))
+		if slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool { name := spec.(*ast.ImportSpec).Name; return name != nil && name.Name == "_" }) {
+			declare(nil, group.Pos(), group.End(), "import") // its blank ones are for the reader to see
+		}
+		groups = slices.DeleteFunc(slices.Clone(groups), func(c *ast.CommentGroup) bool { return group.Pos() <= c.Pos() && c.Pos() <= group.End() })
 	}
-	for _, comment := range syntax.Comments {
+	for _, comment := range groups {
+		at := s.fset.Position(comment.Pos())
+		belongs := slices.ContainsFunc(p.declarations, func(d *Declaration) bool {
+			return d.file == file && d.offset <= at.Offset && at.Offset < d.offset+len(d.text)
+		})
 		// What is for staticcheck alone no reader has to see.
-		if !s.belongs(p, file, syntax, comment) && !strings.HasPrefix(comment.List[0].Text, "//lint:file-ignore ") {
+		if !belongs && !strings.HasPrefix(comment.List[0].Text, "//lint:file-ignore ") {
 			mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out",
-				p.dir, file.name, s.fset.Position(comment.Pos()).Line))
+				p.dir, file.name, at.Line))
 		}
 	}
 	return errors.Join(mistakes...)
@@ -243,8 +253,10 @@ func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, beg
 	if len(names) == 0 {
 		return fmt.Errorf("%s/%s:%d: this declares nothing that a chapter could name: take it out", p.dir, file.name, from.Line)
 	}
-	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset,
-		text: text, objects: objectsOf(node, p.info)}
+	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset, text: text}
+	for _, ident := range identsOf(node) {
+		d.objects = append(d.objects, p.info.Defs[ident])
+	}
 	p.declarations = append(p.declarations, d)
 	for _, name := range names {
 		if before := p.byName[name]; before != nil {
@@ -253,25 +265,6 @@ func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, beg
 		p.byName[name] = d
 	}
 	return nil
-}
-
-// belongs tells whether a comment is part of a declaration or of the imports.
-func (s *Source) belongs(p *Package, file *File, syntax *ast.File, comment *ast.CommentGroup) bool {
-	at := s.fset.Position(comment.Pos()).Offset
-	return slices.ContainsFunc(p.declarations, func(d *Declaration) bool {
-		return d.file == file && d.offset <= at && at < d.offset+len(d.text)
-	}) || slices.ContainsFunc(syntax.Decls, func(node ast.Decl) bool {
-		group, ok := node.(*ast.GenDecl)
-		return ok && group.Tok == token.IMPORT && group.Pos() <= comment.Pos() && comment.Pos() <= group.End()
-	})
-}
-
-// isBlank tells whether a group of imports has blank ones.
-func isBlank(group *ast.GenDecl) bool {
-	return slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool {
-		name := spec.(*ast.ImportSpec).Name
-		return name != nil && name.Name == "_"
-	})
 }
 
 func restOfLine(text string) string {
@@ -307,7 +300,7 @@ func namesOf(node ast.Decl) []string {
 		return []string{NameOf(f)}
 	}
 	var names, blanks []string
-	for _, ident := range identsOf(node.(*ast.GenDecl)) {
+	for _, ident := range identsOf(node) {
 		if ident.Name == "_" {
 			blanks = []string{"_"}
 		} else {
@@ -329,31 +322,23 @@ func receiverOf(f *ast.FuncDecl) string {
 	return fmt.Sprintf("(%s).", receiver)
 }
 
-func identsOf(group *ast.GenDecl) []*ast.Ident {
+// identsOf returns the names that a declaration gives to its package, or to a method.
+func identsOf(node ast.Decl) []*ast.Ident {
 	var idents []*ast.Ident
-	for _, spec := range group.Specs {
-		switch spec := spec.(type) {
-		case *ast.TypeSpec:
-			idents = append(idents, spec.Name)
-		case *ast.ValueSpec:
-			idents = append(idents, spec.Names...)
+	switch node := node.(type) {
+	case *ast.FuncDecl:
+		return []*ast.Ident{node.Name}
+	case *ast.GenDecl:
+		for _, spec := range node.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				idents = append(idents, spec.Name)
+			case *ast.ValueSpec:
+				idents = append(idents, spec.Names...)
+			}
 		}
 	}
 	return idents
-}
-
-func objectsOf(node ast.Decl, info *types.Info) []types.Object {
-	switch node := node.(type) {
-	case *ast.FuncDecl:
-		return []types.Object{info.Defs[node.Name]}
-	case *ast.GenDecl:
-		var objects []types.Object
-		for _, ident := range identsOf(node) {
-			objects = append(objects, info.Defs[ident])
-		}
-		return objects
-	}
-	return nil
 }
 
 // dirs returns the directories of the packages, sorted.
