@@ -1,7 +1,6 @@
 package chapters
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"strings"
@@ -89,13 +88,4 @@ func (c *Chapter) timed(texts [][]byte) [][]byte {
 	reading, all := c.minutes(pages)
 	texts[0] = duration.ReplaceAll(texts[0], fmt.Appendf(nil, "<sub>To read: about %d minutes. With its exercises and the lab: about %d.</sub>", reading, all))
 	return texts
-}
-
-// Outdated tells whether the chapter says otherwise how long it takes.
-func (c *Chapter) Outdated() bool {
-	var texts [][]byte
-	for _, p := range c.Pages {
-		texts = append(texts, p.Source)
-	}
-	return !bytes.Equal(c.timed(texts)[0], c.Pages[0].Source)
 }
