@@ -78,7 +78,11 @@ func (s *Stage) write() (files map[string][]byte, err error) {
 	return files, writeFile(filepath.Join(dir, recordName), text)
 }
 
+// writeFile writes a file unless it is there already: its time tells go whether a test that reads it has to run again.
 func writeFile(path string, text []byte) error {
+	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
