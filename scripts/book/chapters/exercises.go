@@ -57,6 +57,11 @@ type Hint struct{ Title, Text string }
 // Scenario tells whether the reader writes a scenario, and no code.
 func (e *Exercise) Scenario() bool { return e.Broken != "" }
 
+// LacksStub tells whether the lesson does not show what the reader finds, although the rest of the code is elsewhere.
+func (e *Exercise) LacksStub() bool {
+	return e.Stub == nil && !e.Scenario() && e.Chapter.standsApart()
+}
+
 // Whole tells whether the reader writes a package as a whole.
 func (e *Exercise) Whole() bool { return len(e.Blocks) > 0 && e.Blocks[0].Whole }
 
@@ -148,8 +153,6 @@ func (c *Chapter) endExercise(end int) error {
 		return e.Errorf("the exercise %s has no code: fold a block whose info string ends with exercise", e.Name)
 	case slices.ContainsFunc(e.Blocks, func(b *Block) bool { return b.Whole != e.Whole() }):
 		return e.Errorf("the exercise %s is a whole package or it is not: its blocks end with whole or with exercise, all of them", e.Name)
-	case !e.Scenario() && e.Stub == nil && c.standsApart():
-		return e.Errorf("the exercise %s does not show what the reader finds: write a block ```go stub, without a body, below its first paragraph", e.Name)
 	}
 	c.Exercises = append(c.Exercises, e)
 	return nil

@@ -85,6 +85,14 @@ func (w *Book) checkBlocks() (mistakes []error, complete bool) {
 			mistakes = append(mistakes, block.Errorf("%s; make weave writes it anew", outdated(block.Text, want)))
 		}
 	}
+	for _, chapter := range w.chapters {
+		for _, e := range chapter.Exercises {
+			if e.LacksStub() {
+				mistakes = append(mistakes, e.Errorf("the exercise %s does not show what the reader finds: "+
+					"write a block ```go stub, without a body, below its first paragraph", e.Name))
+			}
+		}
+	}
 	return mistakes, complete
 }
 

@@ -1,6 +1,7 @@
 package weave
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -201,8 +202,9 @@ Divide.
 	}
 	assert.Contains(t, strings.Join(said, "\n"), `it says "// count counts.", the code says "// count counts coins."`)
 	replace(t, root, name, "```go stub", "```go")
-	_, err = chapters.Read(root)
-	assert.ErrorContains(t, err, "the exercise bounds does not show what the reader finds: write a block ```go stub, without a body, below its first paragraph")
+	stale, err = openShopUnfilled(t, root)
+	require.NoError(t, err)
+	assert.ErrorContains(t, errors.Join(stale.mistakes()...), "the exercise bounds does not show what the reader finds: write a block ```go stub, without a body, below its first paragraph")
 }
 
 func openShopUnfilled(t *testing.T, root string) (*Book, error) {
