@@ -398,7 +398,8 @@ func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
 		if err != nil {
 			return chapters.Text{}, block.Errorf("%w", err)
 		}
-		return chapters.Text{Body: wrong.Diff(), Below: chapters.Fold("What catches it", fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy))}, nil
+		catches := fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy)
+		return chapters.Text{Body: wrong.Diff(), Below: chapters.Fold("What catches it", catches)}, nil
 	case w.shown[block] == nil:
 		return block.Text, nil
 	}

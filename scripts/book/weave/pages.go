@@ -26,7 +26,8 @@ type pages map[string]string
 
 func readPages(root string) (pages, error) {
 	texts, tree := pages{}, os.DirFS(root)
-	for _, pattern := range []string{"*.md", "chapters/*.md", "chapters/*/*.md", "labs/*/README.md", "labs/*/*.txtar", "labs/scenarios/*/*.txtar", "diagrams/*"} {
+	for _, pattern := range []string{"*.md", "chapters/*.md", "chapters/*/*.md", "labs/*/README.md",
+		"labs/*/*.txtar", "labs/scenarios/*/*.txtar", "diagrams/*"} {
 		names, err := fs.Glob(tree, pattern)
 		if err != nil {
 			return nil, err

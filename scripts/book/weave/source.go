@@ -228,7 +228,10 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 			declare(node, beginOf(node), node.End(), namesOf(node)...)
 			continue
 		}
-		if slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool { name := spec.(*ast.ImportSpec).Name; return name != nil && name.Name == "_" }) {
+		if slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool {
+			name := spec.(*ast.ImportSpec).Name
+			return name != nil && name.Name == "_"
+		}) {
 			declare(nil, group.Pos(), group.End(), "import") // its blank ones are for the reader to see
 		}
 		groups = slices.DeleteFunc(slices.Clone(groups), func(c *ast.CommentGroup) bool { return group.Pos() <= c.Pos() && c.Pos() <= group.End() })

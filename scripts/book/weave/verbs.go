@@ -1,6 +1,7 @@
 package weave
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +63,13 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	}
 	at := endOf(chapter.Number)
 	if step != "" {
-		i := slices.IndexFunc(chapter.Steps, func(known chapters.Step) bool { return known.Name == step })
+		var names []string
+		for _, known := range chapter.Steps {
+			names = append(names, known.Name)
+		}
+		i := slices.Index(names, step)
 		if i < 0 {
-			return fmt.Errorf("chapter %02d has no step %s", chapter.Number, step)
+			return fmt.Errorf("chapter %02d has no step %s: there is %s", chapter.Number, step, cmp.Or(strings.Join(names, ", "), "none"))
 		}
 		at = momentOf(chapter.Number, i)
 	}

@@ -112,7 +112,7 @@ func TestAStepIsAStageByItself(t *testing.T) {
 	assert.Contains(t, out, "chapter 01: naive, 1 packages, 1 vetted and tested ✓")
 	assert.FileExists(t, filepath.Join(root, "build", "stage-01-naive", "kcm", "app", "run.go"))
 	_, err = printed(t, root, func(w *Book, out io.Writer) error { return w.BuildStage(t.Context(), "1", "naif", out) })
-	require.EqualError(t, err, "chapter 01 has no step naif")
+	require.EqualError(t, err, "chapter 01 has no step naif: there is naive")
 }
 
 func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
