@@ -35,12 +35,10 @@ func main() {
 func newCommand(root string) *cobra.Command {
 	book := group("book", "keep the book, the code of kcm and what kcm does in step")
 	book.AddCommand(
-		verb(root, "fill", "bring the code in the chapters up to date with kcm/", arguments(0, 0),
+		verb(root, "fill", "bring the code in the chapters up to date with kcm/", arguments(0),
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Fill(cmd.OutOrStdout()) }),
-		verb(root, "check", "say what differs, what no chapter shows, and which stage does not compile", arguments(0, 0),
+		verb(root, "check", "say what differs, what no chapter shows, and which stage does not compile", arguments(0),
 			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Check(cmd.OutOrStdout()) }),
-		verb(root, "bounds", "print how long each page is, and how long a chapter takes", arguments(0, 0),
-			func(w *weave.Book, cmd *cobra.Command, _ []string) error { return w.Bounds(cmd.OutOrStdout()) }),
 		stage(root),
 		stages(root),
 		transcripts(root),
@@ -53,7 +51,7 @@ func newCommand(root string) *cobra.Command {
 // stage returns the verb that writes and builds the code of a chapter.
 func stage(root string) *cobra.Command {
 	at := ""
-	command := verb(root, "stage NN", "write the code of a chapter to build/stage-NN and build its kcm", arguments(1, 1),
+	command := verb(root, "stage NN", "write the code of a chapter to build/stage-NN and build its kcm", arguments(1),
 		func(w *weave.Book, cmd *cobra.Command, args []string) error {
 			return w.BuildStage(cmd.Context(), args[0], at, cmd.OutOrStdout())
 		})
@@ -64,7 +62,7 @@ func stage(root string) *cobra.Command {
 // stages returns the verb that tests the code of every chapter.
 func stages(root string) *cobra.Command {
 	all := false
-	command := verb(root, "stages", "write, compile and vet the code of every chapter, and test what a chapter changes", arguments(0, 0),
+	command := verb(root, "stages", "write, compile and vet the code of every chapter, and test what a chapter changes", arguments(0),
 		func(w *weave.Book, cmd *cobra.Command, _ []string) error {
 			return w.TestStages(cmd.Context(), all, cmd.OutOrStdout())
 		})
@@ -92,7 +90,7 @@ func siteCommand(root string) *cobra.Command {
 	serve, pdf, port := false, false, 0
 	dir := filepath.Join(root, "build", "site")
 	command := &cobra.Command{
-		Use: "site", Args: arguments(0, 0), Short: "write the book as web pages to build/site, and with --serve show them",
+		Use: "site", Args: arguments(0), Short: "write the book as web pages to build/site, and with --serve show them",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if serve {
 				return site.Serve(cmd.Context(), root, dir, port, cmd.OutOrStdout())
@@ -126,9 +124,9 @@ func verb(root, use, short string, args cobra.PositionalArgs, run func(*weave.Bo
 }
 
 // arguments refuses fewer or more arguments, and says how the verb is used.
-func arguments(least, most int) cobra.PositionalArgs {
+func arguments(number int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
+		if len(args) != number {
 			return fmt.Errorf("write %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 		}
 		return nil
@@ -137,14 +135,6 @@ func arguments(least, most int) cobra.PositionalArgs {
 
 // group returns a command that does nothing itself but say which verbs it has.
 func group(use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		var verbs []string
-		for _, verb := range cmd.Commands() {
-			verbs = append(verbs, verb.Name())
-		}
-		return fmt.Errorf("%s has no verb %q: say one of %s", cmd.CommandPath(), args[0], strings.Join(verbs, ", "))
-	}, Args: cobra.ArbitraryArgs}
+	return &cobra.Command{Use: use, Short: short, SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 }

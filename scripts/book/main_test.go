@@ -36,11 +36,11 @@ func TestTheHelpListsTheVerbs(t *testing.T) {
 
 func TestWhatIsTypedWrongIsAnsweredWithWhatThereIs(t *testing.T) {
 	for want, args := range map[string][]string{
-		`book has no verb "fil": say one of bounds, check, fill, help, site, stage, stages, transcripts`: {"fil"},
-		`book transcripts has no verb "03": say one of check, fill`:                                      {"transcripts", "03"},
-		"there is no chapter 99: the book has 00 to":                                                     {"transcripts", "check", "99"},
-		"unknown flag: --no":  {"check", "--no"},
-		"write book stage NN": {"stage"},
+		`unknown command "fil" for "book"`:            {"fil"},
+		`unknown command "03" for "book transcripts"`: {"transcripts", "03"},
+		"there is no chapter 99: the book has 00 to":  {"transcripts", "check", "99"},
+		"unknown flag: --no":                          {"check", "--no"},
+		"write book stage NN":                         {"stage"},
 	} {
 		_, err := execute(t, args...)
 		assert.ErrorContains(t, err, want)

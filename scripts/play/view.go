@@ -81,7 +81,7 @@ func declared() (map[string]map[string]string, error) {
 func addressOf(all []*chapters.Chapter, dir, name string) (address string) {
 	for _, chapter := range all {
 		for _, block := range chapter.Blocks {
-			if block.Package() == dir && slices.Contains(block.Names(), name) {
+			if block.Package == dir && slices.Contains(block.Names, name) {
 				anchor := filepath.Base(dir) + "." + strings.NewReplacer("(", "", "*", "", ")", "").Replace(name)
 				address = block.Page().Web() + "#" + anchor
 			}

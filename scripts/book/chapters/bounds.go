@@ -1,7 +1,6 @@
 package chapters
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"strings"
@@ -50,33 +49,25 @@ func (p *Page) Size() Size {
 // Exceeds says what of a page is too long, or "".
 func (s Size) Exceeds(bounds Size) string {
 	var said []string
-	for _, part := range []struct {
-		is, most int
-		of       string
-	}{
-		{s.Words, bounds.Words, "words of prose"},
-		{s.Go, bounds.Go, "visible lines of Go"},
-		{s.Sessions, bounds.Sessions, "visible lines of sessions"},
-	} {
-		if part.is > part.most {
-			said = append(said, fmt.Sprintf("%d %s, and may have %d", part.is, part.of, part.most))
+	say := func(is, most int, of string) {
+		if is > most {
+			said = append(said, fmt.Sprintf("%d %s, and may have %d", is, of, most))
 		}
 	}
+	say(s.Words, bounds.Words, "words of prose")
+	say(s.Go, bounds.Go, "visible lines of Go")
+	say(s.Sessions, bounds.Sessions, "visible lines of sessions")
 	return strings.Join(said, ", ")
 }
 
-// Minutes says how long a reader takes for the lesson, and how long with its exercises and its lab: 200 words or 20 lines
+// minutes says how long a reader takes for the lesson, and how long with its exercises and its lab: 200 words or 20 lines
 // a minute, and what the exercises state.
-func (c *Chapter) Minutes() (reading, all int) { return c.minutes(c.Pages) }
-
 func (c *Chapter) minutes(pages []*Page) (reading, all int) {
 	seconds := 0
 	for _, p := range pages {
-		if p.Code() {
-			continue
+		if size := p.Size(); !p.Code() {
+			seconds += size.Words*60/200 + (size.Go+size.Sessions)*60/20
 		}
-		size := p.Size()
-		seconds += size.Words*60/200 + (size.Go+size.Sessions)*60/20
 	}
 	reading = (seconds/60 + 4) / 5 * 5
 	all = reading + 5
@@ -97,13 +88,4 @@ func (c *Chapter) timed(texts [][]byte) [][]byte {
 	reading, all := c.minutes(pages)
 	texts[0] = duration.ReplaceAll(texts[0], fmt.Appendf(nil, "<sub>To read: about %d minutes. With its exercises and the lab: about %d.</sub>", reading, all))
 	return texts
-}
-
-// Outdated tells whether the chapter says otherwise how long it takes.
-func (c *Chapter) Outdated() bool {
-	var texts [][]byte
-	for _, p := range c.Pages {
-		texts = append(texts, p.Source)
-	}
-	return !bytes.Equal(c.timed(texts)[0], c.Pages[0].Source)
 }

@@ -25,7 +25,6 @@ package chapters
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -55,8 +54,6 @@ type Chapter struct {
 	Source []byte
 	// Blocks are the fenced blocks, in the order of the text.
 	Blocks []*Block
-	// Retired are the declarations that the chapter takes out of the stages.
-	Retired []Retirement
 	// Steps are places up to which the chapter is a program by itself.
 	Steps []Step
 	// Aside says that what the chapter adds to the packages of others is nothing that their tests see.
@@ -65,10 +62,11 @@ type Chapter struct {
 	Spans []Span
 	// Exercises are what the reader writes.
 	Exercises []*Exercise
-	// folds is how many folded parts deep the text is that is being read.
-	folds int
-	// marks are where exercises begin and end, in the order of the text.
-	marks []mark
+	// These are of use while the chapter is read: how many folded parts deep the text is, the heading above it, and the
+	// exercise that it belongs to.
+	folds   int
+	heading string
+	current *Exercise
 }
 
 // Page is a file of a chapter.
@@ -131,9 +129,22 @@ type Block struct {
 	After int
 	// Folded tells whether a reader has to unfold it.
 	Folded bool
-	// Missing tells that it is yet to be written.
-	Missing bool
 	Text
+
+	// Package is the directory of the package of what the block declares, or "", and Names are the declarations that it
+	// shows. Rest is the file of which it shows what no other block does, or "".
+	Package, Rest string
+	Names         []string
+	// Difference tells whether the block shows how declarations differ from what was shown before, Roster whether they
+	// grow from chapter to chapter.
+	Difference, Roster bool
+	// Exercise tells whether the reader writes what the block shows, Whole whether as a whole package of which this is a
+	// part, and Stub whether it shows what the reader finds.
+	Exercise, Whole, Stub bool
+	// Wrong is the wrong solution that the block shows, as EXERCISE/WRONG, Step the sentence of a step of the chapter's
+	// lab, and File the file that it shows, be it in part; or "".
+	Wrong, Step, File string
+
 	// These are offsets in the chapter: of the caption, of the opening fence, of
 	// the body and its end, of the end of the closing fence, and of the end of the
 	// changes.
@@ -149,14 +160,6 @@ type Text struct {
 	Body string
 	// Below is what is folded below the block, see [Fold].
 	Below string
-}
-
-// Retirement says that a declaration has had its time.
-type Retirement struct {
-	Place
-	Chapter       *Chapter
-	After         int
-	Package, Name string
 }
 
 // Step is a place in a lesson that a comment marks: <!-- step: naive -->
@@ -200,44 +203,34 @@ func Read(root string) ([]*Chapter, error) {
 	return chapters, nil
 }
 
-// further is what the further pages of a lesson are called.
-var further = regexp.MustCompile(`^[2-9]-[a-z0-9-]+\.md$`)
-
 // readPages reads the pages of a chapter in their order.
 func readPages(dir string) ([]*Page, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, file := range files {
-		name := filepath.Base(file)
-		if name != "README.md" && name != "code.md" && !further.MatchString(name) {
-			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, and code.md for the rest of the code", file)
-		}
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	var pages []*Page
-	for _, name := range names {
-		source, err := os.ReadFile(filepath.Join(dir, name))
+	var files []string
+	for _, pattern := range []string{"README.md", "[2-9]-*.md", "code.md"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return nil, err
 		}
-		pages = append(pages, &Page{Path: name, Source: source})
+		files = append(files, found...)
+	}
+	all, err := filepath.Glob(filepath.Join(dir, "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range all {
+		if !slices.Contains(files, file) {
+			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, and code.md for the rest of the code", file)
+		}
+	}
+	var pages []*Page
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, &Page{Path: filepath.Base(file), Source: source})
 	}
 	return pages, nil
-}
-
-// rank sorts the names of pages as they are read.
-func rank(name string) string {
-	switch name {
-	case "README.md":
-		return "1"
-	case "code.md":
-		return "z"
-	}
-	return name
 }
 
 // Choose returns the chapters with these numbers, in the order of the book, or all
@@ -262,7 +255,7 @@ func Choose(all []*Chapter, numbers ...string) ([]*Chapter, error) {
 func OfController(all []*Chapter, name string) *Chapter {
 	for _, c := range all {
 		for _, b := range c.Blocks {
-			if b.Roster() && slices.Contains(b.Names(), "NewControllerDescriptors") && strings.Contains(b.Body, strconv.Quote(name)) {
+			if b.Roster && slices.Contains(b.Names, "NewControllerDescriptors") && strings.Contains(b.Body, strconv.Quote(name)) {
 				return c
 			}
 		}
@@ -293,12 +286,12 @@ func Parse(number int, slug string, pages ...*Page) (*Chapter, error) {
 		case *ast.HTMLBlock:
 			lines := node.Lines()
 			c.folds += bytes.Count(lines.Value(c.Source), []byte("<details")) - bytes.Count(lines.Value(c.Source), []byte("</details"))
-			return ast.WalkContinue, c.addRemarks(lines.At(0).Start, max(lines.At(lines.Len()-1).Stop, node.ClosureLine.Stop))
+			return ast.WalkContinue, c.addComments(lines.At(0).Start, max(lines.At(lines.Len()-1).Stop, node.ClosureLine.Stop))
 		case *ast.RawHTML:
 			segments := node.Segments
-			return ast.WalkContinue, c.addRemarks(segments.At(0).Start, segments.At(segments.Len()-1).Stop)
+			return ast.WalkContinue, c.addComments(segments.At(0).Start, segments.At(segments.Len()-1).Stop)
 		case *ast.Heading:
-			c.addHeading(node)
+			return ast.WalkContinue, c.addHeading(node)
 		case *ast.List:
 			c.addList(node)
 		}
@@ -307,7 +300,7 @@ func Parse(number int, slug string, pages ...*Page) (*Chapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.findExercises(); err != nil {
+	if err := c.endExercise(len(c.Source)); err != nil {
 		return nil, err
 	}
 	c.Spans = slices.DeleteFunc(c.Spans, func(s Span) bool {
@@ -337,6 +330,7 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 		Folded:  c.folds > 0,
 		opening: c.lineStart(info.Start),
 	}
+	b.readInfo()
 	b.fence = strings.TrimRight(string(c.Source[b.opening:info.Start]), blanks)
 	if n := len(c.Blocks); n > 0 && b.opening < c.Blocks[n-1].end {
 		return nil // the changes of the block above
@@ -363,11 +357,11 @@ func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
 	}
 	b.closed = min(b.bodyEnd+len(closing)+1, len(c.Source))
 	b.begin, b.end = b.opening, b.closed
-	if b.Declares() || b.Stub() || b.File() != "" || b.Wrong() != "" {
+	if b.Filled() && !b.Console() {
 		b.addSurroundings()
 	}
 	c.Blocks = append(c.Blocks, b)
-	return nil
+	return c.addToExercise(b)
 }
 
 // blanks can stand behind a fence.
@@ -396,37 +390,35 @@ func (b *Block) addSurroundings() {
 	}
 }
 
+// comment is what a comment says to the tools.
 var (
-	retirement = regexp.MustCompile(`(?s)<!--\s*retire:(.*?)-->`)
-	aside      = regexp.MustCompile(`<!--\s*aside\s*-->`)
-	step       = regexp.MustCompile(`<!--\s*step:(.*?)-->`)
-	stepName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	comment  = regexp.MustCompile(`(?s)<!--\s*((step:|exercise:|scenario:|aside\b)\s*(.*?))\s*-->`)
+	stepName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 )
 
-// addRemarks finds what comments say to the tools in a part of the text that is HTML.
-func (c *Chapter) addRemarks(begin, end int) error {
-	c.addComments(begin, end)
-	c.Aside = c.Aside || aside.Match(c.Source[begin:end])
-	for _, match := range step.FindAllSubmatchIndex(c.Source[begin:end], -1) {
-		s := Step{c.at(begin + match[0]), strings.TrimSpace(string(c.Source[begin+match[2] : begin+match[3]]))}
-		switch {
-		case !stepName.MatchString(s.Name):
-			return fmt.Errorf("%s: give the step a name, for example: <!-- step: naive -->", s.Place)
-		case c.page(begin).Code():
-			return fmt.Errorf("%s: a step is one of the lesson", s.Place)
-		case slices.ContainsFunc(c.Steps, func(other Step) bool { return other.Name == s.Name }):
-			return fmt.Errorf("%s: a second step %s", s.Place, s.Name)
-		}
-		c.Steps = append(c.Steps, s)
-	}
-	for _, match := range retirement.FindAllSubmatchIndex(c.Source[begin:end], -1) {
+// addComments finds what comments say to the tools in a part of the text that is HTML.
+func (c *Chapter) addComments(begin, end int) error {
+	for _, match := range comment.FindAllSubmatchIndex(c.Source[begin:end], -1) {
+		group := func(n int) string { return string(c.Source[begin+match[2*n] : begin+match[2*n+1]]) }
 		place := c.at(begin + match[0])
-		words := strings.Fields(string(c.Source[begin+match[2] : begin+match[3]]))
-		if len(words) < 2 {
-			return fmt.Errorf("%s: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->", place)
-		}
-		for _, name := range words[1:] {
-			c.Retired = append(c.Retired, Retirement{Place: place, Chapter: c, After: len(c.Steps), Package: words[0], Name: name})
+		switch group(2) {
+		case "aside":
+			c.Aside = true
+		case "step:":
+			s := Step{place, group(3)}
+			switch {
+			case !stepName.MatchString(s.Name):
+				return fmt.Errorf("%s: give the step a name, for example: <!-- step: naive -->", place)
+			case c.page(begin).Code():
+				return fmt.Errorf("%s: a step is one of the lesson", place)
+			case slices.ContainsFunc(c.Steps, func(other Step) bool { return other.Name == s.Name }):
+				return fmt.Errorf("%s: a second step %s", place, s.Name)
+			}
+			c.Steps = append(c.Steps, s)
+		default:
+			if err := c.beginExercise(group(1), begin+match[0]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -453,123 +445,63 @@ func (c *Chapter) at(offset int) Place {
 	return Place{p.Path, 1 + bytes.Count(c.Source[p.begin:offset], []byte("\n"))}
 }
 
-// Language is the first word of the info string.
-func (b *Block) Language() string {
-	if len(b.Info) == 0 {
-		return ""
+// readInfo says what the info string means.
+func (b *Block) readInfo() {
+	if len(b.Info) < 2 {
+		return
 	}
-	return b.Info[0]
+	switch language, words := b.Info[0], b.Info[1:]; {
+	case language == "go" && slices.Equal(words, []string{"stub"}):
+		b.Stub = true
+	case language == "go":
+		b.readDeclarations(words)
+	case language == "diff" && len(words) == 1:
+		b.Wrong = words[0]
+	case language == "diff" && words[0] == "of":
+		b.Difference = true
+		b.readDeclarations(words[1:])
+	case language == "lab":
+		b.Step, b.File = strings.Join(words, " "), "labs/"+b.Chapter.Slug+"/lab.txtar"
+	case language != "diff" && len(words) == 1 && strings.Contains(words[0], "/"):
+		b.File = words[0]
+	}
 }
 
-// declared returns the words about declarations: a package or a file, names, and what
-// they are.
-func (b *Block) declared() []string {
-	switch {
-	case b.Language() == "go" && len(b.Info) > 1 && !b.Stub():
-		return b.Info[1:]
-	case b.Difference():
-		return b.Info[2:]
+// readDeclarations takes words for a package or a file, names, and what they are.
+func (b *Block) readDeclarations(words []string) {
+	b.Package = words[0]
+	if len(words) == 2 && words[1] == "rest" && strings.HasSuffix(words[0], ".go") {
+		b.Package, b.Rest = path.Dir(words[0]), words[0]
+		return
 	}
-	return nil
+	for _, word := range words[1:] {
+		switch word {
+		case "roster":
+			b.Roster = true
+		case "exercise":
+			b.Exercise = true
+		case "whole":
+			b.Exercise, b.Whole = true, true
+		default:
+			b.Names = append(b.Names, word)
+		}
+	}
 }
-
-// Declares tells whether the block shows declarations.
-func (b *Block) Declares() bool { return b.declared() != nil }
-
-// Stub tells whether the block shows what the reader of an exercise finds.
-func (b *Block) Stub() bool { return slices.Equal(b.Info, []string{"go", "stub"}) }
 
 // Precedes tells whether the block stands before an exercise.
 func (b *Block) Precedes(e *Exercise) bool {
 	return b.Chapter.Number < e.Chapter.Number || b.Chapter == e.Chapter && b.begin < e.begin
 }
 
-// Difference tells whether the block shows how declarations differ from what was shown
-// before.
-func (b *Block) Difference() bool {
-	return b.Language() == "diff" && len(b.Info) > 2 && b.Info[1] == "of"
-}
-
-// Rest returns the file of which the block shows what no other block does, or "".
-func (b *Block) Rest() string {
-	if words := b.declared(); len(words) == 2 && words[1] == "rest" && strings.HasSuffix(words[0], ".go") {
-		return words[0]
-	}
-	return ""
-}
-
-// Package returns the directory of the package of what the block declares, or "".
-func (b *Block) Package() string {
-	switch {
-	case b.Rest() != "":
-		return path.Dir(b.Rest())
-	case b.Declares():
-		return b.declared()[0]
-	}
-	return ""
-}
-
-// Names returns the names of the declarations that the block shows; those of a rest
-// stand in no block.
-func (b *Block) Names() []string {
-	if b.Rest() != "" {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(b.declared()[1:]), func(word string) bool { return slices.Contains([]string{"roster", "exercise", "whole"}, word) })
-}
-
-// says tells whether one of the words about the declarations is this.
-func (b *Block) says(word string) bool {
-	return b.Declares() && slices.Contains(b.declared()[1:], word)
-}
-
-// Roster tells whether what the block shows grows from chapter to chapter.
-func (b *Block) Roster() bool { return b.says("roster") }
-
-// Exercise tells whether the reader writes what the block shows.
-func (b *Block) Exercise() bool { return b.says("exercise") || b.Whole() }
-
-// Whole tells whether the reader writes the package as a whole of which the block shows
-// a part.
-func (b *Block) Whole() bool { return b.says("whole") }
-
-// Wrong returns the wrong solution that the block shows, as EXERCISE/WRONG, or "".
-func (b *Block) Wrong() string {
-	if b.Language() == "diff" && len(b.Info) == 2 {
-		return b.Info[1]
-	}
-	return ""
-}
-
-// Step returns the sentence of the step that the block shows of the chapter's lab,
-// or "".
-func (b *Block) Step() string {
-	if b.Language() == "lab" {
-		return strings.Join(b.Info[1:], " ")
-	}
-	return ""
-}
-
-// File returns the file that the block shows, be it in part, or "".
-func (b *Block) File() string {
-	if b.Step() != "" {
-		return "labs/" + b.Chapter.Slug + "/lab.txtar"
-	}
-	if len(b.Info) == 2 && b.Language() != "go" && b.Language() != "diff" && strings.Contains(b.Info[1], "/") {
-		return b.Info[1]
-	}
-	return ""
-}
-
 // Console tells whether the block shows commands and what they print.
-func (b *Block) Console() bool { return b.Language() == "console" }
+func (b *Block) Console() bool { return len(b.Info) > 0 && b.Info[0] == "console" }
 
 // Shell tells whether the block shows commands without what they print.
-func (b *Block) Shell() bool { return b.Language() == "sh" }
+func (b *Block) Shell() bool { return len(b.Info) > 0 && b.Info[0] == "sh" }
 
 // Filled tells whether a tool fills the block or compiles it.
 func (b *Block) Filled() bool {
-	return b.Declares() || b.Stub() || b.Console() || b.File() != "" || b.Wrong() != ""
+	return b.Package != "" || b.Stub || b.Console() || b.File != "" || b.Wrong != ""
 }
 
 // Position returns path and line of a line of the body, counted from 0.
@@ -582,59 +514,36 @@ func (b *Block) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", b.Place, fmt.Errorf(format, args...))
 }
 
-// edit puts other text between two offsets of a chapter.
-type edit struct {
-	begin, end int
-	text       string
-}
-
-// edited returns the text of each page with some parts of it changed.
-func (c *Chapter) edited(edits []edit) [][]byte {
-	slices.SortFunc(edits, func(x, y edit) int { return x.begin - y.begin })
+// Fill returns the texts of the pages with other texts for some blocks.
+func (c *Chapter) Fill(texts map[*Block]Text) ([][]byte, error) {
 	var pages [][]byte
 	for _, p := range c.Pages {
 		var out bytes.Buffer
-		done, end := p.begin, p.end()
-		for _, e := range edits {
-			if done <= e.begin && e.begin < end { // and not in what has been replaced
-				out.Write(c.Source[done:e.begin])
-				out.WriteString(e.text)
-				done = e.end
+		done := p.begin
+		for _, b := range c.Blocks {
+			text, ok := texts[b]
+			if !ok || b.Page() != p {
+				continue
 			}
-		}
-		out.Write(c.Source[done:end])
-		pages = append(pages, out.Bytes())
-	}
-	return pages
-}
-
-// Fill returns the texts of the pages with other texts for some blocks.
-func (c *Chapter) Fill(texts map[*Block]Text) ([][]byte, error) {
-	var edits []edit
-	for b, text := range texts {
-		if b.closedBy(text.Body) {
-			return nil, b.Errorf("what the block is to hold has a line that closes it: open and close it with %s`", b.fence)
-		}
-		var out bytes.Buffer
-		if b.Missing {
-			edits = append(edits, edit{b.begin, b.end, fmt.Sprintf("\n%s\n```go stub\n%s```\n", text.Caption, text.Body)})
-			continue
-		}
-		if text.Caption != "" {
-			out.WriteString(text.Caption + "\n")
-		}
-		out.Write(c.Source[b.opening:b.body])
-		out.WriteString(text.Body)
-		out.Write(c.Source[b.bodyEnd:b.closed])
-		if text.Below != "" {
+			if b.closedBy(text.Body) {
+				return nil, b.Errorf("what the block is to hold has a line that closes it: open and close it with %s`", b.fence)
+			}
+			out.Write(c.Source[done:b.begin])
+			if text.Caption != "" {
+				out.WriteString(text.Caption + "\n")
+			}
+			out.Write(c.Source[b.opening:b.body])
+			out.WriteString(text.Body)
+			out.Write(c.Source[b.bodyEnd:b.closed])
 			out.WriteString(text.Below)
-			if rest := c.Source[b.end:b.Page().end()]; len(rest) > 0 && rest[0] != '\n' {
+			if done = b.end; text.Below != "" && done < p.end() && c.Source[done] != '\n' {
 				out.WriteByte('\n')
 			}
 		}
-		edits = append(edits, edit{b.begin, b.end, out.String()})
+		out.Write(c.Source[done:p.end()])
+		pages = append(pages, out.Bytes())
 	}
-	return c.timed(c.edited(edits)), nil
+	return c.timed(pages), nil
 }
 
 // Write writes the pages whose texts have changed, and returns their paths.

@@ -64,13 +64,13 @@ func TestBlocksHaveTheirWordsTheirBodiesAndTheirPlaces(t *testing.T) {
 	assert.Equal(t, 3, code.Line)
 	assert.Equal(t, "chapters/03-a/README.md:4", code.Position(0), "the first line of the body")
 	assert.EqualError(t, code.Errorf("no %s", "go"), "chapters/03-a/README.md:3: no go")
-	assert.True(t, code.Declares() && code.Filled())
-	assert.Empty(t, code.File())
+	assert.True(t, code.Package != "" && code.Filled())
+	assert.Empty(t, code.File)
 
-	assert.Equal(t, "labs/01-a/manifests/web.yaml", file.File())
+	assert.Equal(t, "labs/01-a/manifests/web.yaml", file.File)
 	assert.Equal(t, "a: |\n  ```\n", file.Body, "a longer fence can hold a shorter one")
 	assert.True(t, file.Filled())
-	assert.False(t, file.Declares() || file.Console())
+	assert.False(t, file.Package != "" || file.Console())
 
 	assert.True(t, console.Console() && console.Filled())
 	assert.Empty(t, console.Body)
@@ -103,48 +103,26 @@ func TestOnlyABlockWithAPackageDeclares(t *testing.T) {
 		t.Run(info, func(t *testing.T) {
 			t.Parallel()
 			b := parse(t, "```"+info+"\n```\n").Blocks[0]
-			assert.Equal(t, tt.declares, b.Declares())
+			assert.Equal(t, tt.declares, b.Package != "")
 			assert.Equal(t, tt.console, b.Console())
-			assert.Equal(t, tt.file, b.File())
+			assert.Equal(t, tt.file, b.File)
 			assert.Equal(t, tt.declares || tt.console || tt.file != "", b.Filled())
-			assert.Equal(t, strings.Fields(info)[0], b.Language())
 		})
 	}
-}
-
-func TestRetirementsAreFoundWhereverTheCommentStands(t *testing.T) {
-	t.Parallel()
-	c := parse(t, "# A\n\n<!-- retire: kcm/app wait -->\nText <!-- retire: kcm/b B --> and <!-- more -->.\n\n"+
-		"<!--\n  retire: kcm/c\n    C (*T).d\n-->\n\n```text\n<!-- retire: kcm/app shown -->\n```\n")
-	var got []Retirement
-	for _, r := range c.Retired {
-		assert.Same(t, c, r.Chapter)
-		r.Chapter = nil
-		got = append(got, r)
-	}
-	assert.Equal(t, []Retirement{
-		{Place: Place{"chapters/03-a/README.md", 3}, Package: "kcm/app", Name: "wait"},
-		{Place: Place{"chapters/03-a/README.md", 4}, Package: "kcm/b", Name: "B"},
-		{Place: Place{"chapters/03-a/README.md", 6}, Package: "kcm/c", Name: "C"},
-		{Place: Place{"chapters/03-a/README.md", 6}, Package: "kcm/c", Name: "(*T).d"},
-	}, got)
 }
 
 func TestWhatCannotBeReadIsSaidWithItsLine(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ source, want string }{
-		"no line after the fence":     {"\n```go kcm/app Run", ":2: the block is not closed"},
-		"no closing fence":            {"\n```text\nx\n", ":2: the block is not closed with ``` on a line of its own"},
-		"a shorter closing fence":     {"````text\nx\n```\n", ":1: the block is not closed with ```` on a line of its own"},
-		"a longer closing fence":      {"```text\nx\n````\n", ":1: the block is not closed with ``` on a line of its own"},
-		"code in a list":              {"- a\n  ```go kcm/app Run\n  ```\n", ":2: write the block without indentation and with ```, so that it can be filled"},
-		"a file in a quotation":       {"> ```yaml a/b\n> ```\n", ":1: write the block without indentation and with ```, so that it can be filled"},
-		"a session between tildes":    {"~~~console\n~~~\n", ":1: write the block without indentation and with ```, so that it can be filled"},
-		"a step without a name":       {"a\n\n<!-- step: -->\n", ":3: give the step a name, for example: <!-- step: naive -->"},
-		"a step twice":                {"<!-- step: a -->\n\n<!-- step: a -->\n", ":3: a second step a"},
-		"nothing is retired":          {"a\n\n<!-- retire: -->\n", ":3: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->"},
-		"a package is retired":        {"<!-- retire: kcm/app -->\n", ":1: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->"},
-		"nothing is retired, in text": {"a <!-- retire: kcm/app -->\n", ":1: say what is retired, for example: <!-- retire: kcm/app waitForSignal -->"},
+		"no line after the fence":  {"\n```go kcm/app Run", ":2: the block is not closed"},
+		"no closing fence":         {"\n```text\nx\n", ":2: the block is not closed with ``` on a line of its own"},
+		"a shorter closing fence":  {"````text\nx\n```\n", ":1: the block is not closed with ```` on a line of its own"},
+		"a longer closing fence":   {"```text\nx\n````\n", ":1: the block is not closed with ``` on a line of its own"},
+		"code in a list":           {"- a\n  ```go kcm/app Run\n  ```\n", ":2: write the block without indentation and with ```, so that it can be filled"},
+		"a file in a quotation":    {"> ```yaml a/b\n> ```\n", ":1: write the block without indentation and with ```, so that it can be filled"},
+		"a session between tildes": {"~~~console\n~~~\n", ":1: write the block without indentation and with ```, so that it can be filled"},
+		"a step without a name":    {"a\n\n<!-- step: -->\n", ":3: give the step a name, for example: <!-- step: naive -->"},
+		"a step twice":             {"<!-- step: a -->\n\n<!-- step: a -->\n", ":3: a second step a"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +142,7 @@ func TestPagesAreReadInOrderAndWrittenApart(t *testing.T) {
 	for name, text := range map[string]string{
 		"code.md":   "# The rest\n\n```go kcm/app c\nc\n```\n",
 		"README.md": "# A\n\n`a`\n\n```go kcm/app a\na\n```\n",
-		"2-more.md": "# More\n\nA word, `b`.\n\n```go kcm/app b\nb\n```\n\n<!-- retire: kcm/app old -->\n",
+		"2-more.md": "# More\n\nA word, `b`.\n\n```go kcm/app b\nb\n```\n\n<!-- step: half -->\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
@@ -178,7 +156,7 @@ func TestPagesAreReadInOrderAndWrittenApart(t *testing.T) {
 	assert.Equal(t, []string{"a\n", "b\n", "c\n"}, bodies)
 	assert.Equal(t, []string{"chapters/03-a/README.md:5", "chapters/03-a/2-more.md:5", "chapters/03-a/code.md:3"}, places)
 	assert.Equal(t, "chapters/03-a/2-more.md:3", c.Spans[1].Place.String())
-	assert.Equal(t, "chapters/03-a/2-more.md:9", c.Retired[0].Place.String())
+	assert.Equal(t, "chapters/03-a/2-more.md:9", c.Steps[0].Place.String())
 
 	texts, err := c.Fill(map[*Block]Text{c.Blocks[0]: {Body: "longer\nthan before\n"}, c.Blocks[2]: {Body: "d\n"}})
 	require.NoError(t, err)
@@ -388,7 +366,7 @@ func TestWhatIsDoneForEachChapterIsSaidAndFailsInTheirOrder(t *testing.T) {
 // Fill does not give back.
 func FuzzParseChapter(f *testing.F) {
 	f.Add(chapter)
-	f.Add("<!-- retire: kcm/app wait -->\nText <!-- retire: a\nb --> x\n\n<!--")
+	f.Add("<!-- aside -->\nText <!-- step: a\nb --> x\n\n<!--")
 	f.Add("```go kcm/app Run\r\nfunc Run() {}\r\n```\r\n")
 	f.Add("- ```go a b\n\t```\n\n>>```x\n")
 	f.Add(captioned)
@@ -402,7 +380,7 @@ func FuzzParseChapter(f *testing.F) {
 		for _, b := range c.Blocks {
 			texts[b] = b.Text
 			line := strings.Split(source, "\n")[b.Line-1]
-			require.Contains(t, line, b.Language(), "the line of the fence is said")
+			require.Contains(t, line, b.Info[0], "the line of the fence is said")
 		}
 		filled, err := c.Fill(texts)
 		require.NoError(t, err)

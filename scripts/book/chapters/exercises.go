@@ -1,7 +1,6 @@
 package chapters
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -58,119 +57,52 @@ type Hint struct{ Title, Text string }
 // Scenario tells whether the reader writes a scenario, and no code.
 func (e *Exercise) Scenario() bool { return e.Broken != "" }
 
+// LacksStub tells whether the lesson does not show what the reader finds, although the rest of the code is elsewhere.
+func (e *Exercise) LacksStub() bool {
+	return e.Stub == nil && !e.Scenario() && e.Chapter.standsApart()
+}
+
 // Whole tells whether the reader writes a package as a whole.
-func (e *Exercise) Whole() bool { return len(e.Blocks) > 0 && e.Blocks[0].Whole() }
+func (e *Exercise) Whole() bool { return len(e.Blocks) > 0 && e.Blocks[0].Whole }
 
 // Errorf returns an error about the exercise that begins with its path and line.
 func (e *Exercise) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", e.Place, fmt.Errorf(format, args...))
 }
 
-// mark is a place in a chapter that an exercise can begin or end at, or its list.
-type mark struct {
-	offset  int
-	heading string
-	comment string
-	list    []string
-}
-
-var exerciseComment = regexp.MustCompile(`(?s)<!--\s*((?:exercise|scenario):.*?)\s*-->`)
-
-// addComments finds the comments that begin exercises in a part of the text.
-func (c *Chapter) addComments(begin, end int) {
-	for _, match := range exerciseComment.FindAllSubmatchIndex(c.Source[begin:end], -1) {
-		c.marks = append(c.marks, mark{offset: begin + match[0], comment: string(c.Source[begin+match[2] : begin+match[3]])})
+// addHeading ends an exercise.
+func (c *Chapter) addHeading(node *ast.Heading) error {
+	lines := node.Lines()
+	if lines.Len() == 0 {
+		return nil
 	}
+	c.heading = string(lines.Value(c.Source))
+	return c.endExercise(lines.At(0).Start)
 }
 
-func (c *Chapter) addHeading(node *ast.Heading) {
-	if lines := node.Lines(); lines.Len() > 0 {
-		c.marks = append(c.marks, mark{offset: lines.At(0).Start, heading: string(lines.Value(c.Source))})
-	}
-}
-
-// addList adds a numbered list.
+// addList takes the first numbered list of an exercise for its steps, unless it is folded: then it is a hint.
 func (c *Chapter) addList(node *ast.List) {
-	if !node.IsOrdered() {
+	if c.current == nil || len(c.current.Steps) > 0 || c.folds > 0 || !node.IsOrdered() {
 		return
 	}
-	var items []string
-	begin := 0
 	for item := node.FirstChild(); item != nil; item = item.NextSibling() {
-		lines := item.FirstChild().Lines()
-		if lines.Len() == 0 {
-			continue
+		if lines := item.FirstChild().Lines(); lines.Len() > 0 {
+			c.current.Steps = append(c.current.Steps, strings.Join(strings.Fields(string(lines.Value(c.Source))), " "))
 		}
-		if begin == 0 {
-			begin = lines.At(0).Start
-		}
-		items = append(items, strings.Join(strings.Fields(string(lines.Value(c.Source))), " "))
 	}
-	c.marks = append(c.marks, mark{offset: begin, list: items})
 }
 
-// findExercises puts together what the marks say.
-func (c *Chapter) findExercises() error {
-	heading := ""
-	for i, m := range c.marks {
-		if m.heading != "" {
-			heading = m.heading
-		}
-		if m.comment == "" {
-			continue
-		}
-		e, err := c.exercise(m)
-		if err != nil {
-			return err
-		}
-		e.Heading = heading
-		end := len(c.Source)
-		for _, later := range c.marks[i+1:] {
-			if later.heading != "" || later.comment != "" {
-				end = later.offset
-				break
-			}
-			if len(e.Steps) == 0 && !bytes.Contains(c.Source[m.offset:later.offset], []byte("<details>")) {
-				e.Steps = later.list // one that is folded is a hint
-			}
-		}
-		e.Hints = hintsIn(string(c.Source[m.offset:end]))
-		for _, b := range c.Blocks {
-			if b.Exercise() && m.offset < b.begin && b.begin < end {
-				e.Blocks = append(e.Blocks, b)
-			}
-			if b.Stub() && m.offset < b.begin && b.begin < end {
-				e.Stub = b
-			}
-		}
-		if e.Stub == nil && !e.Scenario() && c.standsApart() {
-			e.Stub = c.missingStub(m.offset)
-		}
-		if err := c.addExercise(e); err != nil {
-			return err
-		}
-	}
-	for _, b := range c.Blocks {
-		if b.Exercise() && !slices.ContainsFunc(c.Exercises, func(e *Exercise) bool { return slices.Contains(e.Blocks, b) }) {
-			return b.Errorf("the block belongs to no exercise: one begins with a comment like <!-- exercise: bounds, 20 minutes, TestBounds -->, below the same heading")
-		}
+// addToExercise adds a block to the exercise that it belongs to.
+func (c *Chapter) addToExercise(b *Block) error {
+	switch {
+	case b.Exercise && c.current == nil:
+		return b.Errorf("the block belongs to no exercise: one begins with a comment like <!-- exercise: bounds, 20 minutes, TestBounds -->, below the same heading")
+	case b.Exercise:
+		c.current.Blocks = append(c.current.Blocks, b)
+	case b.Stub && c.current != nil:
+		c.current.Stub = b
 	}
 	return nil
-}
-
-// signatures is a block that the stub of an exercise replaces.
-var signatures = regexp.MustCompile("^\n```(text|go)\nfunc [^`]*```\n")
-
-// missingStub returns the block that is to stand behind the first paragraph of an
-// exercise.
-func (c *Chapter) missingStub(begin int) *Block {
-	end := c.page(begin).end()
-	b := &Block{Chapter: c, Info: []string{"go", "stub"}, Place: c.at(begin), Missing: true, begin: end, end: end, fence: "```"}
-	if length := bytes.Index(c.Source[begin:end], []byte("\n\n")); length >= 0 {
-		b.begin = begin + length + 1
-		b.end = b.begin + len(signatures.Find(c.Source[b.begin:]))
-	}
-	return b
 }
 
 var (
@@ -178,28 +110,37 @@ var (
 	scenarioWords = regexp.MustCompile(`^scenario:\s*([a-z0-9-]+),\s*(\d+) minutes,\s*(?:(\d\d)/)?([a-z0-9-]+/[a-z0-9-]+),\s*(\S+\.txtar)$`)
 )
 
-func (c *Chapter) exercise(m mark) (*Exercise, error) {
-	e := &Exercise{Chapter: c, Place: c.at(m.offset), begin: m.offset}
-	if words := exerciseWords.FindStringSubmatch(m.comment); words != nil {
-		e.Name, e.Tests = words[1], strings.Fields(words[3])
-		e.Minutes, _ = strconv.Atoi(words[2]) // digits, by the expression
-		return e, nil
+// beginExercise reads what a comment says of an exercise.
+func (c *Chapter) beginExercise(said string, offset int) error {
+	if err := c.endExercise(offset); err != nil {
+		return err
 	}
-	if words := scenarioWords.FindStringSubmatch(m.comment); words != nil {
-		e.Name, e.Broken, e.Answer = words[1], words[4], words[5]
-		e.Minutes, _ = strconv.Atoi(words[2])
-		e.BrokenIn = c.Number
+	e := &Exercise{Chapter: c, Place: c.at(offset), Heading: c.heading, begin: offset, BrokenIn: c.Number}
+	words := exerciseWords.FindStringSubmatch(said)
+	if words != nil {
+		e.Tests = strings.Fields(words[3])
+	} else if words = scenarioWords.FindStringSubmatch(said); words != nil {
+		e.Broken, e.Answer = words[4], words[5]
 		if words[3] != "" {
-			e.BrokenIn, _ = strconv.Atoi(words[3])
+			e.BrokenIn, _ = strconv.Atoi(words[3]) // digits, by the expression
 		}
-		return e, nil
+	} else {
+		return e.Errorf("%q is no exercise: write <!-- exercise: bounds, 20 minutes, TestBounds TestABoundHolds --> "+
+			"or <!-- scenario: too-many, 30 minutes, decide/counts-deletions, replicaset/surplus.txtar -->", said)
 	}
-	return nil, e.Errorf("%q is no exercise: write <!-- exercise: bounds, 20 minutes, TestBounds TestABoundHolds --> "+
-		"or <!-- scenario: too-many, 30 minutes, decide/counts-deletions, replicaset/surplus.txtar -->", m.comment)
+	e.Name = words[1]
+	e.Minutes, _ = strconv.Atoi(words[2])
+	c.current = e
+	return nil
 }
 
-// addExercise adds an exercise that has all it needs.
-func (c *Chapter) addExercise(e *Exercise) error {
+// endExercise adds the exercise that ends at an offset, if it has all it needs.
+func (c *Chapter) endExercise(end int) error {
+	e := c.current
+	if c.current = nil; e == nil {
+		return nil
+	}
+	e.Hints = hintsIn(string(c.Source[e.begin:end]))
 	for _, other := range c.Exercises {
 		if other.Name == e.Name {
 			return e.Errorf("a second exercise %s; the first is %s", e.Name, other.Place)
@@ -210,7 +151,7 @@ func (c *Chapter) addExercise(e *Exercise) error {
 		return e.Errorf("the exercise %s has no hint: fold one, <details><summary>Hint 1: ...</summary>", e.Name)
 	case !e.Scenario() && len(e.Blocks) == 0:
 		return e.Errorf("the exercise %s has no code: fold a block whose info string ends with exercise", e.Name)
-	case slices.ContainsFunc(e.Blocks, func(b *Block) bool { return b.Whole() != e.Whole() }):
+	case slices.ContainsFunc(e.Blocks, func(b *Block) bool { return b.Whole != e.Whole() }):
 		return e.Errorf("the exercise %s is a whole package or it is not: its blocks end with whole or with exercise, all of them", e.Name)
 	}
 	c.Exercises = append(c.Exercises, e)

@@ -166,7 +166,7 @@ func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
 		link.RemoveChildren(link)
 		link.AppendChild(link, text)
 	}
-	if len(shown) > 0 && !slices.ContainsFunc(shown, func(one *weave.Shown) bool { return one.Form != "final" }) {
+	if len(shown) > 0 && !slices.ContainsFunc(shown, func(one *weave.Shown) bool { return !one.Final }) {
 		caption.AppendChild(caption, ast.NewString([]byte(" · final")))
 	}
 }
@@ -184,7 +184,7 @@ func (r *pageRenderer) proofs(node *ast.FencedCodeBlock) (said string) {
 	for _, e := range block.Chapter.Exercises {
 		if slices.Contains(e.Blocks, block) {
 			for _, test := range e.Tests {
-				tests = append(tests, link(r.site.addressOfTest(block.Package(), test), test))
+				tests = append(tests, link(r.site.addressOfTest(block.Package, test), test))
 			}
 		}
 	}

@@ -217,7 +217,7 @@ func TestABlockHasTheBytesOfTheFileThatItNames(t *testing.T) {
 		require.NotNil(t, figure, "%s: no figure has it", block.Position(0))
 		require.Equal(t, block.Body, textOf(first(figure, "pre")), block.Position(0))
 		for _, one := range shown {
-			if one.Form != "final" {
+			if !one.Final {
 				continue
 			}
 			file, err := os.ReadFile(filepath.Join(site.site.root, one.File))
@@ -238,7 +238,7 @@ func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 			name := shown.Block.Body[reference.Begin:reference.End]
 			to := reference.To
 			assert.LessOrEqual(t, to.Block.Chapter.Number, shown.Block.Chapter.Number, "%s in %s leads to a later chapter", name, shown.Name)
-			if to.Form != "difference" { // what has changed need not have the name, such as that of a field
+			if !to.Block.Difference { // what has changed need not have the name, such as that of a field
 				assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
 			}
 			references++
@@ -278,7 +278,8 @@ func TestANameInTheProseLeadsToNothingElseOfThatName(t *testing.T) {
 
 func TestWhatAPageShowsAgainAfterAStepHasAnAnchorOfItsOwn(t *testing.T) {
 	t.Parallel()
-	shown := weave.Shown{Dir: "kcm/controller", Name: "(*Loop).Run"}
+	shown := weave.Shown{}
+	shown.Dir, shown.Name = "kcm/controller", "(*Loop).Run"
 	assert.Equal(t, "controller.Loop.Run", anchorOf(&shown))
 	shown.Step = "naive"
 	assert.Equal(t, "controller.Loop.Run.naive", anchorOf(&shown))

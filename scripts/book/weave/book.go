@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/format"
 	"go/types"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -24,66 +23,82 @@ type Book struct {
 	chapters []*chapters.Chapter
 	// showings are where a declaration or a field is shown, in the order of the
 	// chapters.
-	showings map[key][]*Showing
+	showings map[key][]*Shown
 	// shown are the showings of each block.
-	shown map[*chapters.Block][]*Showing
+	shown map[*chapters.Block][]*Shown
 	// named is what some block names, rests are the blocks with the rests of files.
 	named map[key]bool
 	rests map[string]*chapters.Block
-	// retired are the first chapters without a declaration.
-	retired map[key]chapters.Retirement
-	// joinings are what joined has found, hiddenIn what hidden has, left what leave has.
-	joinings map[*chapters.Chapter][]joining
-	hiddenIn map[moment]map[types.Object]bool
-	left     map[moment]map[*Showing]bool
+	// growths are what grownIn has found, hiddenIn what hidden has, left what leave has.
+	growths    map[*chapters.Chapter][]growth
+	versionsOf map[key][]Version
+	hiddenIn   map[moment]map[types.Object]bool
+	left       map[moment]map[*Shown]bool
 	// stubTexts is what stubs has found.
 	stubTexts map[*chapters.Block]chapters.Text
 }
 
 // key names a declaration, or a field of one.
-type key struct{ dir, name string }
+type key struct{ Dir, Name string }
 
-func (k key) String() string { return k.dir + " " + k.name }
+func (k key) String() string { return k.Dir + " " + k.Name }
 
-// Showing is one declaration in one block.
-type Showing struct {
+// Shown is a declaration or a field in a block.
+type Shown struct {
 	key
-	block *chapters.Block
+	Block *chapters.Block
+	// Names are those that it declares; a package's comment and imports have none. File is the one of the finished code
+	// that has it.
+	Names []string
+	File  string
+	// objects are what the type checker knows it by.
+	objects []types.Object
 	// after is how many steps of the chapter are before it.
-	after int
-	// declaration is nil where the finished code does not have it.
+	after       int
 	declaration *Declaration
 	// field is set where a field is shown by itself.
 	field  *ast.Field
 	roster bool
 	// draft has the text of an early form, and line its first line in the block.
-	draft   string
-	line    int
-	imports map[string]Import
+	draft string
+	line  int
+	// previous and next are those of the same declaration, or nil.
+	previous, next *Shown
+
+	// This is for who shows the book in another form than as Markdown; [Book.View] finds it out. Line is that in File, or 0
+	// where the block has another text; Final tells whether it is all of that, and Step is the name of the step after
+	// which the page shows it again, or "".
+	Line  int
+	Final bool
+	Step  string
+	// Begin and End are where it stands in the body of the block. They are equal for a
+	// field and a difference.
+	Begin, End int
+	// References are the names in it that something else in the book declares, in the
+	// order of the text.
+	References []Reference
+	// History are the texts that it has from chapter to chapter. It has more than one
+	// where it changes.
+	History []Version
 }
 
-func (s *Showing) chapter() int { return s.block.Chapter.Number }
+func (s *Shown) chapter() int { return s.Block.Chapter.Number }
 
 // at is when the stage has it, shownAt when the reader sees it.
-func (s *Showing) at() moment      { return momentOf(s.chapter(), s.after) }
-func (s *Showing) shownAt() moment { return momentOf(s.chapter(), s.block.After) }
+func (s *Shown) at() moment      { return momentOf(s.chapter(), s.after) }
+func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 
 // newBook brings the chapters and the code together. The error lists everything
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
-	w := &Book{source: source, chapters: all, showings: map[key][]*Showing{},
-		shown: map[*chapters.Block][]*Showing{}, retired: map[key]chapters.Retirement{},
-		joinings: map[*chapters.Chapter][]joining{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Showing]bool{}}
+	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
+		named: map[key]bool{}, rests: map[string]*chapters.Block{}, growths: map[*chapters.Chapter][]growth{},
+		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
 	w.nameAll()
 	var mistakes []error
-	for _, chapter := range all {
-		for _, retirement := range chapter.Retired {
-			mistakes = append(mistakes, w.retire(retirement))
-		}
-		for _, block := range chapter.Blocks {
-			if block.Declares() {
-				mistakes = append(mistakes, w.addBlock(block))
-			}
+	for _, block := range w.blocks() {
+		if block.Package != "" {
+			mistakes = append(mistakes, w.addBlock(block))
 		}
 	}
 	if err := errors.Join(mistakes...); err != nil {
@@ -106,34 +121,14 @@ func (w *Book) blocks() []*chapters.Block {
 	return all
 }
 
-func (w *Book) retire(r chapters.Retirement) error {
-	k := key{r.Package, r.Name}
-	wrong := ""
-	if pkg := w.source.packages[k.dir]; pkg != nil && pkg.byName[k.name] != nil {
-		wrong = "the finished code has it"
-	} else if len(w.showings[k]) == 0 {
-		wrong = "no earlier chapter shows it"
-	} else if before, retired := w.retired[k]; retired {
-		wrong = fmt.Sprintf("%s has done so already", before.Place)
-	}
-	if wrong != "" {
-		return fmt.Errorf("%s: %s is retired, but %s", r.Place, k, wrong)
-	}
-	w.retired[k] = r
-	return nil
-}
-
 // nameAll notes what the blocks name.
 func (w *Book) nameAll() {
-	w.named, w.rests = map[key]bool{}, map[string]*chapters.Block{}
 	for _, block := range w.blocks() {
-		pkg := w.source.packages[block.Package()]
-		if pkg == nil {
-			continue
-		}
-		for _, name := range block.Names() {
-			if showing, err := pkg.find(name); err == nil {
-				w.named[showing.key] = true
+		for _, name := range block.Names {
+			if pkg := w.source.packages[block.Package]; pkg != nil {
+				if s, err := pkg.find(name); err == nil {
+					w.named[s.key] = true
+				}
 			}
 		}
 	}
@@ -141,110 +136,109 @@ func (w *Book) nameAll() {
 
 // rest returns the names of the declarations of a file that no block names.
 func (w *Book) rest(block *chapters.Block) ([]string, error) {
-	if before := w.rests[block.Rest()]; before != nil {
-		return nil, block.Errorf("%s has the rest of %s, too: name declarations in one of them", before.Place, block.Rest())
+	if before := w.rests[block.Rest]; before != nil {
+		return nil, block.Errorf("%s has the rest of %s, too: name declarations in one of them", before.Place, block.Rest)
 	}
-	w.rests[block.Rest()] = block
+	w.rests[block.Rest] = block
 	var names []string
-	for _, d := range w.source.packages[block.Package()].declarations {
-		if d.file.name == path.Base(block.Rest()) && !w.named[key{d.pkg.dir, d.names[0]}] {
+	for _, d := range w.source.packages[block.Package].declarations {
+		if d.file.name == path.Base(block.Rest) && !w.named[key{d.pkg.dir, d.names[0]}] {
 			names = append(names, d.names[0])
 		}
 	}
 	if len(names) == 0 {
-		return nil, block.Errorf("there is nothing of %s that other blocks do not name: take the block out", block.Rest())
+		return nil, block.Errorf("there is nothing of %s that other blocks do not name: take the block out", block.Rest)
 	}
 	return names, nil
 }
 
 func (w *Book) addBlock(block *chapters.Block) error {
-	dir, names, roster := block.Package(), block.Names(), block.Roster()
-	if block.Rest() != "" && w.source.packages[dir] != nil {
+	pkg, names := w.source.packages[block.Package], block.Names
+	if pkg == nil {
+		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", block.Package)
+	}
+	if block.Rest != "" {
 		var err error
 		if names, err = w.rest(block); err != nil {
 			return err
 		}
-	}
-	if len(names) == 0 && block.Rest() == "" {
-		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", dir)
-	}
-	pkg := w.source.packages[dir]
-	if pkg == nil {
-		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", dir)
+	} else if len(names) == 0 {
+		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", block.Package)
 	}
 	for _, name := range names {
-		showing, err := pkg.find(name)
+		s, err := pkg.find(name)
 		if err != nil {
 			return block.Errorf("%w", err)
 		}
-		if before := w.showings[showing.key]; block.Difference() {
-			if len(before) == 0 || showing.field != nil {
+		s.Block, s.roster, s.after = block, block.Roster, block.After
+		if all := w.showings[s.key]; len(all) > 0 {
+			s.previous = all[len(all)-1]
+		}
+		if block.Difference {
+			if s.previous == nil || s.field != nil {
 				return block.Errorf("no block before this shows %s, so there is nothing from which it could differ", name)
 			}
-			roster = before[0].roster
+			s.roster = s.previous.roster
 		}
-		showing.block, showing.roster, showing.after = block, roster, w.after(block, showing.key)
-		if roster && (showing.declaration == nil || showing.field != nil || showing.declaration.node == nil) {
-			return block.Errorf("%s cannot be a roster: the finished code has no such list%s", name, w.didYouMean(dir, name))
+		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
+		if block.OfRest() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
+			s.after = 0
 		}
-		if err := w.checkRepeated(showing); err != nil {
+		if err := s.check(); err != nil {
 			return block.Errorf("%w", err)
 		}
-		w.showings[showing.key] = append(w.showings[showing.key], showing)
-		w.shown[block] = append(w.shown[block], showing)
+		if s.previous != nil {
+			s.previous.next = s
+		}
+		w.showings[s.key] = append(w.showings[s.key], s)
+		w.shown[block] = append(w.shown[block], s)
 	}
 	return nil
 }
 
-// after returns how many steps are before a showing. The rest of a chapter's code is there
-// from the beginning, but for what the lesson has shown in another form.
-func (w *Book) after(block *chapters.Block, k key) int {
-	before := w.showings[k]
-	if block.OfRest() && (len(before) == 0 || before[len(before)-1].block.Chapter != block.Chapter) {
-		return 0
-	}
-	return block.After
-}
-
 // find returns what a name in a block stands for: a declaration of the finished
-// code, a field of one, or else a draft.
-func (p *Package) find(name string) (*Showing, error) {
+// code, or a field of one.
+func (p *Package) find(name string) (*Shown, error) {
 	if d := p.byName[name]; d != nil {
-		return &Showing{key: key{p.dir, d.names[0]}, declaration: d}, nil
+		shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, Names: d.names, File: p.dir + "/" + d.file.name, objects: d.objects}
+		if d.node == nil {
+			shown.Names = nil // nobody calls a comment or imports by their name
+		}
+		return shown, nil
 	}
 	structure, fieldName, isField := strings.Cut(name, ".")
 	d := p.byName[structure]
 	if !isField || d == nil || d.node == nil {
-		return &Showing{key: key{p.dir, name}}, nil
+		return nil, fmt.Errorf("%s has no %s", p.dir, name)
 	}
 	field := d.field(fieldName)
 	if field == nil {
 		return nil, fmt.Errorf("%s has no field %s", structure, fieldName)
 	}
-	return &Showing{key: key{p.dir, structure + "." + fieldNames(field)[0].Name}, declaration: d, field: field}, nil
+	name = structure + "." + fieldNames(field)[0].Name
+	shown := &Shown{key: key{p.dir, name}, declaration: d, field: field, Names: []string{name}, File: p.dir + "/" + d.file.name}
+	for _, ident := range fieldNames(field) {
+		shown.objects = append(shown.objects, p.info.Defs[ident])
+	}
+	return shown, nil
 }
 
-// checkRepeated says what is wrong with showing something that an earlier block
-// has shown.
-func (w *Book) checkRepeated(s *Showing) error {
-	all := w.showings[s.key]
-	if len(all) == 0 {
-		return nil
-	}
-	before := all[len(all)-1]
-	where := before.block.Place
-	retired, isRetired := w.retired[s.key]
+// check says what is wrong with showing something, for example because an earlier block has shown it.
+func (s *Shown) check() error {
+	before := s.previous
 	switch {
+	case s.roster && (s.field != nil || s.declaration.node == nil):
+		return fmt.Errorf("%s cannot be a roster: the finished code has no such list", s.Name)
+	case before == nil:
+		return nil
 	case before.at() >= s.at():
-		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.name, where)
+		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.Name, before.Block.Place)
 	case s.field != nil:
-		return fmt.Errorf("the field %s is shown in %s already", s.name, where)
-	case s.declaration != nil && s.declaration.node == nil:
-		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.name, where)
+		return fmt.Errorf("the field %s is shown in %s already", s.Name, before.Block.Place)
+	case s.declaration.node == nil:
+		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.Name, before.Block.Place)
 	case before.roster != s.roster:
-		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.name, where)
-	case isRetired:
-		return fmt.Errorf("%s is shown after %s has retired it", s.name, retired.Place)
+		return fmt.Errorf("%s is a roster in one chapter and not in another, see %s", s.Name, before.Block.Place)
 	}
 	return nil
 }
@@ -256,69 +250,36 @@ func (w *Book) checkFields(block *chapters.Block) error {
 		if s.field == nil {
 			continue
 		}
-		structure := w.showings[key{s.dir, s.declaration.names[0]}]
+		structure := w.showings[key{s.Dir, s.declaration.names[0]}]
 		if len(structure) > 0 && !structure[0].roster {
 			return block.Errorf("%s has all its fields where it is shown; if %s is to come later, make it a roster in %s",
-				s.declaration.names[0], s.name, structure[0].block.Place)
+				s.declaration.names[0], s.Name, structure[0].Block.Place)
 		}
 	}
 	return nil
-}
-
-// didYouMean suggests a name that differs in its receiver only or in its case.
-func (w *Book) didYouMean(dir, name string) string {
-	last := func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-	for _, like := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
-		for _, known := range slices.Sorted(maps.Keys(w.source.packages[dir].byName)) {
-			if known != name && like(last(known), last(name)) {
-				return fmt.Sprintf("; did you mean %s?", known)
-			}
-		}
-	}
-	return ""
 }
 
 // final tells whether a showing has the form that the finished code has. That of
 // a roster may still lack elements.
-func (w *Book) final(s *Showing) bool {
-	return s.declaration != nil && (s.roster || w.next(s) == nil)
-}
+func (s *Shown) final() bool { return s.roster || s.next == nil }
 
 // readDrafts cuts the body of a block of drafts into declarations.
 func (w *Book) readDrafts(block *chapters.Block) error {
 	showings := w.shown[block]
-	drafts := slices.DeleteFunc(slices.Clone(showings), w.final)
+	drafts := slices.DeleteFunc(slices.Clone(showings), (*Shown).final)
 	if len(drafts) == 0 {
 		return nil
 	}
-	if block.Difference() {
-		return block.Errorf("%s is shown again later, so this is a draft: write it whole, for a difference is filled from the finished code", drafts[0].name)
+	if block.Difference {
+		return block.Errorf("%s is shown again later, so this is a draft: write it whole, for a difference is filled from the finished code", drafts[0].Name)
 	}
 	if len(drafts) < len(showings) {
-		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].name)
-	}
-	for _, s := range drafts {
-		if _, retired := w.retired[s.key]; s.declaration == nil && !retired && w.next(s) == nil {
-			return block.Errorf("%s shows %s, which is gone from the finished code%s; a later chapter can say: <!-- retire: %s -->",
-				block.Chapter.Slug, s.key, w.didYouMean(s.dir, s.name), s.key)
-		}
+		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].Name)
 	}
 	if strings.TrimSpace(block.Body) == "" {
-		if next := w.next(drafts[0]); next != nil {
-			return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].name, next.chapter())
-		}
-		return block.Errorf("%s is retired in chapter %02d, so this is a draft: write it", drafts[0].name, w.retired[drafts[0].key].Chapter.Number)
+		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].Name, drafts[0].next.chapter())
 	}
-	return w.source.splitDrafts(block, drafts)
-}
-
-// next returns the showing of the same declaration after this one, or nil.
-func (w *Book) next(s *Showing) *Showing {
-	all := w.showings[s.key]
-	if i := slices.Index(all, s) + 1; i < len(all) {
-		return all[i]
-	}
-	return nil
+	return splitDrafts(block, drafts)
 }
 
 // text returns what a block that shows final forms is to hold.
@@ -327,7 +288,7 @@ func (w *Book) text(block *chapters.Block) (string, error) {
 	fields := w.shown[block][0].field != nil
 	for _, s := range w.shown[block] {
 		text, err := w.textOf(s, s.shownAt())
-		if block.Difference() {
+		if block.Difference {
 			var changed change
 			changed, err = w.changes(s)
 			text = changed.diff
@@ -348,23 +309,17 @@ func (w *Book) text(block *chapters.Block) (string, error) {
 
 // alignFields puts fields below each other as gofmt does in a struct.
 func alignFields(fields []string) (string, error) {
-	formatted, err := format.Source([]byte("type fields struct {\n" + strings.Join(fields, "") + "}\n"))
-	if err != nil {
-		return "", err
-	}
-	lines := strings.Split(strings.TrimSpace(string(formatted)), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], "\t")
-	}
-	return strings.Join(lines[1:len(lines)-1], "\n") + "\n", nil
+	const head, end = "type fields struct {\n", "}\n"
+	formatted, err := format.Source([]byte(head + strings.Join(fields, "") + end))
+	return outdented(strings.TrimSuffix(strings.TrimPrefix(string(formatted), head), end)), err
 }
 
 // textOf returns what a showing says in a stage.
-func (w *Book) textOf(s *Showing, at moment) (string, error) {
+func (w *Book) textOf(s *Shown, at moment) (string, error) {
 	switch {
 	case s.field != nil:
 		return w.source.fieldText(s.declaration, s.field), nil
-	case !w.final(s):
+	case !s.final():
 		return s.draft, nil
 	case s.roster:
 		return w.source.without(s.declaration, w.hidden(at))
@@ -380,20 +335,21 @@ func (w *Book) hidden(at moment) map[types.Object]bool {
 	}
 	hidden := map[types.Object]bool{}
 	w.hiddenIn[at] = hidden
+	hide := func(objects []types.Object) {
+		for _, object := range objects {
+			hidden[object] = true
+		}
+	}
 	for _, dir := range w.source.dirs() {
 		for _, d := range w.source.packages[dir].declarations {
 			if w.latest(key{dir, d.names[0]}, at) == nil {
-				for _, object := range d.objects {
-					hidden[object] = true
-				}
+				hide(d.objects)
 			}
 		}
 	}
-	for k, showings := range w.showings {
-		if field := showings[0].field; field != nil && !w.has(showings[0], at) {
-			for _, ident := range fieldNames(field) {
-				hidden[w.source.packages[k.dir].info.Defs[ident]] = true
-			}
+	for _, showings := range w.showings {
+		if first := showings[0]; first.field != nil && !w.has(first, at) {
+			hide(first.objects)
 		}
 	}
 	return hidden
@@ -406,75 +362,63 @@ func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 	for _, chapter := range w.chapters {
 		texts := map[*chapters.Block]chapters.Text{}
 		for _, block := range chapter.Blocks {
-			text, err := w.content(block)
+			var err error
+			texts[block], err = w.content(block)
 			mistakes = append(mistakes, err)
-			texts[block] = text
 		}
-		for _, e := range chapter.Exercises {
-			if e.Stub != nil && e.Stub.Missing {
-				text, err := w.content(e.Stub)
-				mistakes = append(mistakes, err)
-				texts[e.Stub] = text
-			}
-		}
-		pages, err := chapter.Fill(texts)
+		var err error
+		filled[chapter], err = chapter.Fill(texts)
 		mistakes = append(mistakes, err)
-		filled[chapter] = pages
 	}
 	return filled, errors.Join(mistakes...)
 }
 
 // content returns what a block is to hold and what stands about it.
 func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
-	if block.Stub() {
-		texts, err := w.stubs()
-		if err != nil {
-			return chapters.Text{}, err
-		}
-		text, ok := texts[block]
-		if !ok {
-			return text, block.Errorf("a stub stands in an exercise, once, and not in one of a scenario")
-		}
-		return text, nil
-	}
-	body, err := w.body(block)
-	if err != nil || block.File() == "" && block.Wrong() == "" && w.shown[block] == nil {
-		return block.Text, err
-	}
-	return w.captioned(block, body)
-}
-
-// body returns what a block is to hold.
-func (w *Book) body(block *chapters.Block) (string, error) {
 	switch {
-	case block.File() != "":
-		text, err := os.ReadFile(filepath.Join(w.source.root, block.File()))
+	case block.Stub:
+		texts, err := w.stubs()
+		text, ok := texts[block]
+		if err == nil && !ok {
+			err = block.Errorf("a stub stands in an exercise, once, and not in one of a scenario")
+		}
+		return text, err
+	case block.File != "":
+		text, err := os.ReadFile(filepath.Join(w.source.root, block.File))
 		if err != nil {
-			return "", block.Errorf("there is no file %s that the block could show", block.File())
+			return chapters.Text{}, block.Errorf("there is no file %s that the block could show", block.File)
 		}
-		if block.Step() != "" {
-			return stepOf(block, txtar.Parse(text))
+		body := strings.TrimSuffix(string(text), "\n") + "\n"
+		if block.Step != "" {
+			body, err = stepOf(block, txtar.Parse(text))
 		}
-		return strings.TrimSuffix(string(text), "\n") + "\n", nil
-	case block.Wrong() != "":
+		return chapters.Text{Caption: caption(linkTo(block.File)), Body: body}, err
+	case block.Wrong != "":
 		wrong, err := w.wrong(block)
 		if err != nil {
-			return "", block.Errorf("%w", err)
+			return chapters.Text{}, block.Errorf("%w", err)
 		}
-		return wrong.Diff(), nil
-	case w.shown[block] == nil || !w.final(w.shown[block][0]):
-		return block.Body, nil
-	default:
-		return w.text(block)
+		catches := fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy)
+		return chapters.Text{Body: wrong.Diff(), Below: chapters.Fold("What catches it", catches)}, nil
+	case w.shown[block] == nil:
+		return block.Text, nil
 	}
+	text := chapters.Text{Body: block.Body} // of a draft
+	if w.shown[block][0].final() {
+		var err error
+		if text.Body, err = w.text(block); err != nil {
+			return text, err
+		}
+	}
+	return text, w.addCaption(block, &text)
 }
 
 // stepOf returns the lines of the step of a lab that a block shows.
 func stepOf(block *chapters.Block, script *txtar.Archive) (string, error) {
 	lines := strings.Split(strings.TrimSpace(string(script.Comment)), "\n")
-	begin := slices.Index(lines, "step "+block.Step())
+	begin := slices.Index(lines, "step "+block.Step)
 	if begin < 0 {
-		return "", block.Errorf("%s has no step %q: write the whole sentence of a step behind lab", block.File(), block.Step())
+		return "", block.Errorf("%s has no step %q: write the whole sentence of a step behind lab", block.File, block.Step)
 	}
 	lines = lines[begin:]
 	if end := slices.IndexFunc(lines[1:], func(line string) bool { return strings.HasPrefix(line, "step ") }); end >= 0 {

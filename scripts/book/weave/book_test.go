@@ -123,7 +123,7 @@ func assertRoundTrip(t *testing.T, w *Book) {
 		require.Equal(t, string(chapter.Source), string(bytes.Join(filled[chapter], nil)), chapter.Path)
 		texts := map[*chapters.Block]chapters.Text{}
 		for _, block := range chapter.Blocks {
-			if block.File() != "" || block.Declares() && w.final(w.shown[block][0]) {
+			if block.File != "" || block.Package != "" && w.shown[block][0].final() {
 				texts[block] = chapters.Text{}
 			}
 		}

@@ -2,6 +2,7 @@ package weave
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/types"
@@ -15,51 +16,37 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
-// captioned returns a block's text with what the book says about it: above it,
-// where what it shows lies and what becomes of it; folded below it, what it shows
-// otherwise than an earlier chapter, or what catches it.
-func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, error) {
-	text := chapters.Text{Body: body}
-	if file := block.File(); file != "" {
-		text.Caption = caption(linkTo(file))
-		return text, nil
-	}
-	if block.Wrong() != "" {
-		wrong, err := w.wrong(block)
-		if err != nil {
-			return text, block.Errorf("%w", err)
-		}
-		text.Below = chapters.Fold("What catches it", fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy))
-		return text, nil
-	}
+// addCaption writes what the book says about declarations: above them, where they lie and
+// what becomes of them; folded below, what has changed since an earlier chapter.
+func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 	var remarks, since, changes []string
 	about := map[string][]string{}
 	for _, s := range w.shown[block] {
 		changed, err := w.changes(s)
 		if err != nil {
-			return text, block.Errorf("%w", err)
+			return block.Errorf("%w", err)
 		}
-		if changed.isShort() && !block.Difference() {
+		if changed.isShort() && !block.Difference {
 			changes = append(changes, changed.diff)
-			if before := w.before(s); before.chapter() == s.chapter() {
+			if s.previous.chapter() == s.chapter() {
 				since = append(since, theStepBefore)
 			} else {
-				since = append(since, fmt.Sprintf("chapter %02d", before.chapter()))
+				since = append(since, fmt.Sprintf("chapter %02d", s.previous.chapter()))
 			}
 		}
 		said, err := w.remarks(s, changed)
 		if err != nil {
-			return text, block.Errorf("%w", err)
+			return block.Errorf("%w", err)
 		}
 		for _, remark := range said {
 			if about[remark] == nil {
 				remarks = append(remarks, remark)
 			}
-			about[remark] = append(about[remark], s.name)
+			about[remark] = append(about[remark], s.Name)
 		}
 	}
 	parts := []string{w.filesOf(block)}
-	if block.Rest() != "" {
+	if block.Rest != "" {
 		parts = append(parts, "the rest of it")
 	}
 	for _, remark := range remarks {
@@ -76,7 +63,7 @@ func (w *Book) captioned(block *chapters.Block, body string) (chapters.Text, err
 		slices.Sort(since)
 		text.Below = chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "), "```diff\n"+strings.Join(changes, "\n")+"```")
 	}
-	return text, nil
+	return nil
 }
 
 func caption(text string) string { return "<sub>" + text + "</sub>" }
@@ -107,16 +94,11 @@ func linkToChapter(c *chapters.Chapter) string {
 
 func quoted(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
 
-// filesOf links to the files that have what a block shows, or to the package where
-// the finished code does not have it.
+// filesOf links to the files that have what a block shows.
 func (w *Book) filesOf(block *chapters.Block) string {
 	var links []string
 	for _, s := range w.shown[block] {
-		path := s.dir
-		if s.declaration != nil {
-			path += "/" + s.declaration.file.name
-		}
-		if link := linkTo(path); !slices.Contains(links, link) {
+		if link := linkTo(s.File); !slices.Contains(links, link) {
 			links = append(links, link)
 		}
 	}
@@ -125,115 +107,131 @@ func (w *Book) filesOf(block *chapters.Block) string {
 
 // remarks says what a reader has to know about what is shown: that it is a part of
 // something, what is new in it, and what later chapters do with it.
-func (w *Book) remarks(s *Showing, changed change) ([]string, error) {
+func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 	if s.field != nil {
 		structure := s.declaration.names[0]
-		if all := w.showings[key{s.dir, structure}]; len(all) > 0 && all[0].chapter() < s.chapter() {
-			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToPage(all[0].block))}, nil
+		if all := w.showings[key{s.Dir, structure}]; len(all) > 0 && all[0].chapter() < s.chapter() {
+			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToPage(all[0].Block))}, nil
 		}
 		return []string{fmt.Sprintf("part of `%s`", structure)}, nil
 	}
 	var remarks []string
-	if before := w.before(s); before != nil {
-		where := linkFrom(s.block, before.block, theStepBefore)
-		if gained := w.gained(s, before.shownAt(), s.shownAt(), changed); len(gained) > 0 {
-			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(namesOfObjects(gained))))
-		} else if changed.isShort() || s.block.Difference() {
+	if before := s.previous; before != nil {
+		where := linkFrom(s.Block, before.Block, theStepBefore)
+		var gained []string
+		for _, object := range w.gained(s, before.shownAt(), s.shownAt(), changed) {
+			if !slices.Contains(gained, object.Name()) {
+				gained = append(gained, object.Name())
+			}
+		}
+		if len(gained) > 0 {
+			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(gained)))
+		} else if changed.isShort() || s.Block.Difference {
 			remarks = append(remarks, "changed since "+where)
 		} else {
 			remarks = append(remarks, "rewritten since "+where)
 		}
 	}
-	if retired, ok := w.retired[s.key]; ok && w.next(s) == nil {
-		return append(remarks, "draft, gone in "+linkToChapter(retired.Chapter)), nil
-	}
 	if s.roster {
-		growth, err := w.growth(s)
-		return append(remarks, growth), err
+		grows, err := w.grows(s)
+		return append(remarks, grows), err
 	}
-	if next := w.next(s); next != nil {
+	if next := s.next; next != nil {
 		becomes := "finished"
-		if !w.final(next) {
+		if !next.final() {
 			becomes = "goes on"
 		}
-		remarks = append(remarks, fmt.Sprintf("draft, %s in %s", becomes, linkFrom(s.block, next.block, theNextStep)))
+		remarks = append(remarks, fmt.Sprintf("draft, %s in %s", becomes, linkFrom(s.Block, next.Block, theNextStep)))
 	}
 	return remarks, nil
 }
 
-// before returns the showing of the same declaration before this one, or nil.
-func (w *Book) before(s *Showing) *Showing {
-	if i := slices.Index(w.showings[s.key], s); i > 0 {
-		return w.showings[s.key][i-1]
-	}
-	return nil
-}
-
-// growth says which chapter adds to a roster next, and where that is to be seen.
-func (w *Book) growth(s *Showing) (string, error) {
+// grows says which chapter adds to a roster next, and where that is to be seen.
+func (w *Book) grows(s *Shown) (string, error) {
 	now, err := w.textOf(s, s.shownAt())
 	if err != nil {
 		return "", err
 	}
-	for _, chapter := range w.chapters {
-		later, err := w.textOf(s, max(endOf(chapter.Number), s.shownAt()))
-		if err != nil {
-			return "", err
-		}
-		if later == now {
+	versions, err := w.versions(s.key)
+	for _, v := range versions {
+		if v.Chapter.Number < s.chapter() || v.Text == now {
 			continue
 		}
-		growth := "grows in " + linkToChapter(chapter)
-		if chapter == s.block.Chapter {
+		growth := "grows in " + linkToChapter(v.Chapter)
+		if v.Chapter == s.Block.Chapter {
 			growth = "grows in " + theNextStep
 		}
-		if next := w.next(s); next != nil && next.chapter() != chapter.Number {
-			growth += ", shown again in " + linkToPage(next.block)
+		if s.next != nil && s.next.chapter() != v.Chapter.Number {
+			growth += ", shown again in " + linkToPage(s.next.Block)
 		}
 		return growth, nil
 	}
-	return "complete", nil
+	return "complete", err
+}
+
+// Version is the text that a declaration has from a chapter on.
+type Version struct {
+	Chapter *chapters.Chapter
+	Text    string
+	// Shown is what shows it in that chapter, or nil where it has changed without
+	// being shown.
+	Shown *Shown
+}
+
+// versions returns the texts that a declaration has from chapter to chapter.
+func (w *Book) versions(k key) ([]Version, error) {
+	if known := w.versionsOf[k]; known != nil {
+		return known, nil
+	}
+	var all []Version
+	for _, chapter := range w.chapters {
+		latest := w.latest(k, endOf(chapter.Number))
+		if latest == nil {
+			continue
+		}
+		text, err := w.textOf(latest, endOf(chapter.Number))
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 && text == all[len(all)-1].Text {
+			continue
+		}
+		if latest.Block.Chapter != chapter {
+			latest = nil
+		}
+		all = append(all, Version{chapter, text, latest})
+	}
+	w.versionsOf[k] = all
+	return all, nil
 }
 
 // gained returns what a roster names in one stage, and could not yet name in an earlier
 // one.
-func (w *Book) gained(s *Showing, from, to moment, changed change) []types.Object {
+func (w *Book) gained(s *Shown, from, to moment, changed change) []types.Object {
 	if !s.roster {
 		return nil
 	}
 	then, now := w.hidden(from), w.hidden(to)
 	var gained []types.Object
 	ast.Inspect(s.declaration.node, func(node ast.Node) bool {
-		ident, ok := node.(*ast.Ident)
-		if !ok {
-			return true
-		}
-		object := s.declaration.pkg.object(ident)
-		if then[object] && !now[object] && !slices.Contains(gained, object) && changed.adds(ident.Name) {
-			gained = append(gained, object)
+		if ident, ok := node.(*ast.Ident); ok {
+			object := s.declaration.pkg.object(ident)
+			if then[object] && !now[object] && !slices.Contains(gained, object) && changed.adds(ident.Name) {
+				gained = append(gained, object)
+			}
 		}
 		return true
 	})
 	return gained
 }
 
-func namesOfObjects(objects []types.Object) []string {
-	var names []string
-	for _, object := range objects {
-		if !slices.Contains(names, object.Name()) {
-			names = append(names, object.Name())
-		}
-	}
-	return names
-}
-
 // addsTo says which rosters gain lines from what a block shows, where the chapter
 // does not show them again.
 func (w *Book) addsTo(block *chapters.Block) []string {
 	to := map[*chapters.Chapter][]string{}
-	for _, joined := range w.joined(block.Chapter) {
-		if slices.ContainsFunc(w.shown[block], func(s *Showing) bool { return s.isAnyOf(joined.objects) && s.declaration != joined.roster.declaration }) {
-			to[joined.roster.block.Chapter] = append(to[joined.roster.block.Chapter], shortName(joined.roster.name))
+	for _, grown := range w.grownIn(block.Chapter) {
+		if slices.ContainsFunc(w.shown[block], func(s *Shown) bool { return s.declaration != grown.roster.declaration && grown.names(s.objects) }) {
+			to[grown.roster.Block.Chapter] = append(to[grown.roster.Block.Chapter], shortName(grown.roster.Name))
 		}
 	}
 	var parts []string
@@ -248,46 +246,34 @@ func (w *Book) addsTo(block *chapters.Block) []string {
 // shortName returns the name of a method without its receiver.
 func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// isAnyOf tells whether one of the objects is declared by what is shown.
-func (s *Showing) isAnyOf(objects []types.Object) bool {
-	if s.declaration == nil {
-		return false
-	}
-	declared := s.declaration.objects
-	if s.field != nil {
-		declared = nil
-		for _, ident := range fieldNames(s.field) {
-			declared = append(declared, s.declaration.pkg.info.Defs[ident])
-		}
-	}
-	return slices.ContainsFunc(declared, func(object types.Object) bool { return slices.Contains(objects, object) })
-}
-
-// joining is a roster that gains lines in a chapter that does not show it.
-type joining struct {
-	roster  *Showing
+// growth is a roster that gains lines in a chapter that does not show it, and what these name.
+type growth struct {
+	roster  *Shown
 	objects []types.Object
 }
 
-// joined returns the rosters that gain lines in a chapter that does not show them,
+func (g growth) names(objects []types.Object) bool {
+	return slices.ContainsFunc(objects, func(object types.Object) bool { return slices.Contains(g.objects, object) })
+}
+
+// grownIn returns the rosters that gain lines in a chapter that does not show them,
 // each as it was shown last.
-func (w *Book) joined(chapter *chapters.Chapter) []joining {
-	if known, ok := w.joinings[chapter]; ok {
+func (w *Book) grownIn(chapter *chapters.Chapter) []growth {
+	if known, ok := w.growths[chapter]; ok {
 		return known
 	}
-	var all []joining
+	var all []growth
 	for _, roster := range w.current(endOf(chapter.Number)) {
-		if !roster.roster || roster.block.Chapter == chapter {
+		if !roster.roster || roster.Block.Chapter == chapter {
 			continue
 		}
-		old, failed := w.textOf(roster, before(chapter.Number))
-		now, err := w.textOf(roster, endOf(chapter.Number))
-		if failed != nil || err != nil || old == now {
-			continue // what is wrong is said about the roster
+		versions, _ := w.versions(roster.key) // what is wrong is said about the roster
+		if i := slices.IndexFunc(versions, func(v Version) bool { return v.Chapter == chapter }); i > 0 {
+			change := changeOf(versions[i-1].Text, versions[i].Text)
+			all = append(all, growth{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), change)})
 		}
-		all = append(all, joining{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), changeOf(old, now))})
 	}
-	w.joinings[chapter] = all
+	w.growths[chapter] = all
 	return all
 }
 
@@ -299,17 +285,13 @@ type change struct {
 }
 
 // changes returns what has changed since a declaration was shown before.
-func (w *Book) changes(s *Showing) (change, error) {
-	before := w.before(s)
-	if before == nil {
+func (w *Book) changes(s *Shown) (change, error) {
+	if s.previous == nil {
 		return change{}, nil
 	}
-	old, err := w.textOf(before, before.shownAt())
-	if err != nil {
-		return change{}, err
-	}
+	old, failed := w.textOf(s.previous, s.previous.shownAt())
 	now, err := w.textOf(s, s.shownAt())
-	return changeOf(old, now), err
+	return changeOf(old, now), errors.Join(failed, err)
 }
 
 // isShort tells whether there is a change that says something about the new text. One

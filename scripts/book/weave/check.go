@@ -1,12 +1,12 @@
 package weave
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
@@ -27,10 +27,7 @@ func (w *Book) mistakes() []error {
 	}
 	mistakes = append(mistakes, w.checkBounds()...)
 	mistakes = append(mistakes, w.checkNames()...)
-	mistakes = append(mistakes, checkLinks(w.source.root)...)
-	mistakes = append(mistakes, checkDiagrams(w.source.root)...)
-	mistakes = append(mistakes, checkQuestions(w.source.root)...)
-	return append(mistakes, checkDifferences(w.source.root)...)
+	return append(mistakes, checkPages(w.source.root)...)
 }
 
 // checkStages finds stages that do not compile. What is wrong in several is said
@@ -64,29 +61,11 @@ func (w *Book) checkBounds() []error {
 				mistakes = append(mistakes, fmt.Errorf("%s has %s: move what does not teach to code.md, or make two lessons", page.Path, too))
 			}
 		}
-		if chapter.Outdated() {
+		if texts, err := chapter.Fill(nil); err == nil && !bytes.Equal(texts[0], chapter.Pages[0].Source) {
 			mistakes = append(mistakes, fmt.Errorf("%s says otherwise how long it takes; make weave writes it anew", chapter.Path))
 		}
 	}
 	return mistakes
-}
-
-// Bounds prints how long each page of a lesson is, and how long the chapter takes.
-func (w *Book) Bounds(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "page\twords\tGo\tsessions\treading\twith exercises\t")
-	for _, chapter := range w.chapters {
-		reading, all := chapter.Minutes()
-		for _, page := range chapter.Pages {
-			size := page.Size()
-			fmt.Fprintf(table, "%s\t%d\t%d\t%d\t", strings.TrimPrefix(page.Path, "chapters/"), size.Words, size.Go, size.Sessions)
-			if page == chapter.Pages[0] {
-				fmt.Fprintf(table, "%d min\t%d min\t", reading, all)
-			}
-			fmt.Fprintln(table)
-		}
-	}
-	return table.Flush()
 }
 
 // checkBlocks finds blocks that hold something else than they ought to. It is
@@ -101,15 +80,16 @@ func (w *Book) checkBlocks() (mistakes []error, complete bool) {
 		} else if want.Body != block.Body {
 			line, is, ought := firstDifference(block.Body, want.Body)
 			mistakes = append(mistakes, fmt.Errorf("%s: differs from %s: it says %q, the code says %q; make weave fills the block anew",
-				block.Position(line), cmp.Or(block.File(), block.Rest(), block.Package(), block.Wrong(), "kcm"), is, ought))
+				block.Position(line), cmp.Or(block.File, block.Rest, block.Package, block.Wrong, "kcm"), is, ought))
 		} else if want != block.Text {
 			mistakes = append(mistakes, block.Errorf("%s; make weave writes it anew", outdated(block.Text, want)))
 		}
 	}
 	for _, chapter := range w.chapters {
 		for _, e := range chapter.Exercises {
-			if e.Stub != nil && e.Stub.Missing {
-				mistakes = append(mistakes, e.Errorf("the exercise %s does not show what the reader finds; make weave writes it", e.Name))
+			if e.LacksStub() {
+				mistakes = append(mistakes, e.Errorf("the exercise %s does not show what the reader finds: "+
+					"write a block ```go stub, without a body, below its first paragraph", e.Name))
 			}
 		}
 	}
@@ -147,23 +127,18 @@ func (w *Book) checkRosters() []error {
 	var mistakes []error
 	for _, block := range w.blocks() {
 		for _, s := range w.shown[block] {
-			all := w.showings[s.key]
-			if !s.roster || s != all[len(all)-1] || s.declaration.structure() != nil {
+			if !s.roster || s.next != nil || s.declaration.structure() != nil {
 				continue
 			}
-			if block.Difference() {
-				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.name, s.dir, s.name))
+			if block.Difference {
+				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.Name, s.Dir, s.Name))
 				continue
 			}
+			whole := s.declaration.text + "\n"
 			shown, _ := w.textOf(s, s.shownAt()) // what is wrong is said about the block
-			for _, chapter := range w.chapters {
-				text, err := w.textOf(s, max(endOf(chapter.Number), s.shownAt()))
-				if err == nil && text == s.declaration.text+"\n" {
-					if text != shown {
-						mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.name, chapter.Number))
-					}
-					break
-				}
+			versions, _ := w.versions(s.key)
+			if i := slices.IndexFunc(versions, func(v Version) bool { return v.Text == whole }); i >= 0 && shown != whole {
+				mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.Name, versions[i].Chapter.Number))
 			}
 		}
 	}

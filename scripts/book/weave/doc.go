@@ -14,10 +14,8 @@
 //     its comment. weave fills that block.
 //   - An earlier chapter that shows the same declaration shows a draft. Then the
 //     chapter is the source: what stands in the block is what the reader has
-//     until a later chapter shows the declaration again. A draft may begin with
-//     imports that no file of kcm has.
-//   - A declaration that the finished code does not have is a draft, too. It ends
-//     with a comment in a later chapter: <!-- retire: kcm/app waitForSignal -->
+//     until a later chapter shows the declaration again. What it imports is
+//     imported by some file of kcm.
 //   - A roster is a declaration that lists things: controllers, options, checks.
 //     Its block says so after the names. In a chapter, what names something that
 //     no chapter has shown so far is left out of it: elements of composite

@@ -7,7 +7,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,11 +57,7 @@ func NamesOf(node ast.Decl) []string { return namesOf(node) }
 // Extent returns where in its file a declaration begins, with the comment above it, and
 // where it ends.
 func Extent(fset *token.FileSet, node ast.Decl) (begin, end int) {
-	from := node.Pos()
-	if doc := docOf(node); doc != nil {
-		from = doc.Pos()
-	}
-	return fset.Position(from).Offset, fset.Position(node.End()).Offset
+	return fset.Position(beginOf(node)).Offset, fset.Position(node.End()).Offset
 }
 
 // Exercises returns those of the chapters up to the one of that number, in the order
@@ -179,37 +174,41 @@ func (s *Source) hasAllOf(e *Exercise) error {
 	return nil
 }
 
-func (w *Book) addDeclaration(e *Exercise, s *Showing) error {
-	if s.declaration == nil || !w.final(s) {
-		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: its tests are about the finished code", s.name)
+func (w *Book) addDeclaration(e *Exercise, s *Shown) error {
+	if !s.final() {
+		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: its tests are about the finished code", s.Name)
 	}
 	d := s.declaration
 	function, ok := d.node.(*ast.FuncDecl)
 	switch {
 	case s.roster || !ok && !e.Whole():
-		return fmt.Errorf("%s is no function with a body that the reader could write", s.name)
-	case e.Dir != "" && e.Dir != s.dir:
-		return fmt.Errorf("%s is of another package than the rest of the exercise: its tests are in %s", s.name, e.Dir)
+		return fmt.Errorf("%s is no function with a body that the reader could write", s.Name)
+	case e.Dir != "" && e.Dir != s.Dir:
+		return fmt.Errorf("%s is of another package than the rest of the exercise: its tests are in %s", s.Name, e.Dir)
 	}
-	e.Dir = s.dir
+	e.Dir = s.Dir
 	if e.Whole() {
-		for name, imported := range d.file.imports {
-			e.Imports[name] = imported.path
-		}
+		maps.Copy(e.Imports, d.file.paths())
 	}
 	if !ok {
 		e.Others[d.names[0]] = w.source.seen(d)
 		return nil
 	}
 	text := d.text + "\n"
-	f := Function{Name: d.names[0], File: d.file.name, Text: text, Unnamed: e.Whole() && !exported(d.names[0]), Imports: map[string]string{}}
+	f := Function{Name: d.names[0], File: d.file.name, Text: text, Unnamed: e.Whole() && !exported(d.names[0]), Imports: d.file.paths()}
 	named := slices.ContainsFunc(e.Functions, func(f Function) bool { return !f.Unnamed })
 	f.Cut = text[:w.source.within(d, function.Body.Lbrace)] + e.cutBody(!f.Unnamed && !named)
-	for name, imported := range d.file.imports {
-		f.Imports[name] = imported.path
-	}
 	e.Functions = append(e.Functions, f)
 	return nil
+}
+
+// paths returns the paths of what the file imports, by the names that it uses.
+func (f *File) paths() map[string]string {
+	paths := map[string]string{}
+	for name, imported := range f.imports {
+		paths[name] = imported.path
+	}
+	return paths
 }
 
 // exported tells whether other packages see a declaration.
@@ -251,14 +250,8 @@ func (e *Exercise) cutBody(first bool) string {
 	var body strings.Builder
 	body.WriteString("{\n")
 	for i, step := range e.Steps {
-		if !first {
-			break
-		}
-		for j, line := range wrapped(fmt.Sprintf("%d. %s", i+1, step), 100) {
-			if j > 0 {
-				line = "   " + line
-			}
-			body.WriteString("\t// " + line + "\n")
+		if first {
+			body.WriteString("\t// " + strings.Join(wrapped(fmt.Sprintf("%d. %s", i+1, step), 100), "\n\t//    ") + "\n")
 		}
 	}
 	fmt.Fprintf(&body, "\tpanic(%q)\n}\n", Unwritten+e.Name)
@@ -270,13 +263,10 @@ func wrapped(text string, width int) []string {
 	lines := []string{""}
 	for _, word := range strings.Fields(text) {
 		last := &lines[len(lines)-1]
-		switch {
-		case *last == "":
-			*last = word
-		case len(*last)+1+len(word) > width:
+		if *last != "" && len(*last)+1+len(word) > width {
 			lines = append(lines, word)
-		default:
-			*last += " " + word
+		} else {
+			*last = strings.TrimSpace(*last + " " + word)
 		}
 	}
 	return lines
@@ -289,36 +279,32 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	declaredIn := map[string][]string{} // files by what they declare; methods count as their types
-	uses := map[string]map[string]bool{}
+	declaredIn := map[string][]*ast.File{} // by what they declare; methods count as their types
+	names := map[*ast.File]string{}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err != nil {
 			return nil, err
 		}
-		name := filepath.Base(path)
-		syntax, err := parser.ParseFile(token.NewFileSet(), path, text, 0)
-		if err != nil {
-			return nil, err
+		names[file] = filepath.Base(path)
+		for name := range file.Scope.Objects {
+			declaredIn[name] = append(declaredIn[name], file)
 		}
-		for _, declaration := range syntax.Decls {
-			for _, declared := range declaredBy(declaration) {
-				declaredIn[declared] = append(declaredIn[declared], name)
+		for _, declaration := range file.Decls {
+			if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv != nil {
+				of := strings.Trim(receiverOf(f), "(*).")
+				declaredIn[of] = append(declaredIn[of], file)
 			}
-		}
-		uses[name] = map[string]bool{}
-		for _, ident := range syntax.Unresolved {
-			uses[name][ident.Name] = true
 		}
 	}
 	needed := map[string]bool{}
 	var need func(name string)
 	need = func(name string) {
 		for _, file := range declaredIn[name] {
-			if !needed[file] {
-				needed[file] = true
-				for used := range uses[file] {
-					need(used)
+			if !needed[names[file]] {
+				needed[names[file]] = true
+				for _, used := range file.Unresolved {
+					need(used.Name)
 				}
 			}
 		}
@@ -332,25 +318,9 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 	return slices.Sorted(maps.Keys(needed)), nil
 }
 
-// declaredBy returns the names that a declaration gives to its package, or the type
-// that it gives a method.
-func declaredBy(declaration ast.Decl) []string {
-	if function, ok := declaration.(*ast.FuncDecl); ok {
-		if function.Recv == nil {
-			return []string{function.Name.Name}
-		}
-		return []string{strings.Trim(strings.Split(receiverOf(function), ")")[0], "(*")}
-	}
-	var names []string
-	for _, ident := range identsOf(declaration.(*ast.GenDecl)) {
-		names = append(names, ident.Name)
-	}
-	return names
-}
-
 // wrong returns the wrong solution that a block shows.
 func (w *Book) wrong(block *chapters.Block) (*solutions.Wrong, error) {
-	exercise, name, ok := strings.Cut(block.Wrong(), "/")
+	exercise, name, ok := strings.Cut(block.Wrong, "/")
 	if !ok {
 		return nil, fmt.Errorf("say which wrong solution of which exercise the block shows, for example: diff bounds/rounds-both-up")
 	}

@@ -1,6 +1,7 @@
 package weave
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -138,11 +139,11 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 		"kcm/shop/shop.go":               tilled,
 		"kcm/coins/coins.go":             "package coins\n\n// Of returns coins.\nfunc Of(some int) int { return some }\n",
 		"labs/01-shop/wrong/later.txtar": "",
-		"chapters/01-shop/code.md": strings.ReplaceAll("# The rest\n\n<!-- exercise: later, 10 minutes, TestBounds -->\n**Yours**\n\n<details><summary>Hint 1</summary>\n\nBy four.\n\n"+
+		"chapters/01-shop/code.md": strings.ReplaceAll("# The rest\n\n<!-- exercise: later, 10 minutes, TestBounds -->\n**Yours**\n\n‘‘‘go stub\n‘‘‘\n\n<details><summary>Hint 1</summary>\n\nBy four.\n\n"+
 			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop/shop.go rest\n‘‘‘\n\n‘‘‘go kcm/coins/coins.go rest\n‘‘‘\n", "‘‘‘", "```"),
 	})
 	name := "chapters/01-shop/README.md"
-	replace(t, root, name, "1. Divide.\n\n", "```text\nfunc bounds(some int) (int, int)\n```\n\nDivide.\n\n")
+	replace(t, root, name, "1. Divide.\n\n", "```go stub\n```\n\nDivide.\n\n")
 	replace(t, root, name, "```go kcm/shop bounds exercise\n```\n\n```diff bounds/a-quarter\n```\n", "<details><summary>The code</summary>\n\n```go kcm/shop bounds exercise\n```\n\n</details>\n")
 	replace(t, root, name, "## Bounds\n", "## Shown\n\n```go kcm/shop shown\n```\n\n<details><summary>More</summary>\n\n```go kcm/shop (*till).count\n```\n\n</details>\n\n## Bounds\n")
 	w, err := openShop(t, root)
@@ -189,7 +190,7 @@ func Of(some int) int
 ‘‘‘
 
 Divide.
-`, "‘‘‘", "```"), "and the block with the signature is gone")
+`, "‘‘‘", "```"))
 	assert.Equal(t, 2, strings.Count(text, "```go stub"), "of both exercises")
 
 	replace(t, root, "kcm/shop/shop.go", "// count counts.", "// count counts coins.")
@@ -203,11 +204,7 @@ Divide.
 	replace(t, root, name, "```go stub", "```go")
 	stale, err = openShopUnfilled(t, root)
 	require.NoError(t, err)
-	said = nil
-	for _, mistake := range stale.mistakes() {
-		said = append(said, mistake.Error())
-	}
-	assert.Contains(t, strings.Join(said, "\n"), "the exercise bounds does not show what the reader finds; make weave writes it")
+	assert.ErrorContains(t, errors.Join(stale.mistakes()...), "the exercise bounds does not show what the reader finds: write a block ```go stub, without a body, below its first paragraph")
 }
 
 func openShopUnfilled(t *testing.T, root string) (*Book, error) {

@@ -39,23 +39,17 @@ func (w *Book) step(at moment) *chapters.Step {
 }
 
 // has tells whether the stage of a moment has a showing, or a later one in its place.
-func (w *Book) has(s *Showing, at moment) bool { return s.at() <= at && !w.left[at][s] }
+func (w *Book) has(s *Shown, at moment) bool { return s.at() <= at && !w.left[at][s] }
 
 // latest returns the form that a declaration has at a moment, or nil.
-func (w *Book) latest(k key, at moment) *Showing {
-	var latest *Showing
+func (w *Book) latest(k key, at moment) *Shown {
+	var latest *Shown
 	for _, s := range w.showings[k] {
 		if w.has(s, at) {
 			latest = s
 		}
 	}
 	return latest
-}
-
-// isRetired tells whether a declaration has had its time at a moment.
-func (w *Book) isRetired(k key, at moment) bool {
-	r, retired := w.retired[k]
-	return retired && momentOf(r.Chapter.Number, r.After) <= at
 }
 
 // compiling returns a stage that compiles. At a step, what of the rest of the chapter's
@@ -78,11 +72,11 @@ func (w *Book) compiling(at moment) (*Stage, error) {
 func (w *Book) leave(s *Stage) bool {
 	found := false
 	for showing := range s.failed {
-		if showing.chapter() != s.number || !showing.block.OfRest() {
+		if showing.chapter() != s.number || !showing.Block.OfRest() {
 			continue
 		}
 		if w.left[s.at] == nil {
-			w.left[s.at] = map[*Showing]bool{}
+			w.left[s.at] = map[*Shown]bool{}
 		}
 		w.left[s.at][showing], found = true, true
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,88 +31,67 @@ func componentsOf(span string) []string {
 	return strings.Split(match[1]+match[2]+match[3], ".")
 }
 
-// known returns by how many declarations, methods and fields a name is known, alone
-// or behind its package or type.
-func (s *Source) known() map[string]int {
-	known := map[string]int{}
+// known tells which names declarations, methods and fields have, alone or behind their package or type.
+func (s *Source) known() map[string]bool {
+	known := map[string]bool{}
 	for _, p := range s.packages {
 		for _, object := range p.info.Defs {
 			if object == nil {
 				continue // the name of the package, for example
 			}
+			name := object.Name()
 			_, function := object.(*types.Func)
 			variable, _ := object.(*types.Var)
-			declared := object.Parent() == object.Pkg().Scope()
-			if function || declared || variable != nil && variable.IsField() {
-				known[object.Name()]++
+			if function || variable != nil && variable.IsField() {
+				known[name] = true
 			}
-			if declared {
-				known[p.name+"."+object.Name()]++
-				for _, member := range membersOf(object) {
-					known[object.Name()+"."+member]++
+			if object.Parent() != object.Pkg().Scope() {
+				continue
+			}
+			known[name], known[p.name+"."+name] = true, true
+			switch t := object.Type().Underlying().(type) {
+			case *types.Struct:
+				for field := range t.Fields() {
+					known[name+"."+field.Name()] = true
+				}
+			case *types.Interface:
+				for method := range t.Methods() {
+					known[name+"."+method.Name()] = true
 				}
 			}
 		}
 		for name := range p.byName {
 			if receiver, method, ok := strings.Cut(name, ")."); ok {
-				known[strings.TrimLeft(receiver, "(*")+"."+method]++
+				known[strings.TrimLeft(receiver, "(*")+"."+method] = true
 			}
 		}
 	}
 	return known
 }
 
-// membersOf returns the names of the fields or methods that a type lists.
-func membersOf(object types.Object) []string {
-	var members []string
-	switch t := object.Type().Underlying().(type) {
-	case *types.Struct:
-		for field := range t.Fields() {
-			members = append(members, field.Name())
-		}
-	case *types.Interface:
-		for method := range t.Methods() {
-			members = append(members, method.Name())
-		}
-	}
-	return members
-}
-
-// isKnown tells whether the last two components of a name are known, or the only one.
-func isKnown(known map[string]int, components []string) bool {
-	return known[strings.Join(components[max(len(components)-2, 0):], ".")] > 0
-}
-
 // readNames returns what nameFile has, what it ought to have, and what is wrong in the
 // prose.
 func (w *Book) readNames() (is, ought string, mistakes []error) {
 	text, _ := os.ReadFile(filepath.Join(w.source.root, nameFile)) // there is none as long as there are no names
-	recorded := strings.Fields(string(text))
-	known := w.source.known()
-	for k := range w.showings {
-		known[shortName(k.name)]++ // drafts have names, too
-	}
-	var names []string
+	recorded, known, names := strings.Fields(string(text)), w.source.known(), map[string]bool{}
 	for _, chapter := range w.chapters {
 		for _, span := range chapter.Spans {
 			components := componentsOf(span.Text)
 			name := strings.Join(components, ".")
-			switch {
-			case components == nil:
-			case isKnown(known, components):
-				names = append(names, name)
-			case slices.Contains(recorded, name):
-				names = append(names, name)
-				mistakes = append(mistakes, fmt.Errorf("%s: kcm has no %s any more; if that is something else now, take it out of %s",
-					span.Place, span.Text, nameFile))
+			if isKnown := known[lastTwo(components)]; isKnown || slices.Contains(recorded, name) {
+				if names[name+"\n"] = true; !isKnown {
+					mistakes = append(mistakes, fmt.Errorf("%s: kcm has no %s any more; if that is something else now, take it out of %s",
+						span.Place, span.Text, nameFile))
+				}
 			}
 		}
 	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		ought += name + "\n"
-	}
-	return string(text), ought, mistakes
+	return string(text), strings.Join(slices.Sorted(maps.Keys(names)), ""), mistakes
+}
+
+// lastTwo returns the last two components of a name, or the only one.
+func lastTwo(components []string) string {
+	return strings.Join(components[max(len(components)-2, 0):], ".")
 }
 
 func (w *Book) checkNames() []error {

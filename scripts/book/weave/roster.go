@@ -27,28 +27,32 @@ func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, 
 		if !ok || !hidden[d.pkg.object(ident)] {
 			return true
 		}
-		element := d.pkg.innermostElement(path)
-		if element == nil {
+		if element := d.pkg.innermostElement(path); element != nil {
+			gone[element] = true
+		} else {
 			missing = fmt.Errorf("%s names %s, which is not there yet, outside of a list: show %s first, or write a draft", d, ident.Name, ident.Name)
-			return true
 		}
-		gone[element] = true
 		return true
 	})
-	if missing != nil {
-		return "", missing
-	}
-	if len(gone) == 0 {
-		return d.text + "\n", nil
+	if missing != nil || len(gone) == 0 {
+		return d.text + "\n", missing
 	}
 	for dropEmptied(d.node, gone) {
 	}
-	text := d.text
-	for _, node := range outermost(gone) {
+	stays := slices.Repeat([]bool{true}, len(d.text))
+	for node := range gone {
 		begin, end := s.linesOf(d, node)
-		text = text[:begin] + text[end:]
+		for i := range end - begin {
+			stays[begin+i] = false
+		}
 	}
-	formatted, err := format.Source([]byte(text))
+	var text []byte
+	for i, stays := range stays {
+		if stays {
+			text = append(text, d.text[i])
+		}
+	}
+	formatted, err := format.Source(text)
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be a roster: without what is not there yet it is no Go: %w", d, err)
 	}
@@ -125,41 +129,20 @@ func dropEmptied(node ast.Decl, gone map[ast.Node]bool) bool {
 		var body *ast.BlockStmt
 		switch statement := node.(type) {
 		case *ast.IfStmt:
-			elses[statement.Else] = true
-			if statement.Else != nil || elses[statement] {
-				return true
+			if elses[statement.Else] = true; statement.Else == nil && !elses[statement] {
+				body = statement.Body
 			}
-			body = statement.Body
 		case *ast.ForStmt:
 			body = statement.Body
 		case *ast.RangeStmt:
 			body = statement.Body
 		}
-		if body == nil || gone[node] || len(body.List) == 0 {
-			return true
-		}
-		if !slices.ContainsFunc(body.List, func(s ast.Stmt) bool { return !gone[s] }) {
+		if body != nil && !gone[node] && len(body.List) > 0 && !slices.ContainsFunc(body.List, func(s ast.Stmt) bool { return !gone[s] }) {
 			gone[node], found = true, true
 		}
 		return true
 	})
 	return found
-}
-
-// outermost returns the nodes that lie in no other, the last one first.
-func outermost(nodes map[ast.Node]bool) []ast.Node {
-	var all []ast.Node
-	for node := range nodes {
-		inside := false
-		for other := range nodes {
-			inside = inside || (other != node && other.Pos() <= node.Pos() && node.End() <= other.End())
-		}
-		if !inside {
-			all = append(all, node)
-		}
-	}
-	slices.SortFunc(all, func(a, b ast.Node) int { return int(b.Pos() - a.Pos()) })
-	return all
 }
 
 // linesOf returns where in the text of a declaration a node stands, from the
@@ -191,9 +174,10 @@ func (s *Source) linesOf(d *Declaration, node ast.Node) (begin, end int) {
 // fieldText returns the lines of a field with its comment.
 func (s *Source) fieldText(d *Declaration, field *ast.Field) string {
 	begin, end := s.linesOf(d, field)
-	lines := strings.Split(strings.TrimSuffix(d.text[begin:end], "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], "\t")
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return outdented(strings.TrimSuffix(d.text[begin:end], "\n")) + "\n"
+}
+
+// outdented returns lines without the tab before each.
+func outdented(lines string) string {
+	return strings.TrimPrefix(strings.ReplaceAll(lines, "\n\t", "\n"), "\t")
 }

@@ -13,50 +13,10 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
-// Shown is a declaration or a field in a block, for who shows the book in another
-// form than as Markdown.
-type Shown struct {
-	Block *chapters.Block
-	// Dir is that of the package, Name the one in the info string. Package is what the
-	// package calls itself.
-	Dir, Name, Package string
-	// Names are those that it declares.
-	Names []string
-	// File is the one of the finished code that has it, or "". Line is 0 where the
-	// block has another text than that file.
-	File string
-	Line int
-	// Form is "final", "draft", "roster", "field" or "difference".
-	Form string
-	// Step is the name of the step after which the page shows it again, or "".
-	Step string
-	// Begin and End are where it stands in the body of the block. They are equal for a
-	// field and a difference.
-	Begin, End int
-	// References are the names in it that something else in the book declares, in the
-	// order of the text.
-	References []Reference
-	// History are the texts that it has from chapter to chapter. It has more than one
-	// where it changes.
-	History []Version
-
-	showing *Showing
-}
-
 // Reference is a name in the body of a block, and what it leads to.
 type Reference struct {
 	Begin, End int
 	To         *Shown
-}
-
-// Version is the text that a declaration has from a chapter on, or "" from the one on
-// that does without it.
-type Version struct {
-	Chapter *chapters.Chapter
-	Text    string
-	// Shown is what shows it in that chapter, or nil where it has changed without
-	// being shown.
-	Shown *Shown
 }
 
 // View is all that the blocks of the book show.
@@ -64,9 +24,7 @@ type View struct {
 	// All has it in the order of the book, Blocks by block.
 	All    []*Shown
 	Blocks map[*chapters.Block][]*Shown
-
-	byShowing map[*Showing]*Shown
-	byName    map[string][]*Shown
+	byName map[string][]*Shown
 }
 
 // Chapters returns the chapters in the order of the book.
@@ -74,18 +32,17 @@ func (w *Book) Chapters() []*chapters.Chapter { return w.chapters }
 
 // View returns what the blocks show. The stages have to compile.
 func (w *Book) View() (*View, error) {
-	v := &View{Blocks: map[*chapters.Block][]*Shown{}, byShowing: map[*Showing]*Shown{}, byName: map[string][]*Shown{}}
+	v := &View{Blocks: w.shown, byName: map[string][]*Shown{}}
 	for _, block := range w.blocks() {
 		for _, s := range w.shown[block] {
-			shown, err := w.look(s)
-			if err != nil {
+			if err := w.look(s); err != nil {
 				return nil, block.Errorf("%w", err)
 			}
-			v.add(shown)
+			v.add(s)
 		}
 	}
 	for _, chapter := range w.chapters {
-		seen := map[*Showing]bool{}
+		seen := map[*Shown]bool{}
 		for _, at := range slices.Backward(momentsOf(chapter)) {
 			stage, err := w.compiling(at)
 			if err != nil {
@@ -94,71 +51,57 @@ func (w *Book) View() (*View, error) {
 			v.addReferences(stage, seen)
 		}
 	}
-	for _, shown := range v.All {
-		var err error
-		if shown.History, err = w.history(v, shown); err != nil {
-			return nil, err
-		}
-	}
 	return v, nil
 }
 
-func (w *Book) look(s *Showing) (*Shown, error) {
-	shown := &Shown{Block: s.block, Dir: s.dir, Name: s.name, Package: w.source.packages[s.dir].name, Names: s.names(), Form: "draft", showing: s}
-	if s.declaration != nil {
-		shown.File = s.dir + "/" + s.declaration.file.name
+// look finds out what is for other forms of the book.
+func (w *Book) look(s *Shown) error {
+	if s.next != nil && s.next.Block.Path == s.Block.Path {
+		s.Step = s.Block.Chapter.Steps[s.Block.After].Name
 	}
-	if next := w.next(s); next != nil && next.block.Path == s.block.Path {
-		shown.Step = s.block.Chapter.Steps[s.block.After].Name
+	if s.final() {
+		s.Line, s.Final = s.declaration.line, !s.roster && s.field == nil && !s.Block.Difference
 	}
-	switch {
-	case s.field != nil:
-		shown.Form, shown.Line = "field", w.source.fset.Position(s.field.Pos()).Line
-		return shown, nil
-	case s.block.Difference():
-		shown.Form, shown.Line = "difference", s.declaration.line
-		return shown, nil
-	case s.roster:
-		shown.Form, shown.Line = "roster", s.declaration.line
-	case w.final(s):
-		shown.Form, shown.Line = "final", s.declaration.line
+	if s.field != nil {
+		s.Line = w.source.fset.Position(s.field.Pos()).Line
+	}
+	if s.field != nil || s.Block.Difference {
+		return nil
 	}
 	text, err := w.textOf(s, s.shownAt())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if s.declaration != nil && s.declaration.node == nil {
-		shown.Names = nil // nobody calls a comment or imports by their name
+	if s.Begin = strings.Index(s.Block.Body, text); s.Begin < 0 {
+		return fmt.Errorf("the block does not hold %s as it is; make weave fills it", s.Name)
 	}
-	if shown.Begin = strings.Index(s.block.Body, text); shown.Begin < 0 {
-		return nil, fmt.Errorf("the block does not hold %s as it is; make weave fills it", s.name)
-	}
-	shown.End = shown.Begin + len(text)
-	return shown, nil
+	s.End = s.Begin + len(text)
+	s.References = nil
+	s.History, err = w.versions(s.key)
+	return err
 }
 
-func (v *View) add(shown *Shown) {
-	v.All = append(v.All, shown)
-	v.Blocks[shown.Block] = append(v.Blocks[shown.Block], shown)
-	v.byShowing[shown.showing] = shown
-	for _, name := range shown.Names {
+// add notes the names by which the prose can call what is shown.
+func (v *View) add(s *Shown) {
+	v.All = append(v.All, s)
+	for _, name := range s.Names {
 		short := shortName(name)
-		names := []string{short, shown.Package + "." + short}
+		names := []string{short, s.declaration.pkg.name + "." + short}
 		if receiver, _, ok := strings.Cut(name, ")."); ok {
 			names[1] = strings.TrimLeft(receiver, "(*") + "." + short
-		} else if shown.Form == "field" {
+		} else if s.field != nil {
 			names = []string{name}
 		}
 		for _, name := range names {
-			v.byName[name] = append(v.byName[name], shown)
+			v.byName[name] = append(v.byName[name], s)
 		}
 	}
 }
 
 // addReferences adds those of what the chapter of a stage shows, but for what later steps
 // have and has been seen there.
-func (v *View) addReferences(s *Stage, seen map[*Showing]bool) {
-	here := map[*Showing]bool{}
+func (v *View) addReferences(s *Stage, seen map[*Shown]bool) {
+	here := map[*Shown]bool{}
 	defer func() { maps.Copy(seen, here) }()
 	for dir, p := range s.packages {
 		for _, file := range p.files {
@@ -171,17 +114,17 @@ func (v *View) addReferences(s *Stage, seen map[*Showing]bool) {
 				if !ok {
 					return true
 				}
-				_, part := s.partAt(dir, file.name, handle.Line(ident.Pos()))
+				part := s.partAt(dir, file.name, handle.Line(ident.Pos()))
 				to := s.declares(p.uses[ident])
 				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number || seen[part.showing] {
 					return true
 				}
-				from := v.byShowing[part.showing]
+				from := part.showing
 				if from.Begin == from.End {
 					return true // a difference has some of its lines
 				}
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
-				from.References = append(from.References, Reference{begin, begin + len(ident.Name), v.byShowing[to]})
+				from.References = append(from.References, Reference{begin, begin + len(ident.Name), to})
 				return true
 			})
 		}
@@ -189,7 +132,7 @@ func (v *View) addReferences(s *Stage, seen map[*Showing]bool) {
 }
 
 // declares returns what shows an object as this stage has it, or nil where that is not a part of it.
-func (s *Stage) declares(object types.Object) *Showing {
+func (s *Stage) declares(object types.Object) *Shown {
 	if object == nil || object.Pkg() == nil || !object.Pos().IsValid() {
 		return nil
 	}
@@ -198,46 +141,14 @@ func (s *Stage) declares(object types.Object) *Showing {
 		return nil
 	}
 	at := s.fset.Position(object.Pos())
-	_, part := s.partAt(p.dir, path.Base(at.Filename), at.Line)
+	part := s.partAt(p.dir, path.Base(at.Filename), at.Line)
 	if part == nil {
 		return nil
 	}
-	if fields := s.weave.showings[key{p.dir, part.showing.name + "." + object.Name()}]; len(fields) > 0 && fields[0].field != nil {
+	if fields := s.weave.showings[key{p.dir, part.showing.Name + "." + object.Name()}]; len(fields) > 0 && fields[0].field != nil {
 		return fields[0]
 	}
 	return part.showing
-}
-
-// history returns the texts that a declaration has from chapter to chapter.
-func (w *Book) history(v *View, shown *Shown) ([]Version, error) {
-	if shown.Form == "field" || shown.Begin == shown.End {
-		return nil, nil
-	}
-	var versions []Version
-	text := ""
-	for _, chapter := range w.chapters {
-		latest := w.latest(shown.showing.key, endOf(chapter.Number))
-		if latest == nil {
-			continue
-		}
-		var now string
-		if !w.isRetired(latest.key, endOf(chapter.Number)) {
-			var err error
-			if now, err = w.textOf(latest, endOf(chapter.Number)); err != nil {
-				return nil, err
-			}
-		}
-		if now == text {
-			continue
-		}
-		text = now
-		version := Version{Chapter: chapter, Text: now}
-		if now != "" && latest.chapter() == chapter.Number {
-			version.Shown = v.byShowing[latest]
-		}
-		versions = append(versions, version)
-	}
-	return versions, nil
 }
 
 // Meant returns what a span in the prose of a chapter names, as the reader knows it
@@ -248,10 +159,10 @@ func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	if components == nil {
 		return nil
 	}
-	found := v.byName[strings.Join(components[max(len(components)-2, 0):], ".")]
+	found := v.byName[lastTwo(components)]
 	if len(found) == 0 && len(components) == 2 {
 		found = slices.DeleteFunc(slices.Clone(v.byName[components[0]]), func(s *Shown) bool {
-			return s.showing.declaration == nil || s.showing.declaration.field(components[1]) == nil
+			return s.declaration.field(components[1]) == nil
 		})
 	}
 	here := slices.DeleteFunc(slices.Clone(found), func(s *Shown) bool { return s.Block.Chapter != chapter })
@@ -262,7 +173,7 @@ func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	}
 	var meant *Shown
 	for _, s := range found {
-		if found[0].showing.key != s.showing.key {
+		if found[0].key != s.key {
 			return nil
 		}
 		if s.Block.Chapter.Number <= chapter.Number {

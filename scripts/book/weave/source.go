@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/tools/go/gcexportdata"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -135,7 +134,7 @@ func loadSource(root string) (*Source, error) {
 		return nil, fmt.Errorf("load kcm: %w", err)
 	}
 	var failures, builds []error
-	packages.Visit(loaded, nil, func(p *packages.Package) {
+	for _, p := range loaded {
 		for _, err := range p.Errors {
 			if err.Pos == "" {
 				builds = append(builds, errors.New(err.Msg)) // go list says once more what the type checker says
@@ -143,21 +142,17 @@ func loadSource(root string) (*Source, error) {
 				failures = append(failures, errors.New(strings.TrimPrefix(err.Error(), root+"/")))
 			}
 		}
-	})
+	}
 	if len(failures) == 0 {
 		failures = builds
 	}
-	if len(failures) > 0 {
-		return nil, errors.Join(failures...)
+	if len(failures) == 0 {
+		for _, p := range loaded {
+			s.addExternal(p.Types)
+			failures = append(failures, s.addPackage(p))
+		}
 	}
-	for _, p := range loaded {
-		s.addExternal(p.Types)
-		failures = append(failures, s.addPackage(p))
-	}
-	if err := errors.Join(failures...); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, errors.Join(failures...)
 }
 
 // programs returns the directories of labs that have Go code.
@@ -177,30 +172,6 @@ func (s *Source) addExternal(p *types.Package) {
 			s.addExternal(imported)
 		}
 	}
-}
-
-// load returns a package from elsewhere, also one that no file of kcm imports.
-func (s *Source) load(path string) (*types.Package, error) {
-	if known := s.external[path]; known != nil && known.Complete() {
-		return known, nil
-	}
-	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedExportFile, Dir: s.root}, path)
-	if err != nil {
-		return nil, err
-	}
-	for _, err := range loaded[0].Errors {
-		return nil, errors.New(err.Msg)
-	}
-	export, err := os.Open(loaded[0].ExportFile)
-	if err != nil {
-		return nil, err
-	}
-	defer export.Close()
-	reader, err := gcexportdata.NewReader(export)
-	if err != nil {
-		return nil, err
-	}
-	return gcexportdata.Read(reader, s.fset, s.external, path)
 }
 
 func (s *Source) addPackage(loaded *packages.Package) error {
@@ -244,27 +215,36 @@ func importsOf(syntax *ast.File, info *types.Info) map[string]Import {
 
 func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text string) error {
 	var mistakes []error
+	groups := syntax.Comments // that have to belong to something
+	declare := func(node ast.Decl, begin, end token.Pos, names ...string) {
+		mistakes = append(mistakes, s.declare(p, file, text, node, begin, end, names...))
+	}
 	if syntax.Doc != nil {
-		mistakes = append(mistakes, s.declare(p, file, text, nil, syntax.Doc.Pos(), syntax.Name.End(), "package"))
+		declare(nil, syntax.Doc.Pos(), syntax.Name.End(), "package")
 	}
 	for _, node := range syntax.Decls {
-		if group, ok := node.(*ast.GenDecl); ok && group.Tok == token.IMPORT {
-			if isBlank(group) {
-				mistakes = append(mistakes, s.declare(p, file, text, nil, group.Pos(), group.End(), "import"))
-			}
+		group, ok := node.(*ast.GenDecl)
+		if !ok || group.Tok != token.IMPORT {
+			declare(node, beginOf(node), node.End(), namesOf(node)...)
 			continue
 		}
-		begin := node.Pos()
-		if doc := docOf(node); doc != nil {
-			begin = doc.Pos()
+		if slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool {
+			name := spec.(*ast.ImportSpec).Name
+			return name != nil && name.Name == "_"
+		}) {
+			declare(nil, group.Pos(), group.End(), "import") // its blank ones are for the reader to see
 		}
-		mistakes = append(mistakes, s.declare(p, file, text, node, begin, node.End(), namesOf(node)...))
+		groups = slices.DeleteFunc(slices.Clone(groups), func(c *ast.CommentGroup) bool { return group.Pos() <= c.Pos() && c.Pos() <= group.End() })
 	}
-	for _, comment := range syntax.Comments {
+	for _, comment := range groups {
+		at := s.fset.Position(comment.Pos())
+		belongs := slices.ContainsFunc(p.declarations, func(d *Declaration) bool {
+			return d.file == file && d.offset <= at.Offset && at.Offset < d.offset+len(d.text)
+		})
 		// What is for staticcheck alone no reader has to see.
-		if !s.belongs(p, file, syntax, comment) && !strings.HasPrefix(comment.List[0].Text, "//lint:file-ignore ") {
+		if !belongs && !strings.HasPrefix(comment.List[0].Text, "//lint:file-ignore ") {
 			mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out",
-				p.dir, file.name, s.fset.Position(comment.Pos()).Line))
+				p.dir, file.name, at.Line))
 		}
 	}
 	return errors.Join(mistakes...)
@@ -272,13 +252,14 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 
 // declare adds the declaration that stands between two positions.
 func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, begin, end token.Pos, names ...string) error {
-	from, to := s.fset.Position(begin), s.fset.Position(end)
-	to.Offset += len(restOfLine(text[to.Offset:]))
+	text, from := cut(s.fset, text, begin, end)
 	if len(names) == 0 {
 		return fmt.Errorf("%s/%s:%d: this declares nothing that a chapter could name: take it out", p.dir, file.name, from.Line)
 	}
-	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset,
-		text: text[from.Offset:to.Offset], objects: objectsOf(node, p.info)}
+	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset, text: text}
+	for _, ident := range identsOf(node) {
+		d.objects = append(d.objects, p.info.Defs[ident])
+	}
 	p.declarations = append(p.declarations, d)
 	for _, name := range names {
 		if before := p.byName[name]; before != nil {
@@ -289,38 +270,30 @@ func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, beg
 	return nil
 }
 
-// belongs tells whether a comment is part of a declaration or of the imports.
-func (s *Source) belongs(p *Package, file *File, syntax *ast.File, comment *ast.CommentGroup) bool {
-	at := s.fset.Position(comment.Pos()).Offset
-	return slices.ContainsFunc(p.declarations, func(d *Declaration) bool {
-		return d.file == file && d.offset <= at && at < d.offset+len(d.text)
-	}) || slices.ContainsFunc(syntax.Decls, func(node ast.Decl) bool {
-		group, ok := node.(*ast.GenDecl)
-		return ok && group.Tok == token.IMPORT && group.Pos() <= comment.Pos() && comment.Pos() <= group.End()
-	})
-}
-
-// isBlank tells whether a group of imports has blank ones.
-func isBlank(group *ast.GenDecl) bool {
-	return slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool {
-		name := spec.(*ast.ImportSpec).Name
-		return name != nil && name.Name == "_"
-	})
-}
-
 func restOfLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 
-func docOf(node ast.Decl) *ast.CommentGroup {
+// cut returns what stands in a text between two positions, to the end of the line, and where that is.
+func cut(fset *token.FileSet, text string, begin, end token.Pos) (string, token.Position) {
+	from, to := fset.PositionFor(begin, false), fset.PositionFor(end, false).Offset
+	return text[from.Offset:to] + restOfLine(text[to:]), from
+}
+
+// beginOf returns where a declaration begins with the comment above it.
+func beginOf(node ast.Decl) token.Pos {
+	var doc *ast.CommentGroup
 	switch node := node.(type) {
 	case *ast.FuncDecl:
-		return node.Doc
+		doc = node.Doc
 	case *ast.GenDecl:
-		return node.Doc
+		doc = node.Doc
 	}
-	return nil
+	if doc != nil {
+		return doc.Pos()
+	}
+	return node.Pos()
 }
 
 // namesOf returns the names by which a chapter can show a declaration. A blank
@@ -330,7 +303,7 @@ func namesOf(node ast.Decl) []string {
 		return []string{NameOf(f)}
 	}
 	var names, blanks []string
-	for _, ident := range identsOf(node.(*ast.GenDecl)) {
+	for _, ident := range identsOf(node) {
 		if ident.Name == "_" {
 			blanks = []string{"_"}
 		} else {
@@ -348,44 +321,27 @@ func receiverOf(f *ast.FuncDecl) string {
 	if f.Recv == nil || len(f.Recv.List) == 0 {
 		return ""
 	}
-	receiver, pointer := f.Recv.List[0].Type, ""
-	if star, ok := receiver.(*ast.StarExpr); ok {
-		receiver, pointer = star.X, "*"
-	}
-	switch generic := receiver.(type) {
-	case *ast.IndexExpr:
-		receiver = generic.X
-	case *ast.IndexListExpr:
-		receiver = generic.X
-	}
-	return fmt.Sprintf("(%s%s).", pointer, types.ExprString(receiver))
+	receiver, _, _ := strings.Cut(types.ExprString(f.Recv.List[0].Type), "[") // of a type with parameters
+	return fmt.Sprintf("(%s).", receiver)
 }
 
-func identsOf(group *ast.GenDecl) []*ast.Ident {
+// identsOf returns the names that a declaration gives to its package, or to a method.
+func identsOf(node ast.Decl) []*ast.Ident {
 	var idents []*ast.Ident
-	for _, spec := range group.Specs {
-		switch spec := spec.(type) {
-		case *ast.TypeSpec:
-			idents = append(idents, spec.Name)
-		case *ast.ValueSpec:
-			idents = append(idents, spec.Names...)
+	switch node := node.(type) {
+	case *ast.FuncDecl:
+		return []*ast.Ident{node.Name}
+	case *ast.GenDecl:
+		for _, spec := range node.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				idents = append(idents, spec.Name)
+			case *ast.ValueSpec:
+				idents = append(idents, spec.Names...)
+			}
 		}
 	}
 	return idents
-}
-
-func objectsOf(node ast.Decl, info *types.Info) []types.Object {
-	switch node := node.(type) {
-	case *ast.FuncDecl:
-		return []types.Object{info.Defs[node.Name]}
-	case *ast.GenDecl:
-		var objects []types.Object
-		for _, ident := range identsOf(node) {
-			objects = append(objects, info.Defs[ident])
-		}
-		return objects
-	}
-	return nil
 }
 
 // dirs returns the directories of the packages, sorted.

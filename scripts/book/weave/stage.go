@@ -13,7 +13,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/tools/imports"
@@ -26,8 +25,9 @@ type Stage struct {
 	at       moment
 	fset     *token.FileSet
 	packages map[string]*StagePackage // by directory
-	// failed is what does not compile.
-	failed map[*Showing]bool
+	// mistakes are what the type checker says, each once, and failed is what does not compile.
+	mistakes []error
+	failed   map[*Shown]bool
 	// toTest are the directories of the packages that [Book.TestStages] tests.
 	toTest []string
 }
@@ -49,8 +49,7 @@ type StagePackage struct {
 	names map[string]bool
 	types *types.Package
 	// uses are what its names stand for, when it has been checked.
-	uses     map[*ast.Ident]types.Object
-	checking bool
+	uses map[*ast.Ident]types.Object
 	// finished tells whether everything in it has its final form, as far as its tests see it.
 	finished bool
 }
@@ -67,7 +66,7 @@ type StageFile struct {
 
 // Part is a declaration in a file of a stage.
 type Part struct {
-	showing *Showing
+	showing *Shown
 	text    string
 	// line is the one in the file in which it begins.
 	line int
@@ -76,19 +75,16 @@ type Part struct {
 // stage puts together what the reader has at a moment, with other texts for some
 // declarations, and without those whose text is to be "".
 func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
-	s := &Stage{weave: w, number: int(at / steps), at: at, fset: token.NewFileSet(), packages: map[string]*StagePackage{}, failed: map[*Showing]bool{}}
+	s := &Stage{weave: w, number: int(at / steps), at: at, fset: token.NewFileSet(), packages: map[string]*StagePackage{}, failed: map[*Shown]bool{}}
 	byFile := map[string]map[string][]*Part{}
 	var mistakes []error
 	for _, showing := range w.current(at) {
-		if byFile[showing.dir] == nil {
-			byFile[showing.dir] = map[string][]*Part{}
+		if byFile[showing.Dir] == nil {
+			byFile[showing.Dir] = map[string][]*Part{}
 		}
-		parts := byFile[showing.dir]
-		name := draftFile
-		if showing.declaration != nil {
-			name = showing.declaration.file.name
-		}
-		if showing.declaration != nil && showing.declaration.node == nil {
+		parts := byFile[showing.Dir]
+		name := showing.declaration.file.name
+		if showing.declaration.node == nil {
 			if parts[name] == nil {
 				parts[name] = []*Part{} // comments and imports come with the file
 			}
@@ -97,7 +93,7 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 		text, err := w.textOf(showing, at)
 		if err != nil {
 			s.failed[showing] = true
-			mistakes = append(mistakes, showing.block.Errorf("%s: %w", s.name(), err))
+			mistakes = append(mistakes, showing.Block.Errorf("%s: %w", s.name(), err))
 			continue
 		}
 		if other, ok := others[showing.key]; ok {
@@ -113,31 +109,22 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 	return s, errors.Join(mistakes...)
 }
 
-// draftFile holds the drafts of what the finished code does not have.
-const draftFile = "draft.go"
-
 // current returns what is in the stage of a moment, each in its latest form and
 // in the order of the finished files.
-func (w *Book) current(at moment) []*Showing {
-	var all []*Showing
+func (w *Book) current(at moment) []*Shown {
+	var all []*Shown
 	for k := range w.showings {
-		if latest := w.latest(k, at); latest != nil && latest.field == nil && !w.isRetired(k, at) {
+		if latest := w.latest(k, at); latest != nil && latest.field == nil {
 			all = append(all, latest)
 		}
 	}
-	slices.SortFunc(all, w.compare)
+	slices.SortFunc(all, func(a, b *Shown) int { return a.declaration.compare(b.declaration) })
 	return all
 }
 
-// compare puts declarations in the order of the finished file.
-func (w *Book) compare(a, b *Showing) int {
-	line := func(s *Showing) int {
-		if s.declaration == nil {
-			return math.MaxInt
-		}
-		return s.declaration.line
-	}
-	return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(line(a), line(b)), cmp.Compare(a.name, b.name))
+// compare puts declarations in the order of the finished files.
+func (d *Declaration) compare(other *Declaration) int {
+	return cmp.Or(cmp.Compare(d.pkg.dir, other.pkg.dir), cmp.Compare(d.line, other.line), cmp.Compare(d.names[0], other.names[0]))
 }
 
 func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
@@ -145,96 +132,60 @@ func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
 	s.packages[dir] = p
 	for _, parts := range byFile {
 		for _, part := range parts {
-			for _, name := range part.showing.names() {
+			for _, name := range part.showing.Names {
 				p.names[name] = true
 			}
 		}
 	}
 	for _, d := range p.source.declarations {
-		if !s.hasFinal(d) && !s.lacksWhatIsAside(d) {
+		if !s.hasFinal(d) {
 			p.finished = false
 		}
 	}
 	for _, file := range p.source.files {
-		parts, joins := byFile[file.name]
-		if !joins {
-			continue
+		if parts, joins := byFile[file.name]; joins {
+			if err := s.addFile(p, file, parts); err != nil {
+				return err
+			}
 		}
-		if err := s.addFile(p, file, p.source.declarationIn(file, "package"), parts); err != nil {
-			return err
-		}
-	}
-	if drafts := byFile[draftFile]; len(drafts) > 0 {
-		return s.addFile(p, &File{name: draftFile}, nil, drafts)
-	}
-	return nil
-}
-
-// names returns the names of what is shown.
-func (s *Showing) names() []string {
-	if s.declaration == nil || s.field != nil {
-		return []string{s.name}
-	}
-	return s.declaration.names
-}
-
-func (p *Package) declarationIn(file *File, name string) *Declaration {
-	if d := p.byName[name]; d != nil && d.file == file {
-		return d
 	}
 	return nil
 }
 
 // hasFinal tells whether a declaration has in this stage the form that it has in
-// the finished code.
+// the finished code, but for what chapters aside add to it.
 func (s *Stage) hasFinal(d *Declaration) bool {
-	showings := s.weave.showings[key{d.pkg.dir, d.names[0]}]
-	if len(showings) == 0 {
-		return false
-	}
-	if showings[0].roster {
-		text, err := s.weave.textOf(showings[0], s.at)
-		return err == nil && s.weave.has(showings[0], s.at) && text == d.text+"\n"
-	}
-	return s.weave.has(showings[len(showings)-1], s.at)
-}
-
-// lacksWhatIsAside tells whether nothing but chapters aside keeps a declaration
-// from its final form.
-func (s *Stage) lacksWhatIsAside(d *Declaration) bool {
-	showings := s.weave.showings[key{d.pkg.dir, d.names[0]}]
-	if len(showings) == 0 {
-		return false
-	}
-	first, before := showings[0], s.at
-	if first.block.Chapter.Aside {
+	k := key{d.pkg.dir, d.names[0]}
+	if all := s.weave.showings[k]; len(all) > 0 && all[0].Block.Chapter.Aside {
 		return true
 	}
+	latest := s.weave.latest(k, s.at)
+	if latest == nil || !latest.roster {
+		return latest != nil && latest.next == nil
+	}
+	last := s.at
 	for _, chapter := range s.weave.chapters {
 		if !chapter.Aside {
-			before = max(before, endOf(chapter.Number))
+			last = max(last, endOf(chapter.Number))
 		}
 	}
-	now, err := s.weave.textOf(first, s.at)
-	if err != nil || !first.roster || !s.weave.has(first, s.at) {
-		return false
-	}
-	last, err := s.weave.textOf(first, before)
-	return err == nil && now == last
+	now, err := s.weave.textOf(latest, s.at)
+	then, failed := s.weave.textOf(latest, last)
+	return err == nil && failed == nil && now == then
 }
 
 // addFile writes a file: the package's comment if this is where it stands, the
 // imports that the declarations need, the declarations.
-func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*Part) error {
+func (s *Stage) addFile(p *StagePackage, file *File, parts []*Part) error {
 	header := "package " + p.source.name + "\n"
-	if doc != nil {
+	if doc := p.source.byName["package"]; doc != nil && doc.file == file {
 		header = doc.text + "\n"
 	}
 	var body strings.Builder
 	for _, part := range parts {
 		body.WriteString("\n" + part.text)
 	}
-	importText, err := s.importsFor(p, file, parts, header+body.String())
+	importText, err := s.importsFor(p, file, header+body.String())
 	if err != nil {
 		return err
 	}
@@ -255,56 +206,37 @@ func (s *Stage) addFile(p *StagePackage, file *File, doc *Declaration, parts []*
 // importsFor returns the imports that the text of a file needs: for each name
 // before a dot that nothing declares, what this file, another of its package or
 // another of kcm imports by that name. Blank imports come with the file.
-func (s *Stage) importsFor(p *StagePackage, file *File, parts []*Part, text string) (string, error) {
+func (s *Stage) importsFor(p *StagePackage, file *File, text string) (string, error) {
 	syntax, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 	if err != nil {
 		return "", fmt.Errorf("%s: %s/%s: %w", s.name(), p.dir, file.name, err)
 	}
 	needed := map[string]Import{}
-	unresolved := map[*ast.Ident]bool{}
-	for _, ident := range syntax.Unresolved {
-		unresolved[ident] = true
-	}
 	ast.Inspect(syntax, func(node ast.Node) bool {
-		selector, ok := node.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		if base, ok := selector.X.(*ast.Ident); ok && unresolved[base] && !p.names[base.Name] {
-			if found, ok := s.lookUpImport(p, file, parts, base.Name); ok {
-				needed[base.Name] = found
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			if base, ok := selector.X.(*ast.Ident); ok && base.Obj == nil && !p.names[base.Name] {
+				if found, ok := s.lookUpImport(p, file, base.Name); ok {
+					needed[base.Name] = found
+				}
 			}
 		}
 		return true
 	})
-	given := []map[string]Import{file.imports}
-	for _, part := range parts {
-		given = append(given, part.showing.imports)
-	}
-	for _, known := range given {
-		for name, i := range known {
-			if i.alias == "_" {
-				needed[name] = i
-			}
+	for name, i := range file.imports {
+		if i.alias == "_" {
+			needed[name] = i
 		}
 	}
 	return formatImports(needed, s.weave.source.module), nil
 }
 
-func (s *Stage) lookUpImport(p *StagePackage, file *File, parts []*Part, name string) (Import, bool) {
-	for _, part := range parts {
-		if found, ok := part.showing.imports[name]; ok {
-			return found, true
-		}
-	}
-	if found, ok := file.imports[name]; ok {
-		return found, true
-	}
-	others := slices.Clone(p.source.files)
+// lookUpImport returns what the file imports by a name, or else another of its package, or one of kcm.
+func (s *Stage) lookUpImport(p *StagePackage, file *File, name string) (Import, bool) {
+	files := append([]*File{file}, p.source.files...)
 	for _, dir := range s.weave.source.dirs() {
-		others = append(others, s.weave.source.packages[dir].files...)
+		files = append(files, s.weave.source.packages[dir].files...)
 	}
-	for _, other := range others {
+	for _, other := range files {
 		if found, ok := other.imports[name]; ok {
 			return found, true
 		}
@@ -333,82 +265,48 @@ func formatImports(needed map[string]Import, module string) string {
 
 // check type-checks the stage. Its errors are about chapters, not about files.
 func (s *Stage) check() error {
-	var mistakes []error
-	seen := map[string]bool{}
 	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
-		for _, err := range s.checkPackage(s.packages[dir]) {
-			if !seen[err.Error()] {
-				seen[err.Error()] = true
-				mistakes = append(mistakes, err)
-			}
-		}
+		s.checkPackage(s.packages[dir])
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(s.mistakes...)
 }
 
-func (s *Stage) checkPackage(p *StagePackage) []error {
-	if p.checking {
-		return nil
+func (s *Stage) checkPackage(p *StagePackage) {
+	if p.uses != nil {
+		return
 	}
-	p.checking = true
-	var mistakes []error
+	p.uses = map[*ast.Ident]types.Object{}
 	var files []*ast.File
 	for _, file := range p.files {
 		files = append(files, file.syntax)
-		mistakes = append(mistakes, s.checkBlankImports(p, file)...)
 	}
-	config := types.Config{
-		Importer: importer(func(path string) (*types.Package, error) {
-			imported, more, err := s.imported(path)
-			mistakes = append(mistakes, more...)
-			return imported, err
-		}),
-		Error: func(err error) { mistakes = append(mistakes, s.explain(err.(types.Error))) },
-	}
-	p.uses = map[*ast.Ident]types.Object{}
-	p.types, _ = config.Check(p.source.path, s.fset, files, &types.Info{Uses: p.uses}) // its error is the first of those above
-	return mistakes
-}
-
-// checkBlankImports finds blank imports of packages that come later: nothing
-// else in the file uses them.
-func (s *Stage) checkBlankImports(p *StagePackage, file *StageFile) []error {
-	var mistakes []error
-	for _, spec := range file.syntax.Imports {
-		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-		dir := strings.TrimPrefix(path, s.weave.source.module)
-		if spec.Name != nil && spec.Name.Name == "_" && s.weave.source.packages[dir] != nil && s.packages[dir] == nil {
-			mistakes = append(mistakes, fmt.Errorf("%s: %s/%s imports %s, of which no chapter so far shows anything", s.name(), p.dir, file.name, dir))
+	config := types.Config{Importer: s, Error: func(err error) {
+		mistake := s.explain(err.(types.Error))
+		if !slices.ContainsFunc(s.mistakes, func(said error) bool { return said.Error() == mistake.Error() }) {
+			s.mistakes = append(s.mistakes, mistake)
 		}
-	}
-	return mistakes
+	}}
+	p.types, _ = config.Check(p.source.path, s.fset, files, &types.Info{Uses: p.uses}) // its error is the first of those above
 }
 
-// imported returns a package that one of the stage imports, and what is wrong in
-// it. One that comes later is empty, so that the error is about what is used.
-func (s *Stage) imported(path string) (*types.Package, []error, error) {
+// Import returns a package that one of the stage imports. One of ours that comes later is empty, so that the error is
+// about what is used of it; the others are imported by some file of the finished code.
+func (s *Stage) Import(path string) (*types.Package, error) {
 	dir, ours := strings.CutPrefix(path, s.weave.source.module)
-	finished := s.weave.source.packages[dir]
+	finished, p := s.weave.source.packages[dir], s.packages[dir]
 	if !ours || finished == nil {
-		p, err := s.weave.source.load(path)
-		return p, nil, err
+		return s.weave.source.external[path], nil
 	}
-	p := s.packages[dir]
 	if p == nil {
 		empty := types.NewPackage(path, finished.name)
 		empty.MarkComplete()
-		return empty, nil, nil
+		return empty, nil
 	}
-	mistakes := s.checkPackage(p)
-	if p.types == nil {
-		return nil, mistakes, errors.New("the packages import each other")
+	if s.checkPackage(p); p.types == nil {
+		return nil, errors.New("the packages import each other")
 	}
-	return p.types, mistakes, nil
+	return p.types, nil
 }
-
-type importer func(path string) (*types.Package, error)
-
-func (i importer) Import(path string) (*types.Package, error) { return i(path) }
 
 // explain says where in the book an error in the stage comes from, and which
 // chapter comes too late.
@@ -416,34 +314,31 @@ func (s *Stage) explain(err types.Error) error {
 	at := s.fset.Position(err.Pos)
 	dir, name := path.Split(at.Filename)
 	dir = strings.TrimSuffix(dir, "/")
-	file, part := s.partAt(dir, name, at.Line)
+	part := s.partAt(dir, name, at.Line)
 	if part == nil {
 		return fmt.Errorf("%s: %s:%d: %s", s.name(), at.Filename, at.Line, err.Msg)
 	}
 	s.failed[part.showing] = true
-	where := part.showing.block.Position(-1)
+	where := part.showing.Block.Position(-1)
 	if part.showing.draft != "" {
-		where = part.showing.block.Position(part.showing.line + at.Line - part.line)
+		where = part.showing.Block.Position(part.showing.line + at.Line - part.line)
 	}
-	if used, why := s.absent(dir, file, err.Msg); why != "" {
-		return fmt.Errorf("%s: %s uses %s, which %s", where, part.showing.name, used, why)
+	if used, why := s.absent(dir, err.Msg); why != "" {
+		return fmt.Errorf("%s: %s uses %s, which %s", where, part.showing.Name, used, why)
 	}
-	return fmt.Errorf("%s: %s: %s does not compile: %s", where, s.name(), part.showing.name, err.Msg)
+	return fmt.Errorf("%s: %s: %s does not compile: %s", where, s.name(), part.showing.Name, err.Msg)
 }
 
-// partAt returns the declaration that stands in a line of a file.
-func (s *Stage) partAt(dir, name string, line int) (file *StageFile, part *Part) {
-	for _, file = range s.packages[dir].files {
-		if file.name == name {
-			break
+// partAt returns the declaration that stands in a line of a file, or nil.
+func (s *Stage) partAt(dir, name string, line int) (part *Part) {
+	for _, file := range s.packages[dir].files {
+		for _, candidate := range file.parts {
+			if file.name == name && candidate.line <= line {
+				part = candidate
+			}
 		}
 	}
-	for _, candidate := range file.parts {
-		if candidate.line <= line {
-			part = candidate
-		}
-	}
-	return file, part
+	return part
 }
 
 // undefined matches what the type checker says about a name that is not there.
@@ -451,72 +346,49 @@ var undefined = regexp.MustCompile(`^undefined: (?:(\w+)\.)?(\w+)$|(?:no field o
 
 // absent says which name a message of the type checker misses, and why it is not
 // there; the reason is "" where the message is about something else.
-func (s *Stage) absent(dir string, file *StageFile, message string) (name, why string) {
+func (s *Stage) absent(dir, message string) (name, why string) {
 	match := undefined.FindStringSubmatch(message)
 	if match == nil {
 		return "", ""
 	}
 	qualifier, name, member := match[1], match[2], match[3]
-	if qualifier != "" {
-		dir = s.importedAs(file, qualifier)
+	fits := func(p *Package, names []string) bool {
+		return slices.ContainsFunc(names, func(known string) bool {
+			if member != "" {
+				return strings.HasSuffix(known, "."+member) // of a type of any package
+			}
+			return known == name && (qualifier == p.name || qualifier == "" && dir == p.dir)
+		})
 	}
-	if member != "" {
-		dir, name = "", "."+member // of a type of any package
-	}
-	if k := (key{dir, name}); s.weave.isRetired(k, s.at) {
-		return name, fmt.Sprintf("chapter %02d retires", s.weave.retired[k].Chapter.Number)
-	}
-	for showing := range s.weave.left[s.at] {
-		if showing.dir == dir && slices.Contains(showing.names(), name) {
-			return name, "code.md has for what comes after the step " + s.weave.step(s.at).Name
+	name = cmp.Or(member, name)
+	step := s.weave.step(s.at)
+	first := moment(math.MaxInt)
+	for _, showings := range s.weave.showings {
+		shown := showings[0]
+		switch {
+		case !fits(shown.declaration.pkg, shown.Names):
+		case s.weave.left[s.at][shown]:
+			return name, "code.md has for what comes after the step " + step.Name
+		case shown.at() > s.at:
+			first = min(first, shown.at())
 		}
-	}
-	first := s.firstShown(dir, name)
-	switch chapter := int(first / steps); {
-	case first == 0:
-		return "", ""
-	case chapter == never:
-		why = "no chapter shows"
-	case chapter == s.number:
-		why = "is first shown after the step " + s.weave.step(s.at).Name
-	default:
-		why = fmt.Sprintf("is first shown in chapter %02d", chapter)
-	}
-	return strings.TrimPrefix(name, "."), why
-}
-
-// importedAs returns the directory of the package that a file imports by a name.
-func (s *Stage) importedAs(file *StageFile, name string) string {
-	for _, spec := range file.syntax.Imports {
-		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-		dir := strings.TrimPrefix(path, s.weave.source.module)
-		p := s.weave.source.packages[dir]
-		if p != nil && (spec.Name == nil && p.name == name || spec.Name != nil && spec.Name.Name == name) {
-			return dir
-		}
-	}
-	return ""
-}
-
-// firstShown returns the first moment after this stage that shows something of
-// that name, or 0. A name that begins with a dot is that of a method or field of
-// any type in any package.
-func (s *Stage) firstShown(dir, name string) moment {
-	first := moment(0)
-	consider := func(in string, names []string, at moment) {
-		fits := func(n string) bool { return in == dir && n == name || name[0] == '.' && strings.HasSuffix(n, name) }
-		if at > s.at && (first == 0 || at < first) && slices.ContainsFunc(names, fits) {
-			first = at
-		}
-	}
-	for k, showings := range s.weave.showings {
-		consider(k.dir, showings[0].names(), showings[0].at())
 	}
 	missing, _ := s.weave.unshown()
 	for _, d := range missing {
-		consider(d.pkg.dir, d.names, momentOf(never, 0))
+		if fits(d.pkg, d.names) {
+			first = min(first, momentOf(never, 0))
+		}
 	}
-	return first
+	switch chapter := int(first / steps); {
+	case first == math.MaxInt:
+		return "", ""
+	case chapter == never:
+		return name, "no chapter shows"
+	case chapter == s.number:
+		return name, "is first shown after the step " + step.Name
+	default:
+		return name, fmt.Sprintf("is first shown in chapter %02d", chapter)
+	}
 }
 
 // formatted returns the text of a file as goimports writes it.

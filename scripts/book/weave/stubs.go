@@ -24,10 +24,17 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 	open := map[*Declaration]bool{} // by other stubs
 	for _, chapter := range w.chapters {
 		for _, e := range chapter.Exercises {
-			s := w.stub(e)
+			s := &stub{w, e, nil, map[string]Import{}, map[*Declaration]map[string]bool{}}
+			for _, block := range e.Blocks {
+				for _, shown := range w.shown[block] {
+					if shown.declaration.node != nil {
+						s.written = append(s.written, shown.declaration)
+					}
+				}
+			}
 			if e.Stub != nil && len(s.written) > 0 {
 				var err error
-				if w.stubTexts[e.Stub], err = s.text(w, open); err != nil {
+				if w.stubTexts[e.Stub], err = s.text(open); err != nil {
 					return nil, err
 				}
 			}
@@ -41,6 +48,7 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 
 // stub is what an exercise asks for.
 type stub struct {
+	*Book
 	exercise *chapters.Exercise
 	// written are the declarations that the reader writes, imports what they import.
 	written []*Declaration
@@ -49,46 +57,32 @@ type stub struct {
 	used map[*Declaration]map[string]bool
 }
 
-func (w *Book) stub(e *chapters.Exercise) *stub {
-	s := &stub{exercise: e, imports: map[string]Import{}, used: map[*Declaration]map[string]bool{}}
-	for _, block := range e.Blocks {
-		for _, showing := range w.shown[block] {
-			if d := showing.declaration; d != nil && d.node != nil {
-				s.written = append(s.written, d)
-			}
+// findUsed notes what the names in a declaration stand for. How a whole package is written is the reader's.
+func (s *stub) findUsed(in *Declaration) {
+	node := ast.Node(in.node)
+	if s.exercise.Whole() {
+		if !in.isFunction() {
+			return
 		}
+		node = in.node.(*ast.FuncDecl).Type
 	}
-	for _, d := range s.written {
-		node := ast.Node(d.node)
-		if function, ok := node.(*ast.FuncDecl); ok && e.Whole() {
-			node = function.Type // how it is written is the reader's
-		} else if e.Whole() {
-			continue
-		}
-		ast.Inspect(node, func(node ast.Node) bool {
-			if ident, ok := node.(*ast.Ident); ok {
-				s.use(w, d, ident)
-			}
+	ast.Inspect(node, func(node ast.Node) bool {
+		ident, ok := node.(*ast.Ident)
+		if !ok {
 			return true
-		})
-	}
-	return s
-}
-
-// use notes what a name in a declaration stands for.
-func (s *stub) use(w *Book, in *Declaration, ident *ast.Ident) {
-	object := in.pkg.object(ident)
-	if _, imported := object.(*types.PkgName); imported {
-		s.imports[ident.Name] = in.file.imports[ident.Name]
-	}
-	used := w.source.declaring(object)
-	if used == nil || slices.Contains(s.written, used) {
-		return
-	}
-	if s.used[used] == nil {
-		s.used[used] = map[string]bool{}
-	}
-	s.used[used][ident.Name] = true
+		}
+		object := in.pkg.object(ident)
+		if _, imported := object.(*types.PkgName); imported {
+			s.imports[ident.Name] = in.file.imports[ident.Name]
+		}
+		if used := s.source.declaring(object); used != nil && !slices.Contains(s.written, used) {
+			if s.used[used] == nil {
+				s.used[used] = map[string]bool{}
+			}
+			s.used[used][ident.Name] = true
+		}
+		return true
+	})
 }
 
 // declaring returns the declaration of kcm in which an object is declared, or nil.
@@ -101,56 +95,58 @@ func (s *Source) declaring(object types.Object) *Declaration {
 		return nil
 	}
 	at := s.fset.Position(object.Pos())
-	i := slices.IndexFunc(p.declarations, func(d *Declaration) bool {
-		return d.node != nil && d.file.name == filepath.Base(at.Filename) && d.offset <= at.Offset && at.Offset < d.offset+len(d.text)
-	})
-	if i < 0 {
-		return nil
+	for _, d := range p.declarations {
+		if d.node != nil && d.file.name == filepath.Base(at.Filename) && d.offset <= at.Offset && at.Offset < d.offset+len(d.text) {
+			return d
+		}
 	}
-	return p.declarations[i]
+	return nil
 }
 
 // isOpen tells whether a block before an exercise shows a declaration, and nobody has to
 // unfold it.
 func (w *Book) isOpen(d *Declaration, e *chapters.Exercise) bool {
-	return slices.ContainsFunc(w.showings[key{d.pkg.dir, d.names[0]}], func(s *Showing) bool {
-		return !s.block.Folded && s.block.Precedes(e)
+	return slices.ContainsFunc(w.showings[key{d.pkg.dir, d.names[0]}], func(s *Shown) bool {
+		return !s.Block.Folded && s.Block.Precedes(e)
 	})
 }
 
 // text returns what the block of a stub is to hold, and notes what it shows.
-func (s *stub) text(w *Book, open map[*Declaration]bool) (chapters.Text, error) {
+func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
 	var files, parts []string
-	if imports := formatImports(s.imports, w.source.module); imports != "" {
-		parts = append(parts, strings.TrimPrefix(imports, "\n"))
-	}
 	for _, d := range s.written {
+		s.findUsed(d)
 		if link := linkTo(d.pkg.dir + "/" + d.file.name); !slices.Contains(files, link) {
 			files = append(files, link)
 		}
 		switch {
 		case s.exercise.Whole() && !exported(d.names[0]):
 		case d.isFunction():
-			parts = append(parts, w.source.signature(d)+" {\n\t// yours\n}\n")
+			parts = append(parts, s.source.signature(d)+" {\n\t// yours\n}\n")
 		default:
-			parts = append(parts, w.source.seen(d))
+			parts = append(parts, s.source.seen(d))
 		}
 	}
-	within := ""
-	for _, d := range slices.SortedFunc(maps.Keys(s.used), func(a, b *Declaration) int { return s.compare(w, a, b) }) {
-		if open[d] || w.isOpen(d, s.exercise) {
+	if imports := formatImports(s.imports, s.source.module); imports != "" {
+		parts = append([]string{strings.TrimPrefix(imports, "\n")}, parts...)
+	}
+	own, within := s.written[0].pkg.dir, ""
+	used := slices.SortedFunc(maps.Keys(s.used), (*Declaration).compare)
+	ours := slices.DeleteFunc(slices.Clone(used), func(d *Declaration) bool { return d.pkg.dir != own })
+	for _, d := range append(ours, used...) { // those of the exercise's own package first
+		if open[d] || s.isOpen(d, s.exercise) {
 			continue
 		}
 		open[d] = true
 		if within != d.pkg.dir {
 			within = d.pkg.dir
 			where := "It is there already:"
-			if within != s.dir() {
+			if within != own {
 				where = fmt.Sprintf("Package %s has:", path.Base(within))
 			}
 			parts = append(parts, "// "+where+"\n")
 		}
-		parts = append(parts, w.source.outline(d, s.used[d], within == s.dir()))
+		parts = append(parts, s.source.outline(d, s.used[d], within == own))
 	}
 	text := &StageFile{text: packageClause + strings.Join(parts, "\n")}
 	body, err := text.formatted()
@@ -158,20 +154,6 @@ func (s *stub) text(w *Book, open map[*Declaration]bool) (chapters.Text, error) 
 		return chapters.Text{}, s.exercise.Errorf("what the reader finds: %w", err)
 	}
 	return chapters.Text{Caption: caption(strings.Join(files, ", ") + " · yours"), Body: strings.TrimPrefix(string(body), packageClause+"\n")}, nil
-}
-
-func (s *stub) dir() string { return s.written[0].pkg.dir }
-
-// compare puts what is used of the exercise's own package first, and all in the order
-// of the files.
-func (s *stub) compare(w *Book, a, b *Declaration) int {
-	if own := a.pkg.dir == s.dir(); own != (b.pkg.dir == s.dir()) {
-		if own {
-			return -1
-		}
-		return 1
-	}
-	return w.compare(&Showing{key: key{a.pkg.dir, a.names[0]}, declaration: a}, &Showing{key: key{b.pkg.dir, b.names[0]}, declaration: b})
 }
 
 func (d *Declaration) isFunction() bool {

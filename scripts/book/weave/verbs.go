@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -88,11 +89,10 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	}
 	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), len(files), s.directory(), s.directory())
 	var left []string
-	for showing := range w.left[at] {
-		left = append(left, showing.name)
+	for shown := range w.left[at] {
+		left = append(left, shown.Name)
 	}
-	if len(left) > 0 {
-		slices.Sort(left)
+	if slices.Sort(left); len(left) > 0 {
 		fmt.Fprintf(out, "left for later, because it is about what comes after the step: %s\n", strings.Join(left, ", "))
 	}
 	return nil
@@ -118,9 +118,8 @@ func (w *Book) TestStages(ctx context.Context, all bool, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			s.toTest = s.changedSince(before, files)
-			if all {
-				s.toTest = s.changedSince(nil, files)
+			if s.toTest = s.changedSince(before, files); all {
+				s.toTest = slices.Sorted(maps.Keys(s.packages))
 			}
 			before = files
 			stages[chapter] = append(stages[chapter], s)

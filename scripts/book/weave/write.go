@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,72 +39,46 @@ func (s *Stage) write() (files map[string][]byte, err error) {
 		return nil, err
 	}
 	dir := filepath.Join(s.weave.source.root, s.directory())
-	record, err := s.readRecord()
-	if err != nil {
-		return nil, err
+	record := map[string]string{} // the checksums of the files that have been written before
+	text, err := os.ReadFile(filepath.Join(dir, recordName))
+	if err == nil {
+		err = json.Unmarshal(text, &record)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read %s/%s: %w; remove %s to have the stage written anew", s.directory(), recordName, err, s.directory())
 	}
 	for name := range files {
 		record[name] += "" // what is not recorded may be there all the same
 	}
-	if err := s.checkUnchanged(record, files); err != nil {
-		return nil, err
-	}
-	for name := range record {
-		if files[name] == nil {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
-			}
-		}
-	}
-	written := map[string]string{}
-	for name, text := range files {
-		written[name] = checksum(text)
-		if err := writeFile(filepath.Join(dir, name), text); err != nil {
-			return nil, err
-		}
-	}
-	text, err := json.MarshalIndent(written, "", "\t")
-	if err != nil {
-		return nil, err
-	}
-	return files, writeFile(filepath.Join(dir, recordName), text)
-}
-
-// readRecord returns the checksums of the files that have been written before.
-func (s *Stage) readRecord() (map[string]string, error) {
-	record := map[string]string{}
-	text, err := os.ReadFile(filepath.Join(s.weave.source.root, s.directory(), recordName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return record, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(text, &record); err != nil {
-		return nil, fmt.Errorf("read %s/%s: %w; remove %s to have the stage written anew", s.directory(), recordName, err, s.directory())
-	}
-	return record, nil
-}
-
-// checkUnchanged finds files that are neither as they were written nor as they
-// are to be.
-func (s *Stage) checkUnchanged(record map[string]string, files map[string][]byte) error {
-	var changed []string
+	var changed []string // neither as it was written nor as it is to be
 	for _, name := range slices.Sorted(maps.Keys(record)) {
-		text, err := os.ReadFile(filepath.Join(s.weave.source.root, s.directory(), name))
+		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err == nil && checksum(text) != record[name] && !bytes.Equal(text, files[name]) {
 			changed = append(changed, s.directory()+"/"+name)
 		}
 	}
 	if len(changed) > 0 {
-		return fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, or remove %s to have the stage written anew",
+		return nil, fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, or remove %s to have the stage written anew",
 			strings.Join(changed, " and "), s.directory())
 	}
-	return nil
+	for name := range record {
+		if record[name] = checksum(files[name]); files[name] != nil {
+			err = writeFile(filepath.Join(dir, name), files[name])
+		} else if err = os.Remove(filepath.Join(dir, name)); err == nil || errors.Is(err, fs.ErrNotExist) {
+			delete(record, name)
+			err = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if text, err = json.MarshalIndent(record, "", "\t"); err != nil {
+		return nil, err
+	}
+	return files, writeFile(filepath.Join(dir, recordName), text)
 }
 
-// writeFile writes a file unless it is there already: its time tells go what has
-// to be built.
+// writeFile writes a file unless it is there already: its time tells go whether a test that reads it has to run again.
 func writeFile(path string, text []byte) error {
 	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
 		return nil
@@ -121,23 +97,20 @@ func checksum(text []byte) string {
 // contents returns the files of the stage's module by their paths in it.
 func (s *Stage) contents() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(s.weave.source.root, name))
-		if err != nil {
-			return nil, err
-		}
-		files[name] = text
+	if err := s.copy(files, "go.mod", "go.sum"); err != nil {
+		return nil, err
 	}
-	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
-		p := s.packages[dir]
+	for dir, p := range s.packages {
 		for _, file := range p.files {
 			text, err := file.formatted()
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s/%s: %w", s.name(), dir, file.name, err)
 			}
 			files[dir+"/"+file.name] = text
-			if err := s.addEmbedded(dir, file, files); err != nil {
-				return nil, err
+			for _, embedded := range embeds.FindAllStringSubmatch(file.text, -1) {
+				if err := s.copy(files, dir+"/"+embedded[1]); err != nil {
+					return nil, err
+				}
 			}
 		}
 		if p.finished {
@@ -153,28 +126,27 @@ func (s *Stage) contents() (map[string][]byte, error) {
 	return files, s.addExercises(files)
 }
 
+// embeds matches what puts a file into the program.
+var embeds = regexp.MustCompile(`(?m)^\s*//go:embed (.*)$`)
+
+// copy adds files of the repository as they are.
+func (s *Stage) copy(files map[string][]byte, names ...string) error {
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(s.weave.source.root, name))
+		if err != nil {
+			return err
+		}
+		files[name] = text
+	}
+	return nil
+}
+
 // lacksTested tells whether a file of tests is named after one that the stage does
 // not have yet.
 func (p *StagePackage) lacksTested(path string) bool {
 	name := strings.TrimSuffix(filepath.Base(path), "_test.go") + ".go"
 	return slices.ContainsFunc(p.source.files, func(f *File) bool { return f.name == name }) &&
 		!slices.ContainsFunc(p.files, func(f *StageFile) bool { return f.name == name })
-}
-
-// addEmbedded adds the files that a file has go:embed put into the program.
-func (s *Stage) addEmbedded(dir string, file *StageFile, files map[string][]byte) error {
-	for line := range strings.Lines(file.text) {
-		name, embeds := strings.CutPrefix(strings.TrimSpace(line), "//go:embed ")
-		if !embeds {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(s.weave.source.root, dir, name))
-		if err != nil {
-			return err
-		}
-		files[dir+"/"+name] = text
-	}
-	return nil
 }
 
 // addExercises adds the tests of the exercises, also those of packages that go on.
@@ -206,102 +178,78 @@ func (s *Stage) addExercises(files map[string][]byte) error {
 // elsewhere in the repository. Tests that need a cluster are those of the labs, not
 // of a stage.
 func (s *Stage) addTests(dir string, paths []string, files map[string][]byte) error {
-	root := s.weave.source.root
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		syntax, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
 		if err != nil {
 			return err
 		}
-		needed, ok, err := s.neededFrom(path, map[string]bool{})
-		if err != nil {
-			return err
+		var imported []string
+		for _, spec := range syntax.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+			imported = append(imported, path)
 		}
-		if !ok {
+		needed := map[string]bool{}
+		if ok, err := s.canHave(imported, needed); err != nil {
+			return err
+		} else if !ok {
 			continue
 		}
-		files[dir+"/"+filepath.Base(path)] = text
-		for _, other := range needed {
-			if err := addPackage(root, other, files); err != nil {
+		if err := s.copy(files, dir+"/"+filepath.Base(path)); err != nil {
+			return err
+		}
+		for other := range needed {
+			if err := s.addTree(other, files); err != nil {
 				return err
 			}
 		}
 	}
-	return addTree(root, dir+"/testdata", files)
+	return s.addTree(dir+"/testdata", files)
 }
 
-// neededFrom returns the directories outside of kcm/ that a file imports
-// packages from, directly or not. It is not ok where one of them is about
-// clusters.
-func (s *Stage) neededFrom(path string, seen map[string]bool) (needed []string, ok bool, err error) {
-	syntax, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-	if err != nil {
-		return nil, false, err
-	}
-	for _, spec := range syntax.Imports {
-		imported, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-		dir, ours := strings.CutPrefix(imported, s.weave.source.module)
-		if !ours || seen[dir] {
+// canHave tells whether a stage can have what imports these packages, and notes the
+// directories outside of kcm/ from which it imports, directly or not. It cannot have
+// what is about clusters.
+func (s *Stage) canHave(imported []string, needed map[string]bool) (bool, error) {
+	for _, path := range imported {
+		dir, ours := strings.CutPrefix(path, s.weave.source.module)
+		switch {
+		case !ours || needed[dir]:
 			continue
-		}
-		seen[dir] = true
-		if dir == "labs/cluster" || strings.HasPrefix(dir, "labs/cluster/") {
-			return nil, false, nil
-		}
-		if strings.HasPrefix(dir, "kcm/") {
+		case dir == "labs/cluster" || strings.HasPrefix(dir, "labs/cluster/"):
+			return false, nil
+		case strings.HasPrefix(dir, "kcm/"):
 			if s.packages[dir] == nil {
-				return nil, false, nil
+				return false, nil
 			}
 			continue
 		}
-		needed = append(needed, dir)
-		inside, err := filepath.Glob(filepath.Join(s.weave.source.root, dir, "*.go"))
+		needed[dir] = true
+		p, err := build.ImportDir(filepath.Join(s.weave.source.root, dir), 0)
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
-		for _, file := range inside {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			more, ok, err := s.neededFrom(file, seen)
-			if err != nil || !ok {
-				return nil, false, err
-			}
-			needed = append(needed, more...)
+		if ok, err := s.canHave(p.Imports, needed); err != nil || !ok {
+			return false, err
 		}
 	}
-	return needed, true, nil
+	return true, nil
 }
 
-// addPackage adds the files of a directory, without tests.
-func addPackage(root, dir string, files map[string][]byte) error {
-	entries, err := os.ReadDir(filepath.Join(root, dir))
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if entry.IsDir() || strings.HasSuffix(entry.Name(), "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(root, dir, entry.Name()))
-		if err != nil {
+// addTree adds the files of a directory, if there is one: all that is below testdata, and
+// of a package what is its own.
+func (s *Stage) addTree(dir string, files map[string][]byte) error {
+	return fs.WalkDir(os.DirFS(s.weave.source.root), dir, func(name string, entry fs.DirEntry, err error) error {
+		switch data := path.Base(dir) == "testdata"; {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
 			return err
-		}
-		files[dir+"/"+entry.Name()] = text
-	}
-	return nil
-}
-
-// addTree adds all files below a directory, if there is one.
-func addTree(root, dir string, files map[string][]byte) error {
-	return fs.WalkDir(os.DirFS(root), dir, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
+		case entry.IsDir() && !data && name != dir:
+			return fs.SkipDir
+		case entry.IsDir() || !data && strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		files[path], err = os.ReadFile(filepath.Join(root, path))
-		return err
+		return s.copy(files, name)
 	})
 }
 
@@ -310,7 +258,7 @@ func addTree(root, dir string, files map[string][]byte) error {
 func (s *Stage) changedSince(before, now map[string][]byte) []string {
 	changed := map[string]bool{}
 	for name, text := range now {
-		if s.has(name) && (before[name] == nil || !bytes.Equal(before[name], text)) {
+		if s.packages[path.Dir(name)] != nil && (before[name] == nil || !bytes.Equal(before[name], text)) {
 			changed[path.Dir(name)] = true
 		}
 	}
@@ -319,84 +267,25 @@ func (s *Stage) changedSince(before, now map[string][]byte) []string {
 
 // build builds the stage's kcm.
 func (s *Stage) build(ctx context.Context) error {
-	return s.run(ctx, s.directory(), "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", "bin/", "./kcm/cmd/kcm")
+	return s.run(ctx, "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", "bin/", "./kcm/cmd/kcm")
 }
 
-// test compiles the stage where the finished code lies, with the stage's files in place
-// of those that are there, and vets and tests the packages that are to be tested. So go
-// knows a package that is the same in several stages, and does not compile it anew for
-// each.
+// test compiles the stage, and vets and tests the packages that are to be tested. With
+// -trimpath go knows a package that is the same in several stages, and compiles it once.
 func (s *Stage) test(ctx context.Context) error {
-	overlay, err := s.overlay()
-	if err != nil {
-		return err
-	}
-	defer os.Remove(overlay)
-	args := []string{"test", "-short", "-vet=all", "-overlay", overlay}
+	args := []string{"test", "-short", "-vet=all"}
 	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
 		if s.packages[dir].source.name == "main" || slices.Contains(s.toTest, dir) {
 			args = append(args, "./"+dir) // programs import all that is not tested
 		}
 	}
-	return s.run(ctx, ".", args...)
+	return s.run(ctx, args...)
 }
 
-// roots returns the directories in which the stage's packages lie: kcm, and those of
-// the programs that labs have.
-func (s *Stage) roots() []string {
-	roots := []string{"kcm"}
-	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
-		if !strings.HasPrefix(dir, "kcm/") {
-			roots = append(roots, dir)
-		}
-	}
-	return roots
-}
-
-// overlay writes, in the form that go wants, which files of the finished code give
-// way to which of the stage's, or to none.
-func (s *Stage) overlay() (path string, err error) {
-	files, err := s.contents()
-	if err != nil {
-		return "", err
-	}
-	finished := map[string][]byte{}
-	for _, dir := range s.roots() {
-		if err := addTree(s.weave.source.root, dir, finished); err != nil {
-			return "", err
-		}
-	}
-	replace := map[string]string{}
-	for name := range finished {
-		if strings.HasSuffix(name, ".go") && files[name] == nil {
-			replace[filepath.Join(s.weave.source.root, name)] = ""
-		}
-	}
-	for name, text := range files {
-		if s.has(name) && !bytes.Equal(text, finished[name]) {
-			replace[filepath.Join(s.weave.source.root, name)] = filepath.Join(s.weave.source.root, s.directory(), name)
-		}
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	file, err := os.CreateTemp("", "stage-*.json")
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	_, err = file.Write(text)
-	return file.Name(), err
-}
-
-// has tells whether a file is one of the stage's packages.
-func (s *Stage) has(name string) bool { return s.packages[path.Dir(name)] != nil }
-
-// run runs a command of go in a directory. What it prints is shown when it fails.
-func (s *Stage) run(ctx context.Context, dir string, args ...string) error {
+// run runs a command of go in the stage. What it prints is shown when it fails.
+func (s *Stage) run(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = filepath.Join(s.weave.source.root, dir)
+	cmd.Dir = filepath.Join(s.weave.source.root, s.directory())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s, go %s: %w\n%s", s.name(), args[0], err, out)

@@ -1,6 +1,7 @@
 package weave
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -26,19 +27,40 @@ func TestWhatIsPlayedWithKcmAloneIsOnThePageAndNothingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root := t.TempDir()
-			writeTree(t, root, map[string]string{
+			var got []string
+			for _, mistake := range (pages{
 				differencesPage:                            tt.page,
 				"labs/07-deployment/lab.txtar":             "step It is alike\nstart a\n\nstep It differs\nonly kcm why\n",
 				"labs/scenarios/deployment/differs.txtar":  "# Why.\n[reference] skip 'so'\n",
 				"labs/scenarios/deployment/alike.txtar":    "[kind] skip 'so'\n",
 				"labs/scenarios/deployment/unlisted.txtar": "create deployment.yaml\n",
-			})
-			var got []string
-			for _, mistake := range checkDifferences(root) {
+			}).checkDifferences() {
 				got = append(got, mistake.Error())
 			}
 			assert.Equal(t, tt.want, got)
 		})
 	}
+}
+
+func TestAQuestionHasAnAnswerThatIsExplainedAndShown(t *testing.T) {
+	t.Parallel()
+	assert.Empty(t, pages{}.checkQuestions(), "a book need not have that page")
+	p := pages{"labs/01-shop/lab.txtar": "step It is closed\nstart kcm\n", questionsPage: `# Questions
+
+### When is it open?
+
+Never. Why: [hours](01-shop/README.md#hours). Shown by: [It is closed](../labs/01-shop/lab.txtar).
+
+### When is it closed?
+
+Always. Shown by: [It is open](../labs/01-shop/lab.txtar).
+
+### A riddle
+
+Why: [hours](01-shop/README.md#hours).
+`}
+	assert.EqualError(t, errors.Join(p.checkQuestions()...), `chapters/questions.md:7: "When is it closed?" does not link to the section of a chapter that explains it
+chapters/questions.md:7: "When is it closed?" names a step that labs/01-shop/lab.txtar does not have: "It is open"
+chapters/questions.md:11: "A riddle" is no question
+chapters/questions.md:11: "A riddle" does not link to a scenario or a lab that shows it`)
 }
