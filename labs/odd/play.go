@@ -393,8 +393,9 @@ func (r *round) end(ctx context.Context, k *Kind, o unstructured.Unstructured) e
 		return err
 	}
 	ofNamespace, _, _ := unstructured.NestedSlice(o.Object, "spec", "finalizers")
-	if k.Kind == "Namespace" && len(ofNamespace) > 1 {
-		o.Object["spec"] = map[string]any{"finalizers": []any{string(corev1.FinalizerKubernetes)}}
+	ofLoop := slices.DeleteFunc(slices.Clone(ofNamespace), func(f any) bool { return f != string(corev1.FinalizerKubernetes) })
+	if k.Kind == "Namespace" && len(ofLoop) < len(ofNamespace) {
+		o.Object["spec"] = map[string]any{"finalizers": ofLoop}
 		_, err := api.Update(ctx, &o, metav1.UpdateOptions{}, "finalize")
 		return err
 	}
