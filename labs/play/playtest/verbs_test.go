@@ -99,7 +99,7 @@ func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 			[]string{`== "1") came before`}},
 		{"before, of what has not come", []string{create, "before 'configmaps.size() > 1' 'configmaps.size() > 7'"}, []string{"not both have come to be true: configmaps.size() > 1: true; configmaps.size() > 7: false"}},
 		{"timeline of nothing", []string{"timeline pod/none self.metadata.name"}, []string{"pod/none: self.metadata.name has had no value"}},
-		{"draw of nothing", []string{"create nothing.yaml", "draw nothing"}, []string{"no ReplicaSet was to have pods"}},
+		{"draw of nothing", []string{"create nothing.yaml", "draw"}, []string{"no ReplicaSet was to have pods"}},
 		{"show", []string{"show pod/none self"}, []string{"there is no pod/none"}},
 		{"let", []string{"let x vars.y"}, []string{"no such key: y"}},
 
