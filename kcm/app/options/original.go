@@ -130,7 +130,7 @@ func validateValues(groups *cliflag.NamedFlagSets) []error {
 					known.Min = "1" // or nothing would ever be synced
 				}
 			}
-			if want := known.wants(flag.Value.String()); want != "" {
+			if want := known.wants(flag.Value); want != "" {
 				errs = append(errs, fmt.Errorf("--%s=%s: must be %s", flag.Name, flag.Value, want))
 			}
 		}
@@ -139,13 +139,13 @@ func validateValues(groups *cliflag.NamedFlagSets) []error {
 }
 
 // wants returns what the value should be, or "" where it is that.
-func (f *originalFlag) wants(value string) string {
+func (f *originalFlag) wants(value pflag.Value) string {
 	switch {
-	case f.Min != "" && number(value) < number(f.Min):
+	case f.Min != "" && number(value.String()) < number(f.Min):
 		return "at least " + f.Min
-	case f.Max != "" && number(value) > number(f.Max):
+	case f.Max != "" && number(value.String()) > number(f.Max):
 		return "at most " + f.Max
-	case len(f.OneOf) > 0 && !slices.Contains(f.OneOf, value):
+	case len(f.OneOf) > 0 && !slices.Contains(f.OneOf, value.String()):
 		return fmt.Sprintf("one of %q", f.OneOf)
 	}
 	return ""
