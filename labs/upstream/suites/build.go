@@ -97,7 +97,8 @@ const tags = "-tags=grpcnotrace,upstream"
 // build compiles a suite, against kcm's loops or as upstream has it, and returns the program.
 func (w workshop) build(ctx context.Context, s suite, manager string) (program string, err error) {
 	program = filepath.Join(w.dir, "bin", s.name+"-"+manager+".test")
-	args := []string{"test", "-c", "-vet=off", tags, "-ldflags=-w", "-o", program}
+	// Upstream's suites find files by where their own source is, which -trimpath hides.
+	args := []string{"test", "-c", "-vet=off", "-trimpath=false", tags, "-ldflags=-w", "-o", program}
 	if manager == "original" {
 		_, err = w.goTool(ctx, append(args, upstreamPath+"/test/integration/"+s.name)...)
 		return program, err
