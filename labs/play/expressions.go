@@ -41,7 +41,6 @@ func newLanguage() *cel.Env {
 		cel.Variable("requests", list),
 		cel.Variable("created", cel.MapType(text, list)),
 		cel.Variable("logs", cel.MapType(text, text)),
-		cel.Variable("visits", cel.MapType(text, cel.IntType)),
 		cel.Variable("now", cel.TimestampType),
 		cel.Variable("stdout", text),
 		cel.Variable("stderr", text),
@@ -128,7 +127,7 @@ func truth(source string, value ref.Val) (bool, error) {
 // nothing.
 func (p *Play) activation(state history.State, self, oldSelf *unstructured.Unstructured) map[string]any {
 	seen := map[string]any{
-		"vars": p.vars, "now": time.Now(), "logs": func() any { return p.logs() }, "visits": func() any { return p.visits() },
+		"vars": p.vars, "now": time.Now(), "logs": func() any { return p.logs() },
 		"requests": func() any { return p.requests() }, "created": func() any { return p.created() },
 		"stdout": p.stdout, "stderr": p.stderr,
 	}

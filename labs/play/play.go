@@ -38,7 +38,6 @@ type Play struct {
 	vars       map[string]any // what let has stored
 	tokens     map[string]string
 	managers   map[string]*manager
-	doors      map[string]*door
 	servers    []*httptest.Server
 	touched    int // how often settle has touched an object
 	meanwhiles []chan error
@@ -68,7 +67,7 @@ type result interface {
 func (p *Play) aside() *Play {
 	copied := *p
 	copied.vars, copied.tokens = maps.Clone(p.vars), maps.Clone(p.tokens)
-	copied.managers, copied.doors = maps.Clone(p.managers), maps.Clone(p.doors)
+	copied.managers = maps.Clone(p.managers)
 	return &copied
 }
 

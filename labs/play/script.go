@@ -264,7 +264,7 @@ func (s *Script) text(value func(string) string) string {
 
 // NeedsCluster tells whether the script does more than run the manager by itself.
 func (s *Script) NeedsCluster() bool {
-	alone := append([]string{"step", "only", "say", "show", "let", "check", "kcm", "listen"}, builtin...)
+	alone := append([]string{"step", "only", "say", "show", "let", "check", "kcm"}, builtin...)
 	return slices.ContainsFunc(s.lines, func(l line) bool { return !slices.Contains(alone, l.verb.text) })
 }
 

@@ -115,7 +115,7 @@ func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env
 	p := &Play{
 		Setting: &own, ctx: ctx, namespace: cmp.Or(own.Namespace, metav1.NamespaceDefault), work: env.WorkDir, began: time.Now(), stepBegan: time.Now(), t: env.T().(result),
 		memory: &memory{recordings: map[string]*history.Recording{}, views: map[*unstructured.Unstructured]map[string]any{}},
-		vars:   map[string]any{}, managers: map[string]*manager{}, tokens: map[string]string{}, doors: map[string]*door{},
+		vars:   map[string]any{}, managers: map[string]*manager{}, tokens: map[string]string{},
 		recorded: mentioned(script.text(env.Getenv)),
 	}
 	env.Values[playKey{}] = p
@@ -196,9 +196,6 @@ func (p *Play) tearDown(stop func()) {
 	interrupted := p.ctx.Err() != nil // then the cluster ends, too
 	p.endManagers()
 	p.closeProxies()
-	for _, d := range p.doors {
-		d.Close()
-	}
 	stop()
 	p.join() // after a failure, what was done meanwhile has failed, too
 	for _, r := range p.memory.recordings {

@@ -69,7 +69,6 @@ func init() {
 		{"settle", "[OBJECT]", "wait until the loops have seen what there is, and one has nothing more to do about the object", (*Play).settle, false, nothing},
 		{"event", "OBJECT COMPONENT TYPE REASON REGEXP [COUNT]", "wait for COUNT (1) events whose whole text REGEXP matches", (*Play).event, false, itself},
 
-		{"listen", "NAME", "listen at $NAME; visits.NAME is how often somebody has connected", (*Play).listen, false, nothing},
 		{"mark", "[all]", "let what looks back look no further than to here, or with all to the beginning again", (*Play).setMark, false, nothing},
 		{"always", "[OBJECT] EXPR", "it was true in every state; of an object, after each of its changes, and oldSelf is what it was before", (*Play).always, false, itself},
 		{"never", "[OBJECT] EXPR", "it was false in every such state", (*Play).never, false, itself},

@@ -124,7 +124,6 @@ func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 		{"kcm that succeeds", []string{"! kcm --version"}, []string{"it has ended with exit code 0, and not with 1"}},
 		{"bearer", []string{`bearer '"nonsense"' somebody`}, []string{`waited 5s until the bearer of "nonsense" is "somebody"; last seen: it is ""`}},
 		{"proxy", []string{"proxy p fast"}, []string{"unknown disturbance fast"}},
-		{"listen twice", []string{"listen x", "listen x"}, []string{"x is listened at already"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -161,7 +160,7 @@ func TestWhatIsDoneMeanwhileStaysWhereTheScriptLookedWhenItBegan(t *testing.T) {
 	playtest.Ready(t)
 	_, told, err := perform(t.Context(), t, "step one", "create one.yaml", "let n '{\"x\": \"y\"}'", "start m", "get m account /healthz",
 		`meanwhile repeat --every=20ms 10 patch 'configmap[vars.n.x == "y" && self.metadata.name == "one"]' '{data: {x: "{n}"}}'`,
-		"meanwhile repeat 3 get m account /healthz", "let n 1", "listen door", "get m account /healthz", "look default", "check 'configmaps.size() < 2'", "look $NS",
+		"meanwhile repeat 3 get m account /healthz", "let n 1", "get m account /healthz", "look default", "check 'configmaps.size() < 2'", "look $NS",
 		"step two", `check configmap/one 'self.data.x == "10"'`)
 	require.NoError(t, err, told)
 }
