@@ -60,7 +60,7 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *p
 	if s.Manager, err = play.NewManager(ctx, c, reference, program); err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
-	end = c.Close
+	closeAll := c.Close
 	if loop := os.Getenv("LOOP"); loop != "" && !reference {
 		// A program with a loop of its own for ReplicaSets, as chapter 00 has one, works beside kcm's other loops.
 		s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, func(name string) bool { return name == "replicaset-controller" })
@@ -68,11 +68,11 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *p
 		if err != nil {
 			return nil, nil, errors.Join(err, c.Close())
 		}
-		end = func() error { own.Kill(); return c.Close() }
+		closeAll = func() error { own.Kill(); return c.Close() }
 	}
 	_, stop, err := s.RunLoops()
 	if err != nil {
-		return nil, nil, errors.Join(err, end())
+		return nil, nil, errors.Join(err, closeAll())
 	}
-	return s, func() error { return errors.Join(stop(), end()) }, nil
+	return s, func() error { return errors.Join(stop(), closeAll()) }, nil
 }
