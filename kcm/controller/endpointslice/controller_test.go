@@ -127,6 +127,8 @@ func TestWhatChangesWithinTheBatchPeriodIsWrittenTogether(t *testing.T) {
 	t.Parallel()
 	client := server(node(), service())
 	play(t, client, time.Second, func(ctx context.Context) {
+		time.Sleep(time.Second) // the slice may have come back before the answer to its creation: the loop looks once more
+		synctest.Wait()
 		before := writes(client)
 		for _, name := range []string{"a", "b", "c"} {
 			_, err := client.CoreV1().Pods("default").Create(ctx, running(name), metav1.CreateOptions{})
