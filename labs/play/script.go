@@ -274,7 +274,8 @@ func (s *Script) NeedsCluster() bool {
 var (
 	clocked = []string{"meanwhile", "proxy", "signal", "press", "start", "before"}
 	inClock = regexp.MustCompile(`--(every|timeout)=|\b(ready-after|run-for|stop-after)[=:]? ?"?(\d{1,2}s|\d+ms)|\bfails-as\b|` +
-		`\b(minReady|progressDeadline|activeDeadline|startingDeadline|terminationGracePeriod)Seconds\b|\bschedule:|\bnow\b|\b(duration|timestamp)\(`)
+		`\b(minReady|progressDeadline|activeDeadline|startingDeadline)Seconds\b|\bterminationGracePeriodSeconds\D+\d{1,2}\b|` +
+		`\bschedule:|\bnow\b|\b(duration|timestamp)\(`)
 )
 
 // HasClock tells whether it depends on how long something takes what becomes of the
