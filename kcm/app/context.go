@@ -62,6 +62,7 @@ func CreateControllerContext(c config.CompletedConfig) (*ControllerContext, erro
 	if err != nil {
 		return nil, fmt.Errorf("name the informers in metrics: %w", err)
 	}
+	trim := controller.Trim(reads(NewControllerDescriptors(), c.ComponentConfig.Generic.Controllers)...)
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resync(),
 		informers.WithTransform(trim), informers.WithInformerName(name), informers.WithTweakListOptions(controller.Newest))
 	controllersmetrics.Register()

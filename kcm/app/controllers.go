@@ -44,7 +44,7 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 	return mustBeDistinct([]*ControllerDescriptor{
 		{
 			name: "serviceaccount-token-controller", aliases: []string{"serviceaccount-token"},
-			account: "tokens-controller", constructor: newServiceAccountToken,
+			account: "tokens-controller", constructor: newServiceAccountToken, reads: serviceaccount.Reads,
 			requiresSpecialHandling: true,
 		},
 		{
@@ -57,15 +57,15 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		},
 		{
 			name: "replicationcontroller-controller", aliases: []string{"replicationcontroller"},
-			account: "replication-controller", constructor: newReplication,
+			account: "replication-controller", constructor: newReplication, reads: replication.Reads,
 		},
 		{
 			name: "replicaset-controller", aliases: []string{"replicaset"},
-			account: "replicaset-controller", constructor: newReplicaSet,
+			account: "replicaset-controller", constructor: newReplicaSet, reads: replication.Reads,
 		},
 		{
 			name: "deployment-controller", aliases: []string{"deployment"},
-			account: "deployment-controller", constructor: newDeployment,
+			account: "deployment-controller", constructor: newDeployment, reads: deployment.Reads,
 		},
 		{
 			name: "namespace-controller", aliases: []string{"namespace"},
@@ -77,11 +77,11 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		},
 		{
 			name: "pod-garbage-collector-controller", aliases: []string{"podgc"},
-			account: "pod-garbage-collector", constructor: newPodGC,
+			account: "pod-garbage-collector", constructor: newPodGC, reads: podgc.Reads,
 		},
 		{
 			name: "token-cleaner-controller", aliases: []string{"tokencleaner"},
-			account: "token-cleaner", constructor: newTokenCleaner,
+			account: "token-cleaner", constructor: newTokenCleaner, reads: tokencleaner.Reads,
 			disabledByDefault: true,
 		},
 		{
@@ -90,19 +90,19 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		},
 		{
 			name: "resourcequota-controller", aliases: []string{"resourcequota"},
-			account: "resourcequota-controller", constructor: newResourceQuota,
+			account: "resourcequota-controller", constructor: newResourceQuota, reads: resourcequota.Reads,
 		},
 		{
 			name: "daemonset-controller", aliases: []string{"daemonset"},
-			account: "daemon-set-controller", constructor: newDaemonSet,
+			account: "daemon-set-controller", constructor: newDaemonSet, reads: daemon.Reads,
 		},
 		{
 			name: "job-controller", aliases: []string{"job"},
-			account: "job-controller", constructor: newJob,
+			account: "job-controller", constructor: newJob, reads: job.Reads,
 		},
 		{
 			name: "cronjob-controller", aliases: []string{"cronjob"},
-			account: "cronjob-controller", constructor: newCronJob,
+			account: "cronjob-controller", constructor: newCronJob, reads: cronjob.Reads,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -116,20 +116,20 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		},
 		{
 			name: "cloud-node-lifecycle-controller", aliases: []string{"cloud-node-lifecycle"},
-			account: "node-controller", constructor: newCloudNodeLifecycle,
+			account: "node-controller", constructor: newCloudNodeLifecycle, reads: cloudnodelifecycle.Reads,
 			isCloudProvider: true,
 		},
 		{
 			name: "endpoints-controller", aliases: []string{"endpoint"},
-			account: "endpoint-controller", constructor: newEndpoints,
+			account: "endpoint-controller", constructor: newEndpoints, reads: endpoint.Reads,
 		},
 		{
 			name: "endpointslice-controller", aliases: []string{"endpointslice"},
-			account: "endpointslice-controller", constructor: newEndpointSlice,
+			account: "endpointslice-controller", constructor: newEndpointSlice, reads: endpointslice.Reads,
 		},
 		{
 			name: "endpointslice-mirroring-controller", aliases: []string{"endpointslicemirroring"},
-			account: "endpointslicemirroring-controller", constructor: newEndpointSliceMirroring,
+			account: "endpointslicemirroring-controller", constructor: newEndpointSliceMirroring, reads: endpointslicemirroring.Reads,
 		},
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/app/config"
 	"github.com/kcm-book/kcm-book/kcm/app/options"
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // Loop is a control loop that was built and waits to be run.
@@ -40,6 +41,9 @@ type ControllerDescriptor struct {
 	// and that of a ServiceAccount with --use-service-account-credentials.
 	account     string
 	constructor ControllerConstructor
+	// reads is what the controller reads of objects that are trimmed before they
+	// are cached.
+	reads []*controller.Keep
 	// requiredFeatureGates must all be on.
 	requiredFeatureGates []featuregate.Feature
 	// disabledByDefault controllers run only when --controllers names them.
@@ -64,6 +68,17 @@ func (d *ControllerDescriptor) isEnabled(controllers []string) bool {
 		}
 	}
 	return slices.Contains(controllers, "*") && !d.disabledByDefault
+}
+
+// reads returns what the controllers read that --controllers wants, which may run.
+func reads(descriptors []*ControllerDescriptor, controllers []string) []*controller.Keep {
+	var reads []*controller.Keep
+	for _, d := range descriptors {
+		if d.requiresSpecialHandling || d.isEnabled(controllers) {
+			reads = append(reads, d.reads...)
+		}
+	}
+	return reads
 }
 
 // KnownControllers returns the names of all controllers, sorted.

@@ -4,7 +4,32 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
+
+// PodState keeps where a pod is, whether it works or why not, and which of its
+// containers have begun, how often they have restarted and how they have ended.
+var PodState = KeepOf(func(kept, whole *corev1.Pod) {
+	kept.Spec.NodeName = whole.Spec.NodeName
+	for _, c := range whole.Spec.InitContainers {
+		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
+			kept.Spec.InitContainers = append(kept.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
+		}
+	}
+	status := whole.Status
+	kept.Status = corev1.PodStatus{
+		Phase:                 status.Phase,
+		Reason:                status.Reason,
+		Message:               status.Message,
+		ContainerStatuses:     begun(status.Phase, status.ContainerStatuses),
+		InitContainerStatuses: begun(status.Phase, status.InitContainerStatuses),
+	}
+	for _, c := range status.Conditions {
+		if c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget {
+			kept.Status.Conditions = append(kept.Status.Conditions, c)
+		}
+	}
+})
 
 // IsPodActive tells whether a pod runs or may still come to run: it has not
 // finished and nobody has asked for its deletion. Loops that keep a number of
@@ -51,4 +76,28 @@ func IsPodAvailable(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool 
 	}
 	at := since.Add(time.Duration(minReadySeconds) * time.Second)
 	return !since.IsZero() && !at.After(now)
+}
+
+// begun returns how often which containers have restarted, and which have begun,
+// unless the phase of their pod says that.
+func begun(phase corev1.PodPhase, statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var begun []corev1.ContainerStatus
+	for _, s := range statuses {
+		kept := corev1.ContainerStatus{Name: s.Name, RestartCount: s.RestartCount}
+		switch {
+		case s.RestartCount == 0 && phase == corev1.PodRunning:
+			continue
+		case s.State.Running != nil:
+			kept.State.Running = &corev1.ContainerStateRunning{}
+		case s.State.Terminated != nil:
+			end := s.State.Terminated
+			kept.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: end.ExitCode, FinishedAt: end.FinishedAt}
+		case s.LastTerminationState.Terminated != nil:
+			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
+		case s.RestartCount == 0:
+			continue
+		}
+		begun = append(begun, kept)
+	}
+	return begun
 }

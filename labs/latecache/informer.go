@@ -16,6 +16,7 @@ type Informer[T Object[T]] struct {
 	shown                     int // how much of the store's log is in the cache
 	handlers                  []cache.ResourceEventHandler
 	untold                    []func(cache.ResourceEventHandler)
+	trim                      cache.TransformFunc
 }
 
 // NewInformer returns an informer that has just listed the store.
@@ -39,6 +40,25 @@ func NewLateInformer[T Object[T]](store *Store[T], behind int) *Informer[T] {
 	}
 	must(i.GetStore().Replace(slices.Collect(maps.Values(then)), strconv.Itoa(firstVersion+i.shown)))
 	return i
+}
+
+// SetTransform is called by a factory that has a transform. What is in the cache already, and what comes, is as it leaves it.
+func (i *Informer[T]) SetTransform(trim cache.TransformFunc) error {
+	i.trim = trim
+	for _, obj := range i.Cached() {
+		must(i.GetStore().Update(i.trimmed(obj)))
+	}
+	return nil
+}
+
+// trimmed returns what the cache is to have of an object of the store.
+func (i *Informer[T]) trimmed(obj T) T {
+	if i.trim == nil {
+		return obj
+	}
+	left, err := i.trim(obj.DeepCopy())
+	must(err)
+	return left.(T)
 }
 
 // AddEventHandler tells the handler at once of all that is in the cache: no loop starts before it has heard of that.
@@ -65,18 +85,19 @@ func (i *Informer[T]) Show(n int) {
 }
 
 func (i *Informer[T]) show(c change[T]) {
-	old, exists := i.cached(c.obj.GetName())
+	obj := i.trimmed(c.obj)
+	old, exists := i.cached(obj.GetName())
 	switch {
 	case c.gone && exists:
-		must(i.GetStore().Delete(c.obj))
-		i.tell(func(h cache.ResourceEventHandler) { h.OnDelete(c.obj) })
+		must(i.GetStore().Delete(obj))
+		i.tell(func(h cache.ResourceEventHandler) { h.OnDelete(obj) })
 	case c.gone:
 	case exists:
-		must(i.GetStore().Update(c.obj))
-		i.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, c.obj) })
+		must(i.GetStore().Update(obj))
+		i.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
 	default:
-		must(i.GetStore().Add(c.obj))
-		i.tell(func(h cache.ResourceEventHandler) { h.OnAdd(c.obj, false) })
+		must(i.GetStore().Add(obj))
+		i.tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
 	}
 }
 
@@ -117,6 +138,7 @@ func (i *Informer[T]) Relist() (missed []T) {
 	cached := i.GetStore().List()
 	var list []any
 	for _, obj := range i.store.List() {
+		obj = i.trimmed(obj)
 		list = append(list, obj)
 		if old, exists := i.cached(obj.GetName()); exists {
 			i.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })

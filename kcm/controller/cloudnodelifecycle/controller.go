@@ -28,6 +28,12 @@ import (
 // name is that of the loop, and of the source of its events.
 const name = "cloud-node-lifecycle-controller"
 
+// Reads is what the loop, and a cloud to which it shows a node, read of nodes.
+var Reads = []*controller.Keep{
+	controller.NodeConditions,
+	controller.KeepOf(func(kept, whole *corev1.Node) { kept.Status.Addresses = whole.Status.Addresses }),
+}
+
 // Controller asks the cloud again and again about the nodes that are not Ready.
 type Controller struct {
 	client kubernetes.Interface

@@ -24,6 +24,8 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func init() {
@@ -170,7 +172,7 @@ func play(t *testing.T, with string, s *sky, nodes []runtime.Object, body func(w
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, client: fake.NewSimpleClientset(nodes...), sky: s}
 		w.client.PrependReactor("*", "*", w.react)
-		factory := informers.NewSharedInformerFactory(w.client, 0)
+		factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(controller.Trim(Reads...)))
 		ctx, stop := context.WithCancel(context.Background())
 		run := loops[with](t, ctx, w, factory)
 		factory.Start(ctx.Done())
@@ -394,7 +396,7 @@ func TestWhatIsWrittenIsAboutTheNodeThatWasSeen(t *testing.T) {
 
 func TestACloudWithoutInstancesIsRefused(t *testing.T) {
 	t.Parallel()
-	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(fake.NewSimpleClientset(), 0, informers.WithTransform(controller.Trim(Reads...)))
 	_, err := New(factory.Core().V1().Nodes(), fake.NewSimpleClientset(), without{}, time.Second)
 	assert.EqualError(t, err, "the cloud knows no instances")
 }

@@ -23,6 +23,9 @@ import (
 
 var kind = batchv1.SchemeGroupVersion.WithKind("CronJob")
 
+// Reads is what the loop reads of CronJobs, besides what stays of all objects.
+var Reads = []*controller.Keep{writers}
+
 // Controller creates Jobs when the schedules of CronJobs say so, and deletes old
 // ones.
 type Controller struct {

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func init() {
@@ -58,7 +60,7 @@ func run(t *testing.T, cj *batchv1.CronJob, refusals int, happens func(client *f
 			names[job.Name] = true
 			return false, nil, nil
 		})
-		factory := informers.NewSharedInformerFactory(client, 0)
+		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 		ctx, stop := context.WithCancel(t.Context())
 		c := NewController(ctx, factory.Batch().V1().Jobs(), factory.Batch().V1().CronJobs(), client)
 		ended := make(chan struct{})

@@ -23,6 +23,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/labs/latecache"
 )
 
@@ -87,7 +88,7 @@ func (m *model) start(t *rapid.T) {
 	m.cronJobCache, m.jobCache = latecache.NewInformer(m.cronJobs), latecache.NewInformer(m.jobs)
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", m.answer)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	factory.InformerFor(&batchv1.CronJob{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.cronJobCache })
 	factory.InformerFor(&batchv1.Job{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.jobCache })
 	c := NewController(t.Context(), factory.Batch().V1().Jobs(), factory.Batch().V1().CronJobs(), client)

@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // sighting is what a sync has seen of a CronJob's schedule.
@@ -44,6 +46,9 @@ func look(before sighting, cj *batchv1.CronJob, now time.Time) sighting {
 	}
 	return s
 }
+
+// writers keeps when which fields were written.
+var writers = controller.KeepOf(func(kept, whole *batchv1.CronJob) { kept.ManagedFields = whole.ManagedFields })
 
 // lastWritten returns when managers of the fields schedule and timeZone last wrote
 // any of their fields. To take a field out is no such write.

@@ -39,6 +39,9 @@ const (
 	taintTolerationComparisonOperators featuregate.Feature = "TaintTolerationComparisonOperators"
 )
 
+// Reads is what the loop reads of pods.
+var Reads = []*controller.Keep{controller.PodState, podPlace}
+
 // Controller keeps the pods of all DaemonSets.
 type Controller struct {
 	client kubernetes.Interface

@@ -139,7 +139,7 @@ func (m *model) start(t *rapid.T) {
 	m.podCache, m.nodeCache = latecache.NewInformer(m.pods), latecache.NewInformer(m.nodes)
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", m.answer)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	factory.InformerFor(&appsv1.DaemonSet{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.setCache })
 	factory.InformerFor(&appsv1.ControllerRevision{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.revisionCache })
 	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.podCache })

@@ -53,6 +53,17 @@ func templateGeneration(set *appsv1.DaemonSet) (string, bool) {
 	return strconv.FormatInt(number, 10), err == nil
 }
 
+// podPlace keeps of a pod that is not bound yet the node that it is meant for.
+var podPlace = controller.KeepOf(func(kept, whole *corev1.Pod) {
+	if whole.Spec.NodeName != "" || whole.Spec.Affinity == nil || whole.Spec.Affinity.NodeAffinity == nil {
+		return
+	}
+	if kept.Spec.Affinity == nil {
+		kept.Spec.Affinity = &corev1.Affinity{}
+	}
+	kept.Spec.Affinity.NodeAffinity = whole.Spec.Affinity.NodeAffinity
+})
+
 // nodeOf returns the name of the node that a pod is on or is meant for, or
 // nothing if it says neither, as one that was adopted may.
 func nodeOf(pod *corev1.Pod) string {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // BenchmarkSyncAmongNeighbours is a round for a Deployment that needs nothing,
@@ -35,7 +37,7 @@ func settled(b *testing.B, neighbours int, d *appsv1.Deployment) *Controller {
 		objects = append(objects, rs)
 	}
 	client := fake.NewClientset(objects...)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	apps := factory.Apps().V1()
 	c := NewDeploymentController(b.Context(), apps.Deployments(), apps.ReplicaSets(), factory.Core().V1().Pods(), client)
 	b.Cleanup(func() { shutDown(c) })

@@ -24,6 +24,9 @@ const maxRetries = 15
 // kind is what the controller references of this loop's ReplicaSets name.
 var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
+// Reads is what the loop reads of pods.
+var Reads = []*controller.Keep{controller.PodState}
+
 // Controller brings the ReplicaSets of each Deployment, their sizes and the
 // Deployment's status to what its spec asks for.
 type Controller struct {

@@ -125,7 +125,7 @@ func (m *model) start(t *rapid.T, behind int) {
 	m.replicaSetCache = latecache.NewLateInformer(m.replicaSets, min(behind, unshown))
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", m.answer)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	factory.InformerFor(&appsv1.Deployment{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.deploymentCache })
 	factory.InformerFor(&appsv1.ReplicaSet{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.replicaSetCache })
 	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.podCache })

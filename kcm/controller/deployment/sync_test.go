@@ -27,7 +27,7 @@ import (
 func fixture(t *testing.T, objects ...runtime.Object) (*Controller, *fake.Clientset) {
 	t.Helper()
 	client := fake.NewClientset(objects...)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	apps, pods := factory.Apps().V1(), factory.Core().V1().Pods()
 	c := NewDeploymentController(t.Context(), apps.Deployments(), apps.ReplicaSets(), pods, client)
 	original := *c

@@ -21,8 +21,11 @@ import (
 // that only if it is said to.
 func starting(client *fake.Clientset, syncs bool, edits ...func(*Controller)) bubble.Start {
 	return func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
-		apps := factory.Apps().V1()
-		c := NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), factory.Core().V1().Pods(), client)
+		apps, pods := factory.Apps().V1(), factory.Core().V1().Pods()
+		if err := pods.Informer().SetTransform(controller.Trim(Reads...)); err != nil {
+			panic(err) // it runs already
+		}
+		c := NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), pods, client)
 		for _, edit := range edits {
 			edit(c)
 		}

@@ -35,6 +35,10 @@ const maxRetries = 15
 // made until their Service is synced. Who writes them as well is not fought at once.
 const repairDelay = time.Second
 
+// Reads is what the loop reads of pods, and of Endpoints besides what stays of all
+// objects.
+var Reads = []*controller.Keep{controller.PodState, servicepods.PodAddresses, Writers}
+
 // Controller writes the Endpoints of Services.
 type Controller struct {
 	client    kubernetes.Interface

@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/kcm/controller/servicepods"
 )
 
@@ -47,7 +48,7 @@ func play(t *testing.T, client *fake.Clientset, batchPeriod time.Duration, body 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		factory := informers.NewSharedInformerFactory(client, 0)
+		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 		core := factory.Core().V1()
 		c := NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, batchPeriod)
 		factory.Start(ctx.Done())

@@ -54,6 +54,9 @@ func decide(service *corev1.Service, pods []*corev1.Pod, current *corev1.Endpoin
 	return wanted
 }
 
+// Writers keeps of Endpoints what [IsOwn] reads.
+var Writers = controller.KeepOf(func(kept, whole *corev1.Endpoints) { kept.ManagedFields = whole.ManagedFields })
+
 // IsOwn tells whether it is this controller that has written Endpoints last.
 func IsOwn(endpoints *corev1.Endpoints) bool {
 	return endpoints.Labels[managedBy] == managedByUs && servicepods.WroteLast(endpoints, managedBy, "subsets")

@@ -43,6 +43,10 @@ const (
 	minSliceDelay = time.Second
 )
 
+// Reads is what the loop reads of pods and nodes, and of slices besides what stays of
+// all objects.
+var Reads = []*controller.Keep{controller.PodState, servicepods.PodAddresses, controller.NodeConditions, nodeCPU, writers}
+
 // Controller writes the EndpointSlices of Services.
 type Controller struct {
 	events   *controller.Events
@@ -280,6 +284,9 @@ func annotate(slice *discoveryv1.EndpointSlice, since time.Time) {
 	}
 	slice.Annotations[corev1.EndpointsLastChangeTriggerTime] = since.UTC().Format(time.RFC3339Nano)
 }
+
+// writers keeps by whom which fields of a slice were written.
+var writers = controller.KeepOf(func(kept, whole *discoveryv1.EndpointSlice) { kept.ManagedFields = whole.ManagedFields })
 
 // retire deletes the slices of a Service that selects pods no more, but for those that
 // a user has written in this controller's name. They go after a second: if the Service

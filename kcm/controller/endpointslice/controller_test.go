@@ -26,6 +26,8 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/endpointslice/metrics"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // server is an API server in memory that gives slices names, UIDs and generations.
@@ -57,7 +59,7 @@ func play(t *testing.T, client kubernetes.Interface, batchPeriod time.Duration, 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		factory := informers.NewSharedInformerFactory(client, 0)
+		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 		core := factory.Core().V1()
 		c := NewController(ctx, core.Pods(), core.Services(), core.Nodes(), factory.Discovery().V1().EndpointSlices(), limit, client, batchPeriod)
 		factory.Start(ctx.Done())

@@ -56,6 +56,13 @@ type share struct {
 	cpu    int64
 }
 
+// nodeCPU keeps how much CPU a node has for pods.
+var nodeCPU = controller.KeepOf(func(kept, whole *corev1.Node) {
+	if cpu, ok := whole.Status.Allocatable[corev1.ResourceCPU]; ok {
+		kept.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: cpu}
+	}
+})
+
 // shareOf returns nothing of a node that does not work, or that the library leaves out.
 func shareOf(node *corev1.Node) share {
 	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {

@@ -34,6 +34,9 @@ const (
 	maxRetries = 15
 )
 
+// Reads is what the loop reads of Endpoints, besides what stays of all objects.
+var Reads = []*controller.Keep{endpoint.Writers}
+
 // Controller writes the EndpointSlices of Endpoints that no controller writes.
 type Controller struct {
 	events    *controller.Events

@@ -51,7 +51,7 @@ func playWith(t *testing.T, endpoints *corev1.Endpoints, prepare func(client *fa
 	synctest.Test(t, func(t *testing.T) {
 		prepare(client)
 		ctx, stop := context.WithCancel(t.Context())
-		factory := informers.NewSharedInformerFactory(client, 0)
+		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 		core := factory.Core().V1()
 		c := NewController(ctx, core.Endpoints(), factory.Discovery().V1().EndpointSlices(), core.Services(), 2, client, 0)
 		factory.Start(ctx.Done())

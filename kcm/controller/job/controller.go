@@ -33,6 +33,9 @@ const (
 	mutableSchedulingDirectives featuregate.Feature = "MutableSchedulingDirectivesForSuspendedJobs"
 )
 
+// Reads is what the loop reads of pods.
+var Reads = []*controller.Keep{controller.PodState, podConditions}
+
 // Controller runs the pods of Jobs and counts how they end.
 type Controller struct {
 	client kubernetes.Interface

@@ -6,6 +6,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // judgement is what a Job's pod failure policy says of a pod that has failed.
@@ -57,6 +60,15 @@ func matchExitCode(required *batchv1.PodFailurePolicyOnExitCodesRequirement, pod
 	}
 	return ""
 }
+
+// podConditions keeps all conditions of a pod that belongs to a Job, or did and is not
+// counted yet: the policy may be about any.
+var podConditions = controller.KeepOf(func(kept, whole *corev1.Pod) {
+	owner := metav1.GetControllerOfNoCopy(whole)
+	if owner != nil && owner.Kind == kind.Kind || hasFinalizer(whole) {
+		kept.Status.Conditions = whole.Status.Conditions
+	}
+})
 
 // matchCondition returns what is said of the first condition that is as one of
 // the patterns, or "".

@@ -139,7 +139,7 @@ func (m *model) start(t *rapid.T) {
 	m.jobCache, m.podCache = latecache.NewInformer(m.jobs), latecache.NewInformer(m.pods)
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", m.answer)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	factory.InformerFor(&batchv1.Job{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.jobCache })
 	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.podCache })
 	m.loop = newController(t.Context(), client, m.clock, factory.Core().V1().Pods(), factory.Batch().V1().Jobs())

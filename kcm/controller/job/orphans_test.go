@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/labs/latecache"
 )
 
@@ -83,7 +84,7 @@ func runOrphans(t *testing.T, jobs *latecache.Store[*batchv1.Job], pods *latecac
 		*patched = append(*patched, name)
 		return true, stored(pods.Get(name)), nil
 	})
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	factory.InformerFor(&batchv1.Job{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return jobCache })
 	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return podCache })
 	ctx, stop := context.WithCancel(t.Context())

@@ -31,6 +31,9 @@ const (
 	quarantine = 40 * time.Second
 )
 
+// Reads is what the loop reads of pods and nodes.
+var Reads = []*controller.Keep{controller.PodState, controller.NodeConditions}
+
 // Controller looks at all pods and nodes again and again, and deletes the pods
 // that nobody else deletes.
 type Controller struct {

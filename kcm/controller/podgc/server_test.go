@@ -74,7 +74,7 @@ func play(t *testing.T, body func(c *cluster), objects ...runtime.Object) {
 func (c *cluster) run(threshold, workers int) {
 	ctx, stop := context.WithCancel(c.t.Context())
 	c.stop, c.ended = stop, make(chan struct{})
-	factory := informers.NewSharedInformerFactory(c.client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	loop := New(slow{c.client, c}, factory.Core().V1().Pods(), factory.Core().V1().Nodes(), threshold)
 	factory.Start(ctx.Done())
 	go func() {

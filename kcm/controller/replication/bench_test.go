@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // BenchmarkObserveAmongNeighbours is what a sync reads for a ReplicaSet that
@@ -21,7 +23,7 @@ func BenchmarkObserveAmongNeighbours(b *testing.B) {
 	for _, neighbours := range []int{0, 200, 2000} {
 		b.Run(fmt.Sprintf("neighbours=%d", neighbours), func(b *testing.B) {
 			client := fake.NewClientset()
-			factory := informers.NewSharedInformerFactory(client, 0)
+			factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 			sets, pods := factory.Apps().V1().ReplicaSets(), factory.Core().V1().Pods()
 			c := NewReplicaSetController(b.Context(), sets, pods, client, BurstReplicas)
 			b.Cleanup(func() { shutDown(c) })

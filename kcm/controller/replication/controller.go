@@ -33,6 +33,9 @@ const (
 	staleControllerConsistencyReplicaSet featuregate.Feature = "StaleControllerConsistencyReplicaSet"
 )
 
+// Reads is what the loop reads of pods.
+var Reads = []*controller.Keep{controller.PodState}
+
 // Controller keeps the number of pods that the objects of one kind ask for.
 type Controller struct {
 	kind

@@ -126,7 +126,7 @@ func (m *model) start(t *rapid.T, behind int) {
 	m.setCache, m.podCache = latecache.NewLateInformer(m.sets, min(behind, unshown)), latecache.NewLateInformer(m.pods, behind)
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", m.answer)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 	factory.InformerFor(&appsv1.ReplicaSet{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.setCache })
 	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.podCache })
 

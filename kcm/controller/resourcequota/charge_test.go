@@ -6,11 +6,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -103,11 +106,9 @@ func TestPodsAreCharged(t *testing.T) {
 				assert.Equal(t, c.want, got, "%s, %s", c.situation, what)
 			}
 			check(c.pod, "and its informer shows all of it")
-			trimmed := c.pod.DeepCopy()
-			trimmed.Spec = corev1.PodSpec{}
-			KeepCharge(trimmed, c.pod)
-			trimmed.Status.ContainerStatuses = nil
-			check(trimmed, "and its informer shows what KeepCharge leaves")
+			trimmed, err := controller.Trim(Reads...)(c.pod.DeepCopy())
+			require.NoError(t, err)
+			check(trimmed.(*corev1.Pod), "and its informer shows what the cache has of it")
 		})
 	}
 }

@@ -25,6 +25,9 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
+// Reads is what the loop reads of pods.
+var Reads = []*controller.Keep{controller.PodState, podCharge}
+
 // ControllerOptions are what a quota controller is made of.
 type ControllerOptions struct {
 	// QuotaClient writes the status of quotas.

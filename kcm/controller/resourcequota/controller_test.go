@@ -97,7 +97,7 @@ func writes(t *testing.T, happens func(c *cluster), objects ...runtime.Object) s
 		c.begin = time.Now()
 		c.client, c.metadata = fake.NewSimpleClientset(full...), metadatafake.NewSimpleMetadataClient(scheme, others...)
 		c.client.PrependReactor("update", "resourcequotas", c.writes)
-		factory := informers.NewSharedInformerFactory(c.client, 0)
+		factory := informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithTransform(controller.Trim(Reads...)))
 		c.loop = NewController(t.Context(), &ControllerOptions{
 			QuotaClient:           c.client.CoreV1(),
 			ResourceQuotaInformer: factory.Core().V1().ResourceQuotas(),

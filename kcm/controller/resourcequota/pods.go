@@ -121,21 +121,21 @@ func reachesOut(affinity *corev1.Affinity) bool {
 	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return len(t.Namespaces) > 0 || t.NamespaceSelector != nil })
 }
 
-// KeepCharge has a pod keep what the whole pod is charged by, in a form that gives
-// the same charge: what all containers request and may use is that of one more.
-func KeepCharge(pod, whole *corev1.Pod) {
+// podCharge keeps what a pod is charged by, in a form that gives the same charge:
+// what all containers request and may use is that of one more.
+var podCharge = controller.KeepOf(func(kept, whole *corev1.Pod) {
 	options := resourcehelper.PodResourcesOptions{UseStatusResources: true, ExcludeOverhead: true}
-	pod.Spec.PriorityClassName = whole.Spec.PriorityClassName
-	pod.Spec.ActiveDeadlineSeconds = whole.Spec.ActiveDeadlineSeconds
-	pod.Spec.Overhead = whole.Spec.Overhead
-	pod.Status.QOSClass = whole.Status.QOSClass
+	kept.Spec.PriorityClassName = whole.Spec.PriorityClassName
+	kept.Spec.ActiveDeadlineSeconds = whole.Spec.ActiveDeadlineSeconds
+	kept.Spec.Overhead = whole.Spec.Overhead
+	kept.Status.QOSClass = whole.Status.QOSClass
 	all := corev1.ResourceRequirements{Requests: resourcehelper.PodRequests(whole, options), Limits: resourcehelper.PodLimits(whole, options)}
 	if len(all.Requests) > 0 || len(all.Limits) > 0 {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Resources: all})
+		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Resources: all})
 	}
 	if reachesOut(whole.Spec.Affinity) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+		kept.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 			{NamespaceSelector: &metav1.LabelSelector{}},
 		}}}
 	}
-}
+})

@@ -4,9 +4,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func asked(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values ...string) corev1.ScopedResourceSelectorRequirement {
@@ -115,10 +118,9 @@ func TestObjectsAreInScopes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, c.want, podScopes(c.pod))
-			trimmed := c.pod.DeepCopy()
-			trimmed.Spec = corev1.PodSpec{}
-			KeepCharge(trimmed, c.pod)
-			assert.Equal(t, c.want, podScopes(trimmed), "what KeepCharge leaves")
+			trimmed, err := controller.Trim(Reads...)(c.pod.DeepCopy())
+			require.NoError(t, err)
+			assert.Equal(t, c.want, podScopes(trimmed.(*corev1.Pod)), "what the cache has of it")
 		})
 	}
 	t.Run("a claim has the classes that it has, had and is to have", func(t *testing.T) {

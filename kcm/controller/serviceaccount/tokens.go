@@ -18,6 +18,16 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
+// Reads is what the loop of the tokens reads of Secrets. That of the accounts reads
+// none.
+var Reads = []*controller.Keep{
+	controller.KeepOf(func(kept, whole *corev1.Secret) {
+		if whole.Type == corev1.SecretTypeServiceAccountToken {
+			kept.Data = whole.Data
+		}
+	}),
+}
+
 // TokensController looks after Secrets of type
 // kubernetes.io/service-account-token. Two loops share the work, because two
 // kinds of objects are involved:

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
@@ -120,7 +121,7 @@ func runTokens(t *testing.T, on *cluster.Cluster, keyFile string) (stop func()) 
 	require.NoError(t, err)
 	rootCA, err := os.ReadFile(on.RootCAFile())
 	require.NoError(t, err)
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(serviceaccount.Reads...)))
 	loop := serviceaccount.NewTokensController(factory.Core().V1().ServiceAccounts(), factory.Core().V1().Secrets(), client,
 		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: func() []byte { return rootCA }})
 	factory.Start(ctx.Done())

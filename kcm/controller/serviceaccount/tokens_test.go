@@ -21,6 +21,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func init() {
@@ -162,7 +164,7 @@ func refused(t *testing.T, refusal error, refusals int, objects ...runtime.Objec
 	client.PrependReactor("delete", "secrets", refuse)
 	options := TokensControllerOptions{TokenGenerator: generator(t), RootCA: func() []byte { return rootCA }}
 	synctest.Test(t, func(t *testing.T) {
-		factory := informers.NewSharedInformerFactory(client, 0)
+		factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(Reads...)))
 		core := factory.Core().V1()
 		c := NewTokensController(core.ServiceAccounts(), core.Secrets(), client, options)
 		ctx, stop := context.WithCancel(t.Context())

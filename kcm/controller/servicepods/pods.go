@@ -10,6 +10,34 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
+// PodAddresses keeps under which addresses, names and ports a pod is reached. It
+// comes after [controller.PodState], which keeps the sidecars.
+var PodAddresses = controller.KeepOf(func(kept, whole *corev1.Pod) {
+	kept.Spec.Hostname, kept.Spec.Subdomain = whole.Spec.Hostname, whole.Spec.Subdomain
+	kept.Status.PodIP, kept.Status.PodIPs = whole.Status.PodIP, whole.Status.PodIPs
+	for _, c := range whole.Spec.Containers {
+		if ports := named(c.Ports); ports != nil {
+			kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name, Ports: ports})
+		}
+	}
+	sidecars := kept.Spec.InitContainers
+	for i := range sidecars {
+		from := slices.IndexFunc(whole.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == sidecars[i].Name })
+		sidecars[i].Ports = named(whole.Spec.InitContainers[from].Ports)
+	}
+})
+
+// named returns the ports that have a name: a Service may ask for them by it.
+func named(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	var named []corev1.ContainerPort
+	for _, p := range ports {
+		if p.Name != "" {
+			named = append(named, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
+		}
+	}
+	return named
+}
+
 // IsReachable tells whether a pod has an address at which something may still
 // answer: it was given one, and has not ended. A pod that is being deleted may
 // be reachable, and may even be ready.

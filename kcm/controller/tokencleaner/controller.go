@@ -24,6 +24,15 @@ import (
 // RFC 3339 writes a time.
 const expirationKey = "expiration"
 
+// Reads is what the loop reads of Secrets.
+var Reads = []*controller.Keep{
+	controller.KeepOf(func(kept, whole *corev1.Secret) {
+		if whole.Type == corev1.SecretTypeBootstrapToken {
+			kept.Data = whole.Data
+		}
+	}),
+}
+
 // Controller deletes each Secret of the type bootstrap.kubernetes.io/token in
 // kube-system as soon as the time in its data, under "expiration", has come.
 type Controller struct {

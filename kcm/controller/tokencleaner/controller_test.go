@@ -51,7 +51,7 @@ func told(t *testing.T, happens func(c *cluster)) string {
 	synctest.Test(t, func(t *testing.T) {
 		c.client = fake.NewSimpleClientset()
 		c.client.PrependReactor("delete", "secrets", c.deletes)
-		factory := informers.NewSharedInformerFactory(c.client, 0)
+		factory := informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithTransform(controller.Trim(Reads...)))
 		controller := New(c.client, factory.Core().V1().Secrets())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"pgregory.net/rapid"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 )
 
@@ -50,15 +51,10 @@ func TestKcmAndTheOriginalChargeTheSame(t *testing.T) {
 func usages(t *testing.T, objects []runtime.Object, trimmed bool) (differences []string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	client := fake.NewSimpleClientset(objects...)
-	ours := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(obj any) (any, error) {
-		if pod, ok := obj.(*corev1.Pod); ok && trimmed {
-			left := pod.DeepCopy()
-			left.Spec, left.Status.ContainerStatuses, left.Status.InitContainerStatuses = corev1.PodSpec{}, nil, nil
-			resourcequota.KeepCharge(left, pod)
-			return left, nil
-		}
-		return obj, nil
-	}))
+	ours := informers.NewSharedInformerFactory(client, 0)
+	if trimmed {
+		ours = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(resourcequota.Reads...)))
+	}
 	loop := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient: client.CoreV1(), ResourceQuotaInformer: ours.Core().V1().ResourceQuotas(),
 		ResyncPeriod: func() time.Duration { return 0 }, InformerFactory: ours,

@@ -5,7 +5,7 @@
 //
 //	go kcm/app lead runUntil        declarations of kcm
 //	go kcm/app lead roster          a declaration that grows from chapter to chapter
-//	go kcm/app/trim.go rest         what no other block shows of a file
+//	go kcm/app/fence.go rest        what no other block shows of a file
 //	diff of kcm/app lead            how declarations differ from what was shown before
 //	yaml labs/06-replication/manifests/web.yaml
 //	                                a file of the repository

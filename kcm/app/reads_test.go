@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,8 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/randfill"
+
+	"github.com/kcm-book/kcm-book/kcm/app/config"
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
+
+// trimForAll trims for a manager in which all controllers run.
+func trimForAll() cache.TransformFunc {
+	return controller.Trim(reads(NewControllerDescriptors(), KnownControllers())...)
+}
 
 func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 	t.Parallel()
@@ -29,6 +42,7 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 	ended := corev1.ContainerStatus{Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.Unix(1, 0), Reason: "Error"}}}
 	password := map[string][]byte{"password": []byte("secret")}
 
+	trim := trimForAll()
 	for what, test := range map[string]struct{ seen, want runtime.Object }{
 		"of a CronJob, who has set what stays": {&batchv1.CronJob{ObjectMeta: managed}, &batchv1.CronJob{ObjectMeta: managed}},
 		"of a pod, what is to run there goes": {
@@ -154,7 +168,68 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 func TestWhatAnInformerLeavesForADeletedObjectIsNotTouched(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}}
-	trimmed, err := trim(cache.DeletedFinalStateUnknown{Key: "default/web", Obj: pod})
+	trimmed, err := trimForAll()(cache.DeletedFinalStateUnknown{Key: "default/web", Obj: pod})
 	require.NoError(t, err)
 	assert.Equal(t, cache.DeletedFinalStateUnknown{Key: "default/web", Obj: pod}, trimmed)
+}
+
+// What a loop reads is told by what it declares alone: its tests run with objects that were trimmed by that. Here is
+// shown that what others declare takes nothing away from it.
+func TestWhatIsTrimmedForAllHasWhatEachLoopReads(t *testing.T) {
+	t.Parallel()
+	filler := randfill.NewWithSeed(1).NilChance(.2).NumElements(0, 3).MaxDepth(12)
+	filler.Funcs(func(q *resource.Quantity, c randfill.Continue) {
+		*q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI)
+	},
+		func(raw *metav1.FieldsV1, c randfill.Continue) { raw.SetRawString(`{"f:spec":{}}`) })
+	of := func(d *ControllerDescriptor, obj runtime.Object) runtime.Object {
+		trimmed, err := controller.Trim(d.reads...)(obj)
+		require.NoError(t, err)
+		return trimmed.(runtime.Object)
+	}
+	forAll := trimForAll()
+	for range 50 {
+		for _, obj := range []runtime.Object{&corev1.Pod{}, &corev1.Node{}, &corev1.Secret{}, &corev1.Endpoints{}, &discoveryv1.EndpointSlice{}, &batchv1.CronJob{}} {
+			filler.Fill(obj)
+			for _, d := range NewControllerDescriptors() {
+				all, err := forAll(obj.DeepCopyObject())
+				require.NoError(t, err)
+				want, got := of(d, obj.DeepCopyObject()), of(d, all.(runtime.Object))
+				require.True(t, equality.Semantic.DeepEqual(want, got), "of\n%v\n%s reads\n%v\nand is shown\n%v", obj, d.name, want, got)
+			}
+		}
+	}
+}
+
+func TestWhoReadsWhatIsTrimmedSaysWhat(t *testing.T) {
+	t.Parallel()
+	trimmed := []reflect.Type{reflect.TypeFor[*corev1.Pod](), reflect.TypeFor[*corev1.Node](), reflect.TypeFor[*corev1.Secret]()}
+	metadata := map[string]string{
+		"garbage-collector-controller": "*v1.Pod",  // reads owners
+		"daemonset-controller":         "*v1.Node", // reads labels and the spec
+	}
+	for _, d := range NewControllerDescriptors() {
+		if d.isCloudProvider {
+			continue // without a cloud it is not built
+		}
+		c := testContext()
+		defaults, err := config.NewComponentConfig()
+		require.NoError(t, err)
+		c.ComponentConfig = *defaults
+		ended, cancel := context.WithCancel(t.Context())
+		built, err := d.constructor(ended, c, fake.NewClientset())
+		require.NoError(t, err, d.name)
+		cancel()
+		if built != nil {
+			built.Run(ended, 0) // ends what the constructor has begun
+		}
+		c.InformerFactory.Start(ended.Done())
+		for asked := range c.InformerFactory.WaitForCacheSync(ended.Done()) {
+			says := slices.ContainsFunc(d.reads, func(k *controller.Keep) bool { return k.Of == asked })
+			if slices.Contains(trimmed, asked) && metadata[d.name] != asked.String() {
+				assert.True(t, says, "%s watches %s and does not say what it reads of it", d.name, asked)
+			}
+		}
+		c.InformerFactory.Shutdown()
+	}
 }
