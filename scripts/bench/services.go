@@ -34,13 +34,13 @@ func rollOutService(t *trial) {
 
 // measureRollout starts something and waits until all pods run an image and are told of.
 func (t *trial) measureRollout(name, image string, start func()) {
-	before := t.now("rollout", writesForNobody)
+	before := t.in("rollout")[writesForNobody]
 	t.measure(name, 1, start, marks{
 		"all pods ready": t.when("rollout", tally{serving: servedPods, serving + image: servedPods}),
 		"all told": t.when("rollout", tally{existing: servedPods, serving: servedPods, serving + image: servedPods,
 			endpointsInAll: servedPods, readyInSlices: servedPods, readyInEndpoints: servedPods}),
 	})
-	t.note(name, writesForNobody, "", float64(t.now("rollout", writesForNobody)-before))
+	t.note(name, writesForNobody, "", float64(t.in("rollout")[writesForNobody]-before))
 }
 
 // newService returns one whose pods have a label of its name.
@@ -53,7 +53,7 @@ func newService(namespace, name string) *corev1.Service {
 }
 
 // changeAmongServices: a pod's label is changed, so that it leaves its Service and comes back, among few other
-// Services of its namespace and among many: the time until both forms tell it, and CPU, for each change.
+// Services of its namespace and among many, each time until both forms tell it.
 func changeAmongServices(t *trial) {
 	t.flags = addressing
 	t.lead()
@@ -69,13 +69,15 @@ func (t *trial) changeAmong(namespace string, others int) {
 	t.create(pod)
 	t.await(t.when(namespace, tally{serving: 1, readyInSlices: 1, readyInEndpoints: 1,
 		slicesThere: others + 1, endpointsThere: others + 1}))
-	for i := range relabels {
-		label, want := "none", 0
-		if i%2 == 1 {
-			label, want = "web", 1
+	t.measure(fmt.Sprintf("%d changes of a pod among %d Services, one after the other", relabels, others), relabels, func() {
+		for i := range relabels {
+			label, want := "none", 0
+			if i%2 == 1 {
+				label, want = "web", 1
+			}
+			told := t.when(namespace, tally{readyInSlices: want, readyInEndpoints: want})
+			t.patch(pod, `{"metadata":{"labels":{"app":"`+label+`"}}}`)
+			t.await(told)
 		}
-		t.measure(fmt.Sprintf("a pod changes among %d Services", others), 1,
-			func() { t.patch(pod, `{"metadata":{"labels":{"app":"`+label+`"}}}`) },
-			marks{"told": t.when(namespace, tally{readyInSlices: want, readyInEndpoints: want})})
-	}
+	}, nil)
 }
