@@ -6,7 +6,6 @@ import (
 	"path"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -163,8 +162,37 @@ func difference(before, after Node) string {
 	return strings.Join(all, "; ")
 }
 
-func revisionOf(o metav1.Object) string {
-	return o.GetAnnotations()["deployment.kubernetes.io/revision"]
+// nodeOf describes an object, if the view shows such objects.
+func nodeOf(resource string, o *unstructured.Unstructured) Node {
+	node := Node{"name": o.GetName(), "namespace": o.GetNamespace(), "version": o.GetResourceVersion()}
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		node["owner"] = string(owner.UID)
+	}
+	switch resource {
+	case "deployments", "replicasets", "replicationcontrollers": // what is shown of all of them has the same names
+		var d appsv1.Deployment
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d) != nil {
+			return nil
+		}
+		is := d.Status
+		node["want"], node["pods"], node["ready"] = ptr.Deref(d.Spec.Replicas, 0), is.Replicas, is.ReadyReplicas
+		node["available"], node["image"] = is.AvailableReplicas, imageOf(d.Spec.Template.Spec)
+		node["revision"] = d.Annotations["deployment.kubernetes.io/revision"]
+		node["deleted"] = d.DeletionTimestamp != nil
+		if resource == "deployments" {
+			node["updated"], node["paused"] = is.UpdatedReplicas, d.Spec.Paused
+			node["behind"] = d.Generation > is.ObservedGeneration
+		}
+	case "pods":
+		var pod corev1.Pod
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod) != nil {
+			return nil
+		}
+		node["state"], node["image"] = stateOf(&pod), imageOf(pod.Spec)
+	default:
+		return nil
+	}
+	return node
 }
 
 func imageOf(spec corev1.PodSpec) string {
@@ -174,65 +202,21 @@ func imageOf(spec corev1.PodSpec) string {
 	return path.Base(spec.Containers[0].Image)
 }
 
-// nodeOf describes an object, if the view shows such objects.
-func nodeOf(resource string, o *unstructured.Unstructured) Node {
-	switch resource {
-	case "deployments":
-		return described(o, deploymentNode)
-	case "replicasets", "replicationcontrollers": // what is shown of both has the same fields
-		return described(o, setNode)
-	case "pods":
-		return described(o, podNode)
-	}
-	return nil
-}
-
-func described[T any](o *unstructured.Unstructured, describe func(*T) Node) Node {
-	object := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object); err != nil {
-		return nil
-	}
-	node := describe(object)
-	node["name"], node["namespace"], node["version"] = o.GetName(), o.GetNamespace(), o.GetResourceVersion()
-	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
-		node["owner"] = string(owner.UID)
-	}
-	return node
-}
-
-func deploymentNode(d *appsv1.Deployment) Node {
-	return Node{
-		"want": ptr.Deref(d.Spec.Replicas, 0), "pods": d.Status.Replicas, "updated": d.Status.UpdatedReplicas,
-		"ready": d.Status.ReadyReplicas, "available": d.Status.AvailableReplicas, "revision": revisionOf(d),
-		"image": imageOf(d.Spec.Template.Spec), "behind": d.Generation > d.Status.ObservedGeneration,
-		"paused": d.Spec.Paused, "deleted": d.DeletionTimestamp != nil,
-	}
-}
-
-func setNode(s *appsv1.ReplicaSet) Node {
-	return Node{
-		"want": ptr.Deref(s.Spec.Replicas, 0), "pods": s.Status.Replicas, "ready": s.Status.ReadyReplicas,
-		"available": s.Status.AvailableReplicas, "revision": revisionOf(s), "image": imageOf(s.Spec.Template.Spec),
-		"deleted": s.DeletionTimestamp != nil,
-	}
-}
-
-// podNode has a state for each colour: waiting, starting, ready, ending, ended.
-func podNode(pod *corev1.Pod) Node {
-	state := "waiting"
+// stateOf is what a pod's colour says: waiting, starting, ready, ending, ended.
+func stateOf(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		state = "ending"
+		return "ending"
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
-		state = "ended"
+		return "ended"
 	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}):
-		state = "ready"
+		return "ready"
 	case pod.Spec.NodeName != "":
-		state = "starting"
+		return "starting"
 	}
-	return Node{"state": state, "image": imageOf(pod.Spec)}
+	return "waiting"
 }
 
 // step tells of what a loop of a manager has done.
@@ -245,7 +229,7 @@ func (t *teller) step(manager string, s trace.Step) {
 		return
 	}
 	if s.What == trace.Begun && t.leader == "" { // a leader that was frozen goes on for a while
-		t.leads(s.At, manager)
+		t.manager(s.At, manager, "leads")
 	}
 	id := keyPrefix(manager) + s.Loop + "/" + s.Namespace + "/" + s.Name
 	node := Node{"kind": "key", "loop": s.Loop, "namespace": s.Namespace, "name": s.Name}
@@ -254,8 +238,11 @@ func (t *teller) step(manager string, s trace.Step) {
 	kind, says := "sync", ""
 	switch s.What {
 	case trace.Queued:
-		kind, says = "queue", "is queued"+due(s.Seconds)
-		node["queued"], node["due"] = true, s.At.Add(time.Duration(s.Seconds*float64(time.Second))).UnixMilli()
+		wait := time.Duration(s.Seconds * float64(time.Second))
+		if kind, says = "queue", "is queued"; wait > 0 {
+			says += fmt.Sprintf(", and due in %v", wait.Round(time.Millisecond))
+		}
+		node["queued"], node["due"] = true, s.At.Add(wait).UnixMilli()
 	case trace.Begun:
 		says = fmt.Sprintf("begins sync %d", s.Sync)
 		for _, former := range []string{"observed", "decided", "done", "more", "waits", "error", "seconds"} {
@@ -289,18 +276,6 @@ func (t *teller) step(manager string, s trace.Step) {
 		}
 	}
 	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+says, Scene{id: node})
-}
-
-// due says in how many seconds a key is due.
-func due(seconds float64) string {
-	switch {
-	case seconds == 0:
-		return ""
-	case seconds >= 1:
-		return fmt.Sprintf(", and due in %.1f s", seconds)
-	default:
-		return fmt.Sprintf(", and due in %.0f ms", 1000*seconds)
-	}
 }
 
 // waits tells whether a sync has ended because the cache lacks what the loop itself has
@@ -340,60 +315,27 @@ func outcome(s trace.Step) string {
 
 // factsText is facts in the order of their names.
 func factsText(facts map[string]any) string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(facts)) {
-		switch value := facts[name].(type) {
-		case map[string]any:
-			all = append(all, name+" ("+factsText(value)+")")
-		case []any:
-			var each []string
-			for _, one := range value {
-				if nested, is := one.(map[string]any); is {
-					each = append(each, "("+factsText(nested)+")")
-				} else {
-					each = append(each, fmt.Sprint(one))
-				}
-			}
-			all = append(all, name+" "+strings.Join(each, " "))
-		case float64: // as JSON has all numbers
-			all = append(all, name+" "+strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0"))
-		default:
-			all = append(all, fmt.Sprintf("%s %v", name, value))
-		}
-	}
-	return strings.Join(all, ", ")
-}
-
-// leads tells that a manager leads, if that is new.
-func (t *teller) leads(at time.Time, manager string) {
-	if t.leader == manager {
-		return
-	}
-	set := Scene{}
-	if former, known := t.scene["manager:"+t.leader]; known && former["state"] == "leads" {
-		node := maps.Clone(former)
-		node["state"] = "led"
-		set["manager:"+t.leader] = node
-	}
-	set["manager:"+manager] = Node{"kind": "manager", "name": manager, "state": "leads"}
-	t.leader = manager
-	t.tell(at, "manager", manager+" leads", set)
+	text := strings.NewReplacer("map[", "(", "[", "(", "]", ")").Replace(fmt.Sprint(facts))
+	return text[1 : len(text)-1]
 }
 
 // manager tells how a manager is: it waits, leads, is frozen, woken or gone.
 func (t *teller) manager(at time.Time, name, state string) {
-	id := "manager:" + name
-	if before := t.scene[id]; before["state"] == state {
+	id, leader := "manager:"+name, "manager:"+t.leader
+	if t.scene[id]["state"] == state {
 		return
 	}
-	if state == "leads" {
-		t.leads(at, name)
-		return
-	}
-	if t.leader == name && state != "frozen" && state != "woken" {
+	nodes := Scene{id: {"kind": "manager", "name": name, "state": state}}
+	var gone []string
+	switch {
+	case state == "leads":
+		if t.scene[leader]["state"] == "leads" {
+			nodes[leader] = Node{"kind": "manager", "name": t.leader, "state": "led"}
+		}
+		t.leader = name
+	case t.leader == name && state != "frozen" && state != "woken":
 		t.leader = ""
 	}
-	var gone []string
 	if state == "gone" { // and its queues with it; who was gone before is not shown any more
 		for other, node := range t.scene {
 			if strings.HasPrefix(other, keyPrefix(name)) || node["kind"] == "manager" && node["state"] == "gone" {
@@ -402,14 +344,15 @@ func (t *teller) manager(at time.Time, name, state string) {
 		}
 		slices.Sort(gone)
 	}
-	t.tell(at, "manager", name+" "+stateText[state], Scene{id: {"kind": "manager", "name": name, "state": state}}, gone...)
+	t.tell(at, "manager", name+" "+stateText[state], nodes, gone...)
 }
 
 // keyPrefix begins the names of the nodes of a manager's keys.
 func keyPrefix(manager string) string { return "key:" + manager + "/" }
 
 var stateText = map[string]string{
-	"waits": "waits to lead", "frozen": "is frozen", "woken": "wakes up, and goes on where it was", "gone": "is gone",
+	"waits": "waits to lead", "leads": "leads", "frozen": "is frozen", "gone": "is gone",
+	"woken": "wakes up, and goes on where it was",
 }
 
 // invariant tells whether one holds.

@@ -116,8 +116,8 @@ func TestASyncIsToldFromItsBeginningToItsEnd(t *testing.T) {
 	teller.step("kcm-1", step(trace.Ended, func(s *trace.Step) { s.Seconds = 0.0051 }))
 	const web = "replicaset-controller shop/web-1 "
 	assert.Equal(t, []string{
-		web + "is queued, and due in 100 ms", "kcm-1 leads", web + "begins sync 3", web + "observes active 2, mayAct true, want 3",
-		web + "decides create 1", web + "POST pods was answered 201 after 4 ms", web + "ends after 5.1 ms",
+		web + "is queued, and due in 100ms", "kcm-1 leads", web + "begins sync 3", web + "observes active:2 mayAct:true want:3",
+		web + "decides create:1", web + "POST pods was answered 201 after 4 ms", web + "ends after 5.1 ms",
 	}, lines(teller))
 
 	teller.step("kcm-1", step(trace.Begun, func(s *trace.Step) { s.Sync = 4 }))
