@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"slices"
@@ -120,23 +119,14 @@ const settled = 300 * time.Millisecond
 // its versions, until ctx ends.
 func (v *View) Record(ctx context.Context, r *history.Recording, judge *faults.Judge) {
 	v.judging.Store(true)
-	var mu sync.Mutex
-	var waiting []history.Change
 	var judging sync.WaitGroup
 	defer judging.Wait()
+	looked := 0
 	judging.Go(func() {
 		wait.UntilWithContext(ctx, func(context.Context) {
-			mu.Lock()
-			slices.SortStableFunc(waiting, func(a, b history.Change) int { return cmp.Compare(a.Version, b.Version) })
-			n := slices.IndexFunc(waiting, func(c history.Change) bool { return time.Since(c.Seen) <= settled })
-			if n < 0 {
-				n = len(waiting)
-			}
-			old := waiting[:n]
-			waiting = waiting[n:]
-			mu.Unlock()
-			for _, change := range old {
-				v.look(judge, change)
+			changes, _ := r.Changes() // if some were missed, the view shows the others
+			for ; looked < len(changes) && time.Since(changes[looked].Seen) > settled; looked++ {
+				v.look(judge, changes[looked])
 			}
 		}, settled/3)
 	})
@@ -147,9 +137,6 @@ func (v *View) Record(ctx context.Context, r *history.Recording, judge *faults.J
 			begun[change.Resource] = true
 			v.hold(change.Resource)
 		}
-		mu.Lock()
-		waiting = append(waiting, change)
-		mu.Unlock()
 	}
 }
 
