@@ -1,14 +1,12 @@
 package view
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"math"
@@ -69,7 +67,7 @@ func write(d data) ([]byte, error) {
 // Export returns one HTML file that plays the moments from one number to before another. Its
 // links into the book begin with root, if that is not empty.
 func (v *View) Export(title, root string, from, to int) ([]byte, error) {
-	return write(data{Title: title, Missing: v.missing(), Book: v.Book, Root: root, Moments: v.between(from, to)})
+	return write(data{Title: title, Missing: v.Missing, Book: v.Book, Root: root, Moments: v.between(from, to)})
 }
 
 // Serve serves the page on a port of localhost, 0 for any, until stop is called. The address has
@@ -109,30 +107,21 @@ func (v *View) Handler() http.Handler {
 }
 
 func (v *View) servePage(w http.ResponseWriter, r *http.Request) {
-	d := data{Title: v.Title, Live: true, Missing: v.missing(), Deeds: v.Deeds, Book: v.Book}
+	d := data{Title: v.Title, Live: true, Missing: v.Missing, Deeds: v.Deeds, Book: v.Book}
 	if v.Pages != "" {
 		d.Root = "book/"
 	}
 	text, err := write(d)
+	send(w, text, err)
+}
+
+func send(w http.ResponseWriter, page []byte, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Write(text)
-}
-
-func (v *View) missing() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.Missing
-}
-
-// Lacks says what cannot be shown and why, unless that was said already.
-func (v *View) Lacks(what string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.Missing = cmp.Or(v.Missing, what)
+	w.Write(page)
 }
 
 // serveMoments sends moments as server-sent events, many in one where many have
@@ -148,7 +137,7 @@ func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
 		moments, news := v.After(after + 1)
 		if len(moments) > 0 {
 			after = moments[len(moments)-1].N
-			text, err := json.Marshal(map[string]any{"moments": moments, "missing": v.missing()})
+			text, err := json.Marshal(moments)
 			if err != nil {
 				return
 			}
@@ -168,37 +157,26 @@ func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
 }
 
 func (v *View) serveExport(w http.ResponseWriter, _ *http.Request) {
-	text, err := v.Export(v.Title, "", 0, math.MaxInt)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="loops.html"`)
-	w.Write(text)
+	text, err := v.Export(v.Title, "", 0, math.MaxInt)
+	send(w, text, err)
 }
 
-// serveDeed does what a button does, if it is one of ours.
+// serveDeed does what a button does.
 func (v *View) serveDeed(w http.ResponseWriter, r *http.Request) {
 	// What was begun is done, also if the page is closed meanwhile.
-	err := v.Press(context.WithoutCancel(r.Context()), r.PathValue("name"))
-	switch {
-	case errors.Is(err, errNoButton):
-		http.Error(w, err.Error(), http.StatusNotFound)
-	case err != nil:
+	if err := v.Press(context.WithoutCancel(r.Context()), r.PathValue("name")); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
-	default:
-		w.WriteHeader(http.StatusNoContent)
+		return
 	}
+	w.WriteHeader(http.StatusNoContent)
 }
-
-var errNoButton = errors.New("there is no such button")
 
 // Press does what a button does, and tells so.
 func (v *View) Press(ctx context.Context, button string) error {
 	i := slices.IndexFunc(v.Deeds, func(d Deed) bool { return d.Name == button })
 	if i < 0 {
-		return errNoButton
+		return fmt.Errorf("there is no button %q", button)
 	}
 	v.Did(button + ": " + v.Deeds[i].Does)
 	err := v.Deeds[i].Do(ctx)
