@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,16 +24,15 @@ const bookRoot = "../../../../"
 // recording is one of them.
 type recording struct {
 	chapter, name string
-	// still is a JavaScript expression about a moment m with the number i, which is
-	// true for the one that the still picture shows.
-	still string
+	// still is in what the moment says that the still picture shows, the first one of these.
+	still *regexp.Regexp
 }
 
 var allRecordings = []recording{
-	{"03", "failover", `m.says.includes("is gone") && m.kind === "manager"`},
-	{"03", "frozen", `m.says.includes("the Lease was not renewed")`},
-	{"06", "expectations", `m.says.includes("waits: the cache is behind")`},
-	{"07", "rollout", `m.kind === "pod" && m.says.endsWith(": ready")`},
+	{"03", "failover", regexp.MustCompile("^kcm-.* is gone")},
+	{"03", "frozen", regexp.MustCompile("the Lease was not renewed")},
+	{"06", "expectations", regexp.MustCompile("waits: the cache is behind")},
+	{"07", "rollout", regexp.MustCompile("^pod .*: ready$")},
 }
 
 // record records the moving pictures of chapters anew, or of all chapters those that
@@ -60,44 +60,31 @@ func (r recording) path(extension string) string {
 	return filepath.Join(recordings, r.name+extension)
 }
 
-// write writes what the second step has shown as a page.
+// write writes what the second step has shown as a page, and takes the still picture, where there is a browser.
 func (r recording) write(ctx context.Context, narrator play.Narrator, script *play.Script, shown *view.Lab) error {
 	moments, _ := shown.After(0)
-	step := func(n int) int {
-		return slices.IndexFunc(moments, func(m view.Moment) bool { return strings.HasPrefix(m.Says, fmt.Sprintf("Step %d:", n)) })
+	first := func(among []view.Moment, says *regexp.Regexp) int {
+		return slices.IndexFunc(among, func(m view.Moment) bool { return says.MatchString(m.Says) })
 	}
-	text, err := shown.Export(script.Steps[1], bookRoot, step(2), step(3))
+	from, to := first(moments, regexp.MustCompile("^Step 2:")), first(moments, regexp.MustCompile("^Step 3:"))
+	text, err := shown.Export(script.Steps[1], bookRoot, from, to)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(r.path(".html"), text, 0o644); err != nil {
-		return err
-	}
-	narrator.Say(fmt.Sprintf("%s: %d KB", r.path(".html"), len(text)/1000))
-	return r.takeStill(ctx, narrator)
-}
-
-// takeStill takes the still picture, where there is a browser.
-func (r recording) takeStill(ctx context.Context, narrator play.Narrator) error {
 	page, err := filepath.Abs(r.path(".html"))
 	if err != nil {
 		return err
 	}
-	until := toMoment(r.still)
-	cmd := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x800", "-until", until, "file://"+page, r.path(".svg"))
+	if err := os.WriteFile(page, text, 0o644); err != nil {
+		return err
+	}
+	narrator.Say(fmt.Sprintf("%s: %d KB", r.path(".html"), len(text)/1000))
+	still := first(moments[from:to], r.still)
+	drawn := fmt.Sprintf(`document.getElementById("now").textContent === view.player.moments[%d].says`, still)
+	cmd := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x800", "-until", drawn,
+		fmt.Sprintf("file://%s#moment=%d", page, still), r.path(".svg"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		narrator.Say(fmt.Sprintf("the still picture %s stays as it was: %s", r.path(".svg"), out))
 	}
 	return nil
-}
-
-// toMoment returns an expression that has a page go to the first moment m, with the
-// number i, about which another one is true, and is true when that is drawn.
-func toMoment(is string) string {
-	return fmt.Sprintf(`(() => {
-		const p = view.player, n = p.moments.findIndex((m, i) => %s);
-		if (n < 0) return false;
-		location.hash = "#moment=" + n;
-		return p.at === n && document.getElementById("now").textContent === p.moments[n].says;
-	})()`, is)
 }

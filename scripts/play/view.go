@@ -44,16 +44,12 @@ func show(ctx context.Context, s *play.Setting, reference bool, title string) (l
 	return l, func() { stop(); l.Close() }, nil
 }
 
-// explained are the packages of the loops whose steps the page has links for, and loopSteps what each
-// declares for a step.
-var (
-	explained = map[string]string{
-		"deployment-controller":            "kcm/controller/deployment",
-		"replicaset-controller":            "kcm/controller/replication",
-		"replicationcontroller-controller": "kcm/controller/replication",
-	}
-	loopSteps = map[string]string{"observed": "(*Controller).observe", "decided": "decide", "done": "(*Controller).act"}
-)
+// explained are the packages of the loops whose steps the page has links for.
+var explained = map[string]string{
+	"deployment-controller":            "kcm/controller/deployment",
+	"replicaset-controller":            "kcm/controller/replication",
+	"replicationcontroller-controller": "kcm/controller/replication",
+}
 
 // declared returns where the pages of the book declare what steps are about, by loop
 // and step.
@@ -62,14 +58,16 @@ func declared() (map[string]map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	retry := addressOf(all, "kcm/controller", "(*Loop).retry")
-	waits := addressOf(all, "kcm/controller", "(*OwnWrites).Observed")
 	book := map[string]map[string]string{}
 	for loop, dir := range explained {
-		book[loop] = map[string]string{"queue": retry, "error": retry, "waits": waits}
-		for step, name := range loopSteps {
-			if book[loop][step] = addressOf(all, dir, name); book[loop][step] == "" {
-				return nil, fmt.Errorf("no chapter shows %s of %s, which the view links to", name, dir)
+		book[loop] = map[string]string{}
+		for step, declaration := range map[string][2]string{
+			"observed": {dir, "(*Controller).observe"}, "decided": {dir, "decide"}, "done": {dir, "(*Controller).act"},
+			"queue": {"kcm/controller", "(*Loop).retry"}, "error": {"kcm/controller", "(*Loop).retry"},
+			"waits": {"kcm/controller", "(*OwnWrites).Observed"},
+		} {
+			if book[loop][step] = addressOf(all, declaration[0], declaration[1]); book[loop][step] == "" {
+				return nil, fmt.Errorf("no chapter shows %s, which the view links to", declaration)
 			}
 		}
 	}
