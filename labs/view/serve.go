@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
@@ -84,25 +83,21 @@ func (v *View) Serve(port int) (address string, stop func(), err error) {
 
 // Handler answers below the token, and refuses everything else.
 func (v *View) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", v.servePage)
-	mux.HandleFunc("GET /moments", v.serveMoments)
-	mux.HandleFunc("GET /export", v.serveExport)
-	mux.HandleFunc("POST /deeds/{name}", v.serveDeed)
+	mux, root := http.NewServeMux(), "/"+v.token
+	mux.HandleFunc("GET "+root+"/{$}", v.servePage)
+	mux.HandleFunc("GET "+root+"/moments", v.serveMoments)
+	mux.HandleFunc("GET "+root+"/export", v.serveExport)
+	mux.HandleFunc("POST "+root+"/deeds/{name}", v.serveDeed)
 	if v.Pages != "" {
-		mux.Handle("GET /book/", http.StripPrefix("/book/", http.FileServer(http.Dir(v.Pages))))
+		mux.Handle("GET "+root+"/book/", http.StripPrefix(root+"/book/", http.FileServer(http.Dir(v.Pages))))
 	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this page is shown to who has the token that was printed with its address", http.StatusForbidden)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		if subtle.ConstantTimeCompare([]byte(token), []byte(v.token)) != 1 {
-			http.Error(w, "this page is shown to who has the token that was printed with its address", http.StatusForbidden)
-			return
-		}
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		below := r.Clone(r.Context())
-		below.URL.Path, below.URL.RawPath = "/"+rest, ""
-		mux.ServeHTTP(w, below)
+		mux.ServeHTTP(w, r)
 	})
 }
 

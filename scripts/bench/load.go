@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,6 +21,14 @@ func limit(t *trial) {
 	}, marks{"all created": t.when("limit", tally{existing: bigReplicas})})
 }
 
+// warmUp starts a replica, and returns when its loops have done something.
+func (t *trial) warmUp() {
+	t.createNamespaces("warm")
+	t.create(newDeployment("warm", "web", 1))
+	t.lead()
+	t.await(t.when("warm", tally{complete: 1}))
+}
+
 // load: one big Deployment comes, is rolled out and goes, and then come many small ones, each when the one
 // before has come to rest.
 //
@@ -29,8 +36,7 @@ func limit(t *trial) {
 // requests for each pod are those until the Deployment is complete, and memory is what is taken then.
 func load(t *trial) {
 	t.createNamespaces("big", "many")
-	t.lead()
-	t.awaitCollector()
+	t.warmUp()
 	t.measure("the load", 1, func() {
 		t.createPods("1000-pod Deployment", "big", bigReplicas)
 		t.measure("its rolling update", bigReplicas,
@@ -50,8 +56,7 @@ func load(t *trial) {
 func whole(t *trial) {
 	t.flags = append(t.flags, loops("*"))
 	t.createNamespaces("big")
-	t.lead()
-	t.awaitCollector()
+	t.warmUp()
 	t.createPods("1000-pod Deployment, the original with all its loops", "big", bigReplicas)
 }
 
@@ -71,27 +76,23 @@ func rolledOut(t *trial, namespace string, deployments, pods int) marks {
 
 func failOver(t *trial) {
 	t.createNamespaces("clean", "killed")
-	t.lead()
-	t.awaitCollector()
+	t.warmUp()
 	t.failOver(syscall.SIGTERM, "clean", "failover, leader asked to stop")
 	t.failOver(syscall.SIGKILL, "killed", "failover, leader killed")
 }
 
-// failOver measures from the signal to the leader until another replica has created the pod of a ReplicaSet
+// failOver measures from the signal to the leader until another replica has created the pod of a Deployment
 // that was created when the leader's process had ended, so nobody else can have done it. The other replica
-// waits for the Lease, whose times are the default ones. The line that says so is client-go's, so both write it.
+// waits for the Lease, whose times are the default ones.
 func (t *trial) failOver(signal syscall.Signal, namespace, name string) {
 	successor := t.start(t.program, t.flags...)
-	for !strings.Contains(successor.Log.String(), "Attempting to acquire leader lease") {
-		t.sleep(50 * time.Millisecond)
-	}
-	// It has a look at the Lease at once. Starting has cost CPU time, which is not to be part of what is
+	// It has a look at the Lease meanwhile. Starting has cost CPU time, which is not to be part of what is
 	// measured next.
-	t.sleep(3 * time.Second)
+	time.Sleep(10 * time.Second)
 	t.measure(name, 0, func() {
 		t.end(signal)
 		t.leader = successor
-		t.create(newReplicaSet(namespace, "web", 1))
+		t.create(newDeployment(namespace, "web", 1))
 	}, marks{"another replica works": t.when(namespace, tally{existing: 1})})
 }
 
@@ -125,10 +126,11 @@ func (t *trial) createNeighbour(name string) {
 	owner := metav1.NewControllerRef(t.create(newDeployment("growth", name, 0)),
 		appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	for i := range 10 {
-		rs := newReplicaSet("growth", fmt.Sprintf("%s-%d", name, i), 0)
 		labels := map[string]string{"app": name, appsv1.DefaultDeploymentUniqueLabelKey: fmt.Sprint(i)}
-		rs.Labels, rs.Spec.Selector.MatchLabels, rs.Spec.Template.Labels = labels, labels, labels
-		rs.OwnerReferences = []metav1.OwnerReference{*owner}
+		rs := &appsv1.ReplicaSet{ObjectMeta: named("growth", fmt.Sprintf("%s-%d", name, i)), Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: newTemplate(name),
+		}}
+		rs.Labels, rs.Spec.Template.Labels, rs.OwnerReferences = labels, labels, []metav1.OwnerReference{*owner}
 		rs.Spec.Template.Spec.Containers[0].Image = fmt.Sprintf("web:old-%d", i)
 		t.create(rs)
 	}

@@ -135,14 +135,6 @@ func (t *trial) await(m *moment) time.Time {
 	panic(failure{fmt.Errorf("waiting for %v in namespace %q, with %v: %w", m.want, m.namespace, t.in(m.namespace), err)})
 }
 
-func (t *trial) sleep(d time.Duration) {
-	select {
-	case <-t.ctx.Done():
-		must(t.ctx.Err())
-	case <-time.After(d):
-	}
-}
-
 // start starts a manager on the cluster.
 func (t *trial) start(p program, flags ...string) *process.Process {
 	cmd := exec.Command(p.path, slices.Concat(cluster.ManagerFlags(t.cluster, p.user), []string{
@@ -265,6 +257,6 @@ func isControllerManager(user string) bool {
 // are about.
 func (t *trial) awaitRest() {
 	for before, now := -1, 0; now > before; before, now = now, len(t.requests()) {
-		t.sleep(3 * time.Second)
+		time.Sleep(3 * time.Second)
 	}
 }
