@@ -247,7 +247,7 @@ func (l *Lab) deletePod(ctx context.Context) error {
 func (l *Lab) toLeader(do func(name string, leader *process.Process)) func(context.Context) error {
 	return func(context.Context) error {
 		l.View.mu.Lock()
-		name := l.told.leader
+		name := l.View.leader
 		l.View.mu.Unlock()
 		l.mu.Lock()
 		leader := l.managers[name]

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/kcm/trace"
+	"github.com/kcm-book/kcm-book/labs/faults"
 	"github.com/kcm-book/kcm-book/labs/history"
 )
 
@@ -59,16 +61,6 @@ func (s Scene) Apply(m Moment) {
 	}
 }
 
-// teller makes moments of what it is told, and keeps the scene of the last one.
-type teller struct {
-	scene   Scene
-	moments []Moment
-	// leader is the manager that has begun to lead last, or "" if that is gone.
-	leader string
-}
-
-func newTeller() *teller { return &teller{scene: Scene{}} }
-
 // since returns what is different in a node from the one before it, which may be nil.
 func (n Node) since(before Node) Node {
 	changed := Node{}
@@ -85,24 +77,28 @@ func (n Node) since(before Node) Node {
 	return changed
 }
 
-// tell adds a moment. The nodes are whole.
-func (t *teller) tell(at time.Time, kind, says string, nodes Scene, gone ...string) {
-	m := Moment{N: len(t.moments), At: at.UnixMilli(), Kind: kind, Says: says, Gone: gone}
+// tell adds a moment, and wakes who waits for news. The nodes are whole. Who calls it has the lock.
+func (v *View) tell(at time.Time, kind, says string, nodes Scene, gone ...string) {
+	m := Moment{N: len(v.moments), At: at.UnixMilli(), Kind: kind, Says: says, Gone: gone}
 	for id, node := range nodes {
-		if changed := node.since(t.scene[id]); len(changed) > 0 {
+		if changed := node.since(v.scene[id]); len(changed) > 0 {
 			if m.Set == nil {
 				m.Set = map[string]Node{}
 			}
 			m.Set[id] = changed
 		}
 	}
-	t.scene.Apply(m)
-	t.moments = append(t.moments, m)
+	v.scene.Apply(m)
+	v.moments = append(v.moments, m)
+	close(v.news)
+	v.news = make(chan struct{})
 }
 
 // change tells of a change of an object, if the view shows such objects and the
 // change can be seen.
-func (t *teller) change(c history.Change) {
+func (v *View) change(c history.Change) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	o := c.Object
 	if strings.HasPrefix(o.GetNamespace(), "kube-") {
 		return
@@ -112,11 +108,11 @@ func (t *teller) change(c history.Change) {
 		return
 	}
 	id, kind := string(o.GetUID()), strings.TrimSuffix(c.Resource, "s")
-	before, known := t.scene[id]
+	before, known := v.scene[id]
 	name := kind + " " + o.GetName()
 	if c.Type == watch.Deleted {
 		if known {
-			t.tell(c.Seen, kind, name+" is gone", nil, id)
+			v.tell(c.Seen, kind, name+" is gone", nil, id)
 		}
 		return
 	}
@@ -128,7 +124,7 @@ func (t *teller) change(c history.Change) {
 	if known && difference(before, node) == "" {
 		says = name + " was written, and shows nothing new"
 	}
-	t.tell(c.Seen, kind, says, Scene{id: node})
+	v.tell(c.Seen, kind, says, Scene{id: node})
 }
 
 // told are the fields of nodes that the text log tells, in its order.
@@ -219,21 +215,23 @@ func stateOf(pod *corev1.Pod) string {
 	return "waiting"
 }
 
-// step tells of what a loop of a manager has done.
-func (t *teller) step(manager string, s trace.Step) {
+// Step tells of what a loop of a manager has done.
+func (v *View) Step(manager string, s trace.Step) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if s.What == trace.Lost {
-		t.tell(s.At, "sync", fmt.Sprintf("%d steps of %s are lost: they came too fast", s.Lost, manager), nil)
+		v.tell(s.At, "sync", fmt.Sprintf("%d steps of %s are lost: they came too fast", s.Lost, manager), nil)
 		return
 	}
 	if s.Namespace == "" || strings.HasPrefix(s.Namespace, "kube-") {
 		return
 	}
-	if s.What == trace.Begun && t.leader == "" { // a leader that was frozen goes on for a while
-		t.manager(s.At, manager, "leads")
+	if s.What == trace.Begun && v.leader == "" { // a leader that was frozen goes on for a while
+		v.manager(s.At, manager, "leads")
 	}
 	id := keyPrefix(manager) + s.Loop + "/" + s.Namespace + "/" + s.Name
 	node := Node{"kind": "key", "loop": s.Loop, "namespace": s.Namespace, "name": s.Name}
-	maps.Copy(node, t.scene[id])
+	maps.Copy(node, v.scene[id])
 	node["manager"] = manager
 	kind, says := "sync", ""
 	switch s.What {
@@ -263,11 +261,11 @@ func (t *teller) step(manager string, s trace.Step) {
 		}
 	case trace.Done:
 		says = short(s.Request) + " " + outcome(s)
-		t.done(node, s)
+		v.done(node, s)
 	case trace.Ended:
 		node["working"], node["seconds"] = false, s.Seconds
 		switch {
-		case waits(s):
+		case strings.HasPrefix(s.Error, controller.ErrStaleCache.Error()): // which is no failure
 			says, node["waits"] = "waits: "+s.Error, s.Error
 		case s.Error != "":
 			says, node["error"] = "ends with an error: "+s.Error, s.Error
@@ -275,19 +273,15 @@ func (t *teller) step(manager string, s trace.Step) {
 			says = fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)
 		}
 	}
-	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+says, Scene{id: node})
+	v.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+says, Scene{id: node})
 }
-
-// waits tells whether a sync has ended because the cache lacks what the loop itself has
-// written, which is no failure.
-func waits(s trace.Step) bool { return strings.HasPrefix(s.Error, controller.ErrStaleCache.Error()) }
 
 // most is how many writes of a sync are kept by themselves.
 const most = 5
 
 // done adds a write to a key's node: the first ones with their paths, and how many
 // of all have succeeded and failed.
-func (t *teller) done(node Node, s trace.Step) {
+func (v *View) done(node Node, s trace.Step) {
 	writes, _ := node["done"].([]string)
 	if len(writes) < most {
 		node["done"] = append(slices.Clone(writes), fmt.Sprintf("%s %s", short(s.Request), outcome(s)))
@@ -297,14 +291,10 @@ func (t *teller) done(node Node, s trace.Step) {
 	}
 }
 
-// short is a request without what stands before its namespace.
-func short(request string) string {
-	method, rest, _ := strings.Cut(request, " ")
-	if _, after, found := strings.Cut(rest, "/namespaces/"); found {
-		_, rest, _ = strings.Cut(after, "/")
-	}
-	return method + " " + rest
-}
+// place is what stands in a request before the resource.
+var place = regexp.MustCompile(`/\S*/namespaces/[^/]+/`)
+
+func short(request string) string { return place.ReplaceAllString(request, "") }
 
 func outcome(s trace.Step) string {
 	if s.Error != "" {
@@ -320,31 +310,31 @@ func factsText(facts map[string]any) string {
 }
 
 // manager tells how a manager is: it waits, leads, is frozen, woken or gone.
-func (t *teller) manager(at time.Time, name, state string) {
-	id, leader := "manager:"+name, "manager:"+t.leader
-	if t.scene[id]["state"] == state {
+func (v *View) manager(at time.Time, name, state string) {
+	id, leader := "manager:"+name, "manager:"+v.leader
+	if v.scene[id]["state"] == state {
 		return
 	}
 	nodes := Scene{id: {"kind": "manager", "name": name, "state": state}}
 	var gone []string
 	switch {
 	case state == "leads":
-		if t.scene[leader]["state"] == "leads" {
-			nodes[leader] = Node{"kind": "manager", "name": t.leader, "state": "led"}
+		if v.scene[leader]["state"] == "leads" {
+			nodes[leader] = Node{"kind": "manager", "name": v.leader, "state": "led"}
 		}
-		t.leader = name
-	case t.leader == name && state != "frozen" && state != "woken":
-		t.leader = ""
+		v.leader = name
+	case v.leader == name && state != "frozen" && state != "woken":
+		v.leader = ""
 	}
 	if state == "gone" { // and its queues with it; who was gone before is not shown any more
-		for other, node := range t.scene {
+		for other, node := range v.scene {
 			if strings.HasPrefix(other, keyPrefix(name)) || node["kind"] == "manager" && node["state"] == "gone" {
 				gone = append(gone, other)
 			}
 		}
 		slices.Sort(gone)
 	}
-	t.tell(at, "manager", name+" "+stateText[state], nodes, gone...)
+	v.tell(at, "manager", name+" "+stateText[state], nodes, gone...)
 }
 
 // keyPrefix begins the names of the nodes of a manager's keys.
@@ -355,25 +345,47 @@ var stateText = map[string]string{
 	"woken": "wakes up, and goes on where it was",
 }
 
-// invariant tells whether one holds.
-func (t *teller) invariant(at time.Time, name, rule, broken string) {
-	node := Node{"kind": "invariant", "name": name, "rule": rule, "state": "holds"}
-	says := "invariant " + name + " holds so far: " + rule
-	if broken != "" {
-		node["state"], node["says"] = "broken", broken
-		says = "invariant " + name + " is broken: " + broken
+// holds tells that the invariants about a resource hold so far, at the first object of it. What is not
+// recorded has none that could be said to hold.
+func (v *View) holds(resource string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, i := range faults.Invariants {
+		if id := "invariant:" + i.Name; i.About == resource && v.scene[id] == nil {
+			v.tell(time.Now(), "invariant", "invariant "+i.Name+" holds so far: "+i.Says,
+				Scene{id: {"kind": "invariant", "name": i.Name, "rule": i.Says, "state": "holds"}})
+		}
 	}
-	t.tell(at, "invariant", says, Scene{"invariant:" + name: node})
 }
 
-// uncounted tells that what holds so far is not looked at any more, and why.
-func (t *teller) uncounted(at time.Time, why string) {
+// broken tells that an invariant does not hold.
+func (v *View) broken(name, says string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.uncounted {
+		return
+	}
+	id := "invariant:" + name
+	node := Node{}
+	maps.Copy(node, v.scene[id])
+	node["state"], node["says"] = "broken", says
+	v.tell(time.Now(), "invariant", "invariant "+name+" is broken: "+says, Scene{id: node})
+}
+
+// StopJudging says that the invariants do not count any more, and why.
+func (v *View) StopJudging(why string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.uncounted {
+		return
+	}
+	v.uncounted = true
 	changed := Scene{}
-	for id, node := range t.scene {
+	for id, node := range v.scene {
 		if node["kind"] == "invariant" && node["state"] == "holds" {
 			changed[id] = maps.Clone(node)
 			changed[id]["state"] = "unknown"
 		}
 	}
-	t.tell(at, "deed", "The invariants do not count any more: "+why, changed)
+	v.tell(time.Now(), "deed", "The invariants do not count any more: "+why, changed)
 }

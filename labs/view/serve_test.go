@@ -55,7 +55,7 @@ func TestAButtonDoesItsDeedAndTheLogSaysSo(t *testing.T) {
 	assert.Contains(t, refused.Body.String(), "nobody leads")
 	assert.Contains(t, get(t, v, http.MethodPost, "/"+v.token+"/deeds/other").Body.String(), "there is no button")
 	assert.Equal(t, http.StatusForbidden, get(t, v, http.MethodGet, "/"+v.token+"/deeds/Leader%20killed").Code, "a link does nothing")
-	assert.Equal(t, []string{"One pod more: scales up", "Leader killed: kills", "Leader killed did not succeed: nobody leads"}, lines(v.told))
+	assert.Equal(t, []string{"One pod more: scales up", "Leader killed: kills", "Leader killed did not succeed: nobody leads"}, lines(v))
 }
 
 func TestMomentsComeAsTheyHappenAndGoOnAfterTheLastOne(t *testing.T) {
