@@ -40,6 +40,7 @@ type Lab struct {
 	cluster *cluster.Cluster
 	client  kubernetes.Interface
 	hand    *faults.Hand
+	flags   []string
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -72,9 +73,11 @@ func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title strin
 	} {
 		resources[resource] = client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource})
 	}
-	if l.hand, err = faults.NewHand(c, user, l.kubeconfig()); err != nil {
+	kubeconfig := filepath.Join(filepath.Dir(c.Kubeconfig(cluster.Admin)), "view.kubeconfig")
+	if l.hand, err = faults.NewHand(c, user, kubeconfig); err != nil {
 		return nil, err
 	}
+	l.flags = []string{"--kubeconfig=" + kubeconfig}
 	l.ctx, l.stop = context.WithCancel(ctx)
 	recorded, err := history.Record(l.ctx, resources)
 	if err != nil {
@@ -96,12 +99,8 @@ func (l *Lab) Close() {
 	l.running.Wait()
 }
 
-func (l *Lab) kubeconfig() string {
-	return filepath.Join(filepath.Dir(l.cluster.Kubeconfig(cluster.Admin)), "view.kubeconfig")
-}
-
 // Flags are those with which a manager has to be started to be disturbed.
-func (l *Lab) Flags() []string { return []string{"--kubeconfig=" + l.kubeconfig()} }
+func (l *Lab) Flags() []string { return l.flags }
 
 // Started says that a manager was started, which serves on a port. Again starts one more like it.
 func (l *Lab) Started(name, port string, p *process.Process, again func() (string, *process.Process, error)) {
@@ -110,7 +109,9 @@ func (l *Lab) Started(name, port string, p *process.Process, again func() (strin
 	l.mu.Unlock()
 	l.Manager(name, "waits")
 	alive, over := context.WithCancel(l.ctx)
-	l.running.Go(func() { l.listen(alive, name, port) })
+	if l.Missing == "" {
+		l.running.Go(func() { l.listen(alive, name, port) })
+	}
 	l.running.Go(func() {
 		err := wait.PollUntilContextCancel(alive, 100*time.Millisecond, false, func(context.Context) (bool, error) {
 			// kcm and the original begin the line with another letter.

@@ -36,8 +36,8 @@ type Moment struct {
 	Says string `json:"says"`
 	// Set has of the nodes of the scene what is new or changed, with nil for what a
 	// node does not have any more; Gone are the nodes that are no more.
-	Set  map[string]Node `json:"set,omitempty"`
-	Gone []string        `json:"gone,omitempty"`
+	Set  Scene    `json:"set,omitempty"`
+	Gone []string `json:"gone,omitempty"`
 }
 
 // Node is one thing in the scene: an object, a key in a queue with its last sync, a
@@ -79,12 +79,9 @@ func (n Node) since(before Node) Node {
 
 // tell adds a moment, and wakes who waits for news. The nodes are whole. Who calls it has the lock.
 func (v *View) tell(at time.Time, kind, says string, nodes Scene, gone ...string) {
-	m := Moment{N: len(v.moments), At: at.UnixMilli(), Kind: kind, Says: says, Gone: gone}
+	m := Moment{N: len(v.moments), At: at.UnixMilli(), Kind: kind, Says: says, Set: Scene{}, Gone: gone}
 	for id, node := range nodes {
 		if changed := node.since(v.scene[id]); len(changed) > 0 {
-			if m.Set == nil {
-				m.Set = map[string]Node{}
-			}
 			m.Set[id] = changed
 		}
 	}
@@ -117,14 +114,16 @@ func (v *View) change(c history.Change) {
 		return
 	}
 	node["kind"] = kind
-	says := name + ": " + difference(before, node)
-	if !known {
-		says = name + " is there: " + difference(nil, node)
+	says := difference(before, node)
+	switch {
+	case !known:
+		says = " is there: " + says
+	case says == "":
+		says = " was written, and shows nothing new"
+	default:
+		says = ": " + says
 	}
-	if known && difference(before, node) == "" {
-		says = name + " was written, and shows nothing new"
-	}
-	v.tell(c.Seen, kind, says, Scene{id: node})
+	v.tell(c.Seen, kind, name+says, Scene{id: node})
 }
 
 // told are the fields of nodes that the text log tells, in its order.
