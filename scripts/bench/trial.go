@@ -174,9 +174,9 @@ type marks map[string]*moment
 
 // span is a time in which something was measured, and of how many its requests are for each.
 type span struct {
-	name       string
-	each       int
-	begin, end time.Time
+	name, requests string // what was measured, and the row of its requests
+	each           int
+	begin, end     time.Time
 }
 
 // measure starts something and waits for the moments that end it. It says how long each took; without any,
@@ -198,21 +198,17 @@ func (t *trial) measure(name string, each int, start func(), until marks) {
 	if each == 0 {
 		return
 	}
-	t.spans = append(t.spans, span{name, each, begin, time.Now()})
+	ofEach := ""
+	if each > 1 {
+		ofEach = fmt.Sprintf(" for each of %d", each)
+	}
+	s := span{name, "API requests" + ofEach, each, begin, time.Now()}
+	t.spans = append(t.spans, s)
 	cpu, resident := usage(t.leader)
-	t.note(name, "CPU"+ofEach(each), "ms", 1000*(cpu-before)/float64(each))
-	t.row(name, requestsOf(each), "") // is filled in the end
+	t.note(name, "CPU"+ofEach, "ms", 1000*(cpu-before)/float64(each))
+	t.row(name, s.requests, "") // is filled in the end
 	t.note(name, "RSS", "MiB", resident/(1<<20))
 }
-
-func ofEach(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return fmt.Sprintf(" for each of %d", n)
-}
-
-func requestsOf(n int) string { return "API requests" + ofEach(n) }
 
 // note says a figure, and keeps it for the table.
 func (t *trial) note(of, what, unit string, value float64) {
@@ -232,7 +228,7 @@ func (t *trial) countRequests() {
 				kinds[e.Verb+" "+e.Resource]++
 			}
 		}
-		t.note(s.name, requestsOf(s.each), "", float64(n)/float64(s.each))
+		t.note(s.name, s.requests, "", float64(n)/float64(s.each))
 		fmt.Printf("%s, requests: %v\n", s.name, kinds)
 	}
 }
