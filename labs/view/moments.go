@@ -135,13 +135,11 @@ func difference(before, after Node) string {
 	for _, field := range told {
 		was, is := before[field], after[field]
 		switch {
-		case was == is || before == nil && (is == nil || is == "" || is == false || is == int32(0)):
+		case was == is || before == nil && (is == nil || is == "" || is == false || is == int32(0) || field == "owner"):
 		case field == "owner" && is == nil:
 			all = append(all, "nobody's")
 		case field == "owner":
-			if before != nil {
-				all = append(all, "another owner's")
-			}
+			all = append(all, "another owner's")
 		case field == "state":
 			all = append(all, fmt.Sprint(is))
 		case is == true:
