@@ -127,7 +127,9 @@ func (v *View) change(c history.Change) {
 }
 
 // told are the fields of nodes that the text log tells, in its order.
-var told = []string{"state", "want", "pods", "updated", "ready", "available", "revision", "image", "paused", "deleted", "owner"}
+var told = []string{
+	"state", "want", "pods", "updated", "ready", "available", "revision", "image", "paused", "deleted", "owner",
+}
 
 // difference says what is different in a node, or what it has if there was none.
 func difference(before, after Node) string {

@@ -394,7 +394,7 @@ func (t *trial) changeAmong(namespace string, others int) {
 	t.create(pod)
 	t.await(t.when(namespace, tally{serving: 1, readyInSlices: 1, readyInEndpoints: 1,
 		slicesThere: others + 1, endpointsThere: others + 1}))
-	t.measure(fmt.Sprintf("%d changes of a pod among %d Services, one after the other", relabels, others), relabels, func() {
+	t.measure(fmt.Sprintf("%d changes of a pod among %d Services", relabels, others), relabels, func() {
 		for i := range relabels {
 			label, want := "none", 0
 			if i%2 == 1 {

@@ -130,7 +130,8 @@ func record(ctx context.Context, words []string) (err error) {
 	narrator := newNarrator()
 	for _, r := range allRecordings {
 		text, _ := os.ReadFile(r.path(".html")) // there may be none yet
-		if len(words) == 0 && strings.Contains(string(text), view.PageMark()) || len(words) > 0 && !slices.Contains(words, r.chapter) {
+		old := len(words) == 0 && !strings.Contains(string(text), view.PageMark())
+		if !old && !slices.Contains(words, r.chapter) {
 			continue
 		}
 		l := lab{name: r.name, dir: filepath.Dir(recordings)}
