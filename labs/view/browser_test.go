@@ -33,7 +33,7 @@ func open(t *testing.T, v *View) context.Context {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip("needs Chromium (on Debian: apt-get install chromium)")
 	}
-	address, stop, err := v.Serve(0)
+	address, stop, err := v.Serve("0")
 	require.NoError(t, err)
 	allocator, end := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...)
 	var mu sync.Mutex

@@ -69,10 +69,10 @@ func (v *View) Export(title, root string, from, to int) ([]byte, error) {
 	return write(data{Title: title, Missing: v.Missing, Book: v.Book, Root: root, Moments: v.between(from, to)})
 }
 
-// Serve serves the page on a port of localhost, 0 for any, until stop is called. The address has
+// Serve serves the page on a port of localhost, "0" for any, until stop is called. The address has
 // the token in it.
-func (v *View) Serve(port int) (address string, stop func(), err error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+func (v *View) Serve(port string) (address string, stop func(), err error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		return "", nil, fmt.Errorf("serve the view: %w", err)
 	}
@@ -122,21 +122,18 @@ func send(w http.ResponseWriter, page []byte, err error) {
 // serveMoments sends moments as server-sent events, many in one where many have
 // come. A page that connects anew goes on after the last one that it has.
 func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
-	after := -1
-	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		after, _ = strconv.Atoi(id)
-	}
+	next, _ := strconv.Atoi(r.Header.Get("Last-Event-ID")) // 0 for a page that has none
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	for {
-		moments, news := v.After(after + 1)
+		moments, news := v.After(next)
 		if len(moments) > 0 {
-			after = moments[len(moments)-1].N
+			next += len(moments)
 			text, err := json.Marshal(moments)
 			if err != nil {
 				return
 			}
-			if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", after, text); err != nil {
+			if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", next, text); err != nil {
 				return
 			}
 		}

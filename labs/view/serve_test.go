@@ -89,7 +89,7 @@ func TestMomentsComeAsTheyHappenAndGoOnAfterTheLastOne(t *testing.T) {
 	second := next(events)
 	assert.Contains(t, second, `"says":"two"`)
 	assert.NotContains(t, second, `"says":"one"`)
-	assert.NotContains(t, next(follow("0")), `"says":"one"`, "what a page that connects anew has already")
+	assert.NotContains(t, next(follow("1")), `"says":"one"`, "what a page that connects anew has already")
 }
 
 func TestAnExportHasAllInOneFileAndItsTextIsNoCode(t *testing.T) {

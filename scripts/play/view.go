@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kcm-book/kcm-book/labs/play"
@@ -20,10 +19,6 @@ import (
 // show has a page show what a script plays in a setting, until end is called. The
 // script ends when somebody has had time to look, with Ctrl-C.
 func show(ctx context.Context, s *play.Setting, reference bool, title string) (l *view.Lab, end func(), err error) {
-	port, err := strconv.Atoi(cmp.Or(os.Getenv("PORT"), "0"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("PORT: %w", err)
-	}
 	book, err := declared()
 	if err != nil {
 		return nil, nil, err
@@ -35,7 +30,7 @@ func show(ctx context.Context, s *play.Setting, reference bool, title string) (l
 	if _, err := os.Stat("build/site/index.html"); err == nil {
 		l.Pages = "build/site"
 	}
-	address, stop, err := l.Serve(port)
+	address, stop, err := l.Serve(cmp.Or(os.Getenv("PORT"), "0"))
 	if err != nil {
 		l.Close()
 		return nil, nil, err
