@@ -33,7 +33,7 @@ func open(t *testing.T, v *View) context.Context {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip("needs Chromium (on Debian: apt-get install chromium)")
 	}
-	address, stop, err := v.Serve(0)
+	address, stop, err := v.Serve("0")
 	require.NoError(t, err)
 	allocator, end := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...)
 	var mu sync.Mutex
@@ -79,17 +79,13 @@ func until(t *testing.T, ctx context.Context, expression string) {
 // them, and of a sync for each.
 func rollOut(v *View, pods int) {
 	set := object("web-1", "", map[string]any{"spec": map[string]any{"replicas": int64(pods)}})
-	v.tell(func(t *teller) {
-		t.change(history.Change{Type: watch.Added, Resource: "replicasets", Object: set, Seen: time.Now()})
-	})
+	v.change(history.Change{Type: watch.Added, Resource: "replicasets", Object: set, Seen: time.Now()})
 	for i := range 2 * pods {
 		pod := podThat(map[bool]string{true: "True", false: "False"}[i >= pods], nil)
 		pod.SetName(fmt.Sprintf("web-1-%04d", i%pods))
 		pod.SetUID(types.UID(pod.GetName()))
 		kind := map[bool]watch.EventType{true: watch.Modified, false: watch.Added}[i >= pods]
-		v.tell(func(t *teller) {
-			t.change(history.Change{Type: kind, Resource: "pods", Object: pod, Seen: time.Now()})
-		})
+		v.change(history.Change{Type: kind, Resource: "pods", Object: pod, Seen: time.Now()})
 		v.Step("kcm-1", step(trace.Done, func(s *trace.Step) {
 			s.At, s.Request, s.Code = time.Now(), "POST /api/v1/namespaces/shop/pods", 201
 		}))

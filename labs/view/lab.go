@@ -3,9 +3,10 @@ package view
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +18,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/kcm-book/kcm-book/kcm/trace"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/faults"
 	"github.com/kcm-book/kcm-book/labs/history"
@@ -36,7 +40,7 @@ type Lab struct {
 	cluster *cluster.Cluster
 	client  kubernetes.Interface
 	hand    *faults.Hand
-	dir     string
+	flags   []string
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -52,7 +56,8 @@ func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title strin
 	user := cluster.KCM
 	if reference {
 		user = cluster.Reference
-		l.Missing = fmt.Sprintf(dumb, "The original")
+		l.Missing = "The original tells nothing of its inside. " +
+			"What it does to objects is shown; queues, syncs and caches cannot be."
 	}
 	admin := c.RESTConfig(cluster.Admin)
 	if l.client, err = kubernetes.NewForConfig(admin); err != nil {
@@ -62,45 +67,40 @@ func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title strin
 	if err != nil {
 		return nil, err
 	}
-	if l.dir, err = os.MkdirTemp("", "view-"); err != nil {
+	resources := map[string]dynamic.ResourceInterface{}
+	for resource, group := range map[string]string{
+		"deployments": "apps", "replicasets": "apps", "replicationcontrollers": "", "pods": "",
+	} {
+		resources[resource] = client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource})
+	}
+	kubeconfig := filepath.Join(filepath.Dir(c.Kubeconfig(cluster.Admin)), "view.kubeconfig")
+	if l.hand, err = faults.NewHand(c, user, kubeconfig); err != nil {
 		return nil, err
 	}
+	l.flags = []string{"--kubeconfig=" + kubeconfig}
 	l.ctx, l.stop = context.WithCancel(ctx)
-	recorded, err := history.Record(l.ctx, map[string]dynamic.ResourceInterface{
-		"deployments":            client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}),
-		"replicasets":            client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}),
-		"replicationcontrollers": client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "replicationcontrollers"}),
-		"pods":                   client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}),
-	})
-	if err == nil {
-		l.hand, err = faults.NewHand(c, user, l.kubeconfig())
-	}
+	recorded, err := history.Record(l.ctx, resources)
 	if err != nil {
 		l.stop()
-		return nil, errors.Join(err, os.RemoveAll(l.dir))
+		l.hand.Close()
+		return nil, err
 	}
 	l.Asked = l.hand.Deletes
-	l.Deeds = append(l.work(), l.deeds()...)
+	l.Deeds = l.deeds()
 	l.running.Go(func() { l.Record(l.ctx, recorded, faults.NewJudge()) })
 	l.running.Go(recorded.Wait)
 	return l, nil
 }
-
-// dumb says that somebody tells nothing.
-const dumb = "%s tells nothing of its inside. What it does to objects is shown; queues, syncs and caches cannot be."
 
 // Close returns when nothing is told any more. The managers that others have started have to have ended.
 func (l *Lab) Close() {
 	l.stop()
 	l.hand.Close()
 	l.running.Wait()
-	_ = os.RemoveAll(l.dir)
 }
 
-func (l *Lab) kubeconfig() string { return filepath.Join(l.dir, "kubeconfig") }
-
 // Flags are those with which a manager has to be started to be disturbed.
-func (l *Lab) Flags() []string { return []string{"--kubeconfig=" + l.kubeconfig()} }
+func (l *Lab) Flags() []string { return l.flags }
 
 // Started says that a manager was started, which serves on a port. Again starts one more like it.
 func (l *Lab) Started(name, port string, p *process.Process, again func() (string, *process.Process, error)) {
@@ -109,43 +109,64 @@ func (l *Lab) Started(name, port string, p *process.Process, again func() (strin
 	l.mu.Unlock()
 	l.Manager(name, "waits")
 	alive, over := context.WithCancel(l.ctx)
+	if l.Missing == "" {
+		l.running.Go(func() { l.listen(alive, name, port) })
+	}
 	l.running.Go(func() {
+		err := wait.PollUntilContextCancel(alive, 100*time.Millisecond, false, func(context.Context) (bool, error) {
+			// kcm and the original begin the line with another letter.
+			return strings.Contains(p.Log.String(), "uccessfully acquired lease"), nil
+		})
+		if err == nil {
+			l.Manager(name, "leads")
+		}
+	})
+	l.running.Go(func() {
+		defer over()
 		began := time.Now()
-		l.awaitEnd(name, p)
-		over()
-		// One that ends at once would do so again.
-		if l.Replaces && l.ctx.Err() == nil && time.Since(began) > time.Second {
-			l.replace(name, again)
-		}
-	})
-	l.running.Go(func() {
-		err := l.Listen(alive, name, port, l.cluster.RESTConfig(cluster.Admin))
-		if errors.Is(err, ErrNoTrace) {
-			l.Lacks(fmt.Sprintf(dumb, name))
-		}
-	})
-}
-
-// awaitEnd tells when a manager leads, by its log, and when it has ended.
-func (l *Lab) awaitEnd(name string, p *process.Process) {
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	leads := false
-	for {
 		select {
 		case <-l.ctx.Done():
 			return
 		case <-p.Exited:
-			l.Manager(name, "gone")
-			return
-		case <-ticker.C:
-			// kcm and the original begin the line with another letter.
-			if !leads && strings.Contains(p.Log.String(), "uccessfully acquired lease") {
-				leads = true
-				l.Manager(name, "leads")
-			}
 		}
+		l.Manager(name, "gone")
+		// One that ends at once would do so again.
+		if l.Replaces && time.Since(began) > time.Second {
+			l.replace(name, again)
+		}
+	})
+}
+
+// listen tells of the steps of a manager that serves on a port of this machine, until ctx ends.
+func (l *Lab) listen(ctx context.Context, manager, port string) {
+	config := l.cluster.RESTConfig(cluster.Admin)
+	// The manager signs its certificate itself, and it is ours.
+	config.Insecure, config.CAData, config.CAFile = true, nil, ""
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		l.Did(fmt.Sprintf("The trace of %s cannot be read: %v", manager, err))
+		return
 	}
+	defer client.CloseIdleConnections()
+	// One that does not serve yet is asked again.
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1:"+port+trace.Path, nil)
+		response, err := client.Do(request)
+		if err != nil {
+			return
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return
+		}
+		for lines := json.NewDecoder(response.Body); ; {
+			var step trace.Step
+			if lines.Decode(&step) != nil {
+				return
+			}
+			l.Step(manager, step)
+		}
+	}, 50*time.Millisecond)
 }
 
 // replace starts another manager in place of one that has ended.
@@ -162,35 +183,33 @@ func (l *Lab) replace(name string, again func() (string, *process.Process, error
 	l.Started(fmt.Sprintf("kcm-%d", n), port, p, again)
 }
 
-// leading returns the manager that leads.
-func (l *Lab) leading() (name string, p *process.Process, err error) {
-	l.View.mu.Lock()
-	name = l.told.leader
-	l.View.mu.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p = l.managers[name]; p == nil || !p.Running() {
-		return "", nil, errors.New("nobody leads at the moment")
+// deeds are what the buttons do: some give the loops something to do, the others disturb them.
+func (l *Lab) deeds() []Deed {
+	change := func(change func(*appsv1.Deployment)) func(context.Context) error {
+		return func(ctx context.Context) error { return l.change(ctx, change) }
 	}
-	return name, p, nil
-}
-
-// work is what buttons do that give the loops something to do.
-func (l *Lab) work() []Deed {
+	arm := func(kind, resource string) func(context.Context) error {
+		return func(context.Context) error { return l.hand.Arm(kind, resource) }
+	}
 	return []Deed{
-		{"Roll out", "the Deployment gets another image", func(ctx context.Context) error {
-			return l.change(ctx, func(d *appsv1.Deployment) {
-				image := &d.Spec.Template.Spec.Containers[0].Image
-				*image = cmp.Or(map[string]string{"web:1": "web:2", "web:2": "web:3"}[*image], "web:1")
-			})
-		}},
-		{"One pod more", "the Deployment is scaled up by one", func(ctx context.Context) error {
-			return l.change(ctx, func(d *appsv1.Deployment) { *d.Spec.Replicas++ })
-		}},
-		{"One pod fewer", "the Deployment is scaled down by one", func(ctx context.Context) error {
-			return l.change(ctx, func(d *appsv1.Deployment) { *d.Spec.Replicas = max(*d.Spec.Replicas-1, 0) })
-		}},
+		{"Roll out", "the Deployment gets another image", change(func(d *appsv1.Deployment) {
+			image := &d.Spec.Template.Spec.Containers[0].Image
+			*image = cmp.Or(map[string]string{"web:1": "web:2", "web:2": "web:3"}[*image], "web:1")
+		})},
+		{"One pod more", "the Deployment is scaled up by one", change(func(d *appsv1.Deployment) { *d.Spec.Replicas++ })},
+		{"One pod fewer", "the Deployment is scaled down by one", change(func(d *appsv1.Deployment) {
+			*d.Spec.Replicas = max(*d.Spec.Replicas-1, 0)
+		})},
 		{"Delete a pod", "somebody deletes a pod", l.deletePod},
+		{"Watch late", "the next event of a pod, and what follows it, comes 1.5 s late", arm("late", "pods")},
+		{"Watch cut", "the next event of a pod is never seen: the watch ends, and half a second later all pods are listed anew",
+			arm("miss", "pods")},
+		{"Write refused", "the next write is refused with an internal error", arm("refuse-500", "")},
+		{"Answer lost", "the next write is done, and its answer is lost", arm("lose", "")},
+		{"Leader killed", "the leader is gone without a word; the next one waits until its Lease has run out",
+			l.toLeader(func(_ string, leader *process.Process) { leader.Kill() })},
+		{"Leader frozen", "the leader is stopped, and wakes up when the next one writes", l.toLeader(l.freeze)},
+		{"API server killed", "the API server is killed, and started anew three seconds later", l.killAPIServer},
 	}
 }
 
@@ -226,49 +245,31 @@ func (l *Lab) deletePod(ctx context.Context) error {
 	return l.client.CoreV1().Pods(pods.Items[i].Namespace).Delete(ctx, pods.Items[i].Name, metav1.DeleteOptions{})
 }
 
-// deeds are what the buttons of every view do.
-func (l *Lab) deeds() []Deed {
-	arm := func(kind, resource string) func(context.Context) error {
-		return func(context.Context) error { return l.hand.Arm(kind, resource) }
-	}
-	return []Deed{
-		{"Watch late", "the next event of a pod, and what follows it, comes 1.5 s late", arm("late", "pods")},
-		{"Watch cut", "the next event of a pod is never seen: the watch ends, and half a second later all pods are listed anew", arm("miss", "pods")},
-		{"Write refused", "the next write is refused with an internal error", arm("refuse-500", "")},
-		{"Answer lost", "the next write is done, and its answer is lost", arm("lose", "")},
-		{"Leader killed", "the leader is gone without a word; the next one waits until its Lease has run out", l.killLeader},
-		{"Leader frozen", "the leader is stopped, and wakes up when the next one writes", l.freezeLeader},
-		{"API server killed", "the API server is killed, and started anew three seconds later", l.killAPIServer},
+// toLeader does something to the manager that leads.
+func (l *Lab) toLeader(do func(name string, leader *process.Process)) func(context.Context) error {
+	return func(context.Context) error {
+		l.View.mu.Lock()
+		name := l.View.leader
+		l.View.mu.Unlock()
+		l.mu.Lock()
+		leader := l.managers[name]
+		l.mu.Unlock()
+		if leader == nil || !leader.Running() {
+			return errors.New("nobody leads at the moment")
+		}
+		do(name, leader)
+		return nil
 	}
 }
 
-func (l *Lab) killLeader(context.Context) error {
-	_, leader, err := l.leading()
-	if err != nil {
-		return err
-	}
-	leader.Kill()
-	return nil
-}
-
-func (l *Lab) freezeLeader(context.Context) error {
-	name, leader, err := l.leading()
-	if err != nil {
-		return err
-	}
-	if err := leader.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("freeze %s: %w", name, err)
-	}
+func (l *Lab) freeze(name string, leader *process.Process) {
+	_ = leader.Cmd.Process.Signal(syscall.SIGSTOP) // it may have ended just now
 	l.Manager(name, "frozen")
 	l.hand.Frozen(func() {
 		l.Manager(name, "woken")
-		_ = leader.Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
+		_ = leader.Cmd.Process.Signal(syscall.SIGCONT)
 	})
-	return nil
 }
-
-// away is for how long the API server is gone.
-const away = 3 * time.Second
 
 func (l *Lab) killAPIServer(ctx context.Context) error {
 	l.StopJudging("while the API server is away some changes may be missed")
@@ -276,7 +277,7 @@ func (l *Lab) killAPIServer(ctx context.Context) error {
 		return err
 	}
 	select {
-	case <-time.After(away): // that it is away is what this is for
+	case <-time.After(3 * time.Second): // that it is away is what this is for
 	case <-l.ctx.Done():
 		return l.ctx.Err()
 	}

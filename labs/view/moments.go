@@ -5,8 +5,8 @@ import (
 	"maps"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +20,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/kcm/trace"
+	"github.com/kcm-book/kcm-book/labs/faults"
 	"github.com/kcm-book/kcm-book/labs/history"
 )
 
@@ -35,8 +36,8 @@ type Moment struct {
 	Says string `json:"says"`
 	// Set has of the nodes of the scene what is new or changed, with nil for what a
 	// node does not have any more; Gone are the nodes that are no more.
-	Set  map[string]Node `json:"set,omitempty"`
-	Gone []string        `json:"gone,omitempty"`
+	Set  Scene    `json:"set,omitempty"`
+	Gone []string `json:"gone,omitempty"`
 }
 
 // Node is one thing in the scene: an object, a key in a queue with its last sync, a
@@ -60,16 +61,6 @@ func (s Scene) Apply(m Moment) {
 	}
 }
 
-// teller makes moments of what it is told, and keeps the scene of the last one.
-type teller struct {
-	scene   Scene
-	moments []Moment
-	// leader is the manager that has begun to lead last, or "" if that is gone.
-	leader string
-}
-
-func newTeller() *teller { return &teller{scene: Scene{}} }
-
 // since returns what is different in a node from the one before it, which may be nil.
 func (n Node) since(before Node) Node {
 	changed := Node{}
@@ -86,24 +77,25 @@ func (n Node) since(before Node) Node {
 	return changed
 }
 
-// tell adds a moment. The nodes are whole.
-func (t *teller) tell(at time.Time, kind, says string, nodes Scene, gone ...string) {
-	m := Moment{N: len(t.moments), At: at.UnixMilli(), Kind: kind, Says: says, Gone: gone}
+// tell adds a moment, and wakes who waits for news. The nodes are whole. Who calls it has the lock.
+func (v *View) tell(at time.Time, kind, says string, nodes Scene, gone ...string) {
+	m := Moment{N: len(v.moments), At: at.UnixMilli(), Kind: kind, Says: says, Set: Scene{}, Gone: gone}
 	for id, node := range nodes {
-		if changed := node.since(t.scene[id]); len(changed) > 0 {
-			if m.Set == nil {
-				m.Set = map[string]Node{}
-			}
+		if changed := node.since(v.scene[id]); len(changed) > 0 {
 			m.Set[id] = changed
 		}
 	}
-	t.scene.Apply(m)
-	t.moments = append(t.moments, m)
+	v.scene.Apply(m)
+	v.moments = append(v.moments, m)
+	close(v.news)
+	v.news = make(chan struct{})
 }
 
 // change tells of a change of an object, if the view shows such objects and the
 // change can be seen.
-func (t *teller) change(c history.Change) {
+func (v *View) change(c history.Change) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	o := c.Object
 	if strings.HasPrefix(o.GetNamespace(), "kube-") {
 		return
@@ -113,27 +105,31 @@ func (t *teller) change(c history.Change) {
 		return
 	}
 	id, kind := string(o.GetUID()), strings.TrimSuffix(c.Resource, "s")
-	before, known := t.scene[id]
+	before, known := v.scene[id]
 	name := kind + " " + o.GetName()
 	if c.Type == watch.Deleted {
 		if known {
-			t.tell(c.Seen, kind, name+" is gone", nil, id)
+			v.tell(c.Seen, kind, name+" is gone", nil, id)
 		}
 		return
 	}
 	node["kind"] = kind
-	says := name + ": " + difference(before, node)
-	if !known {
-		says = name + " is there: " + difference(nil, node)
+	says := difference(before, node)
+	switch {
+	case !known:
+		says = " is there: " + says
+	case says == "":
+		says = " was written, and shows nothing new"
+	default:
+		says = ": " + says
 	}
-	if known && difference(before, node) == "" {
-		says = name + " was written, and shows nothing new"
-	}
-	t.tell(c.Seen, kind, says, Scene{id: node})
+	v.tell(c.Seen, kind, name+says, Scene{id: node})
 }
 
 // told are the fields of nodes that the text log tells, in its order.
-var told = []string{"state", "want", "pods", "updated", "ready", "available", "revision", "image", "paused", "deleted", "owner"}
+var told = []string{
+	"state", "want", "pods", "updated", "ready", "available", "revision", "image", "paused", "deleted", "owner",
+}
 
 // difference says what is different in a node, or what it has if there was none.
 func difference(before, after Node) string {
@@ -141,13 +137,11 @@ func difference(before, after Node) string {
 	for _, field := range told {
 		was, is := before[field], after[field]
 		switch {
-		case was == is || before == nil && (is == nil || is == "" || is == false || is == int32(0)):
+		case was == is || before == nil && (is == nil || is == "" || is == false || is == int32(0) || field == "owner"):
 		case field == "owner" && is == nil:
 			all = append(all, "nobody's")
 		case field == "owner":
-			if before != nil {
-				all = append(all, "another owner's")
-			}
+			all = append(all, "another owner's")
 		case field == "state":
 			all = append(all, fmt.Sprint(is))
 		case is == true:
@@ -163,8 +157,37 @@ func difference(before, after Node) string {
 	return strings.Join(all, "; ")
 }
 
-func revisionOf(o metav1.Object) string {
-	return o.GetAnnotations()["deployment.kubernetes.io/revision"]
+// nodeOf describes an object, if the view shows such objects.
+func nodeOf(resource string, o *unstructured.Unstructured) Node {
+	node := Node{"name": o.GetName(), "namespace": o.GetNamespace(), "version": o.GetResourceVersion()}
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		node["owner"] = string(owner.UID)
+	}
+	switch resource {
+	case "deployments", "replicasets", "replicationcontrollers": // what is shown of all of them has the same names
+		var d appsv1.Deployment
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d) != nil {
+			return nil
+		}
+		is := d.Status
+		node["want"], node["pods"], node["ready"] = ptr.Deref(d.Spec.Replicas, 0), is.Replicas, is.ReadyReplicas
+		node["available"], node["image"] = is.AvailableReplicas, imageOf(d.Spec.Template.Spec)
+		node["revision"] = d.Annotations["deployment.kubernetes.io/revision"]
+		node["deleted"] = d.DeletionTimestamp != nil
+		if resource == "deployments" {
+			node["updated"], node["paused"] = is.UpdatedReplicas, d.Spec.Paused
+			node["behind"] = d.Generation > is.ObservedGeneration
+		}
+	case "pods":
+		var pod corev1.Pod
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod) != nil {
+			return nil
+		}
+		node["state"], node["image"] = stateOf(&pod), imageOf(pod.Spec)
+	default:
+		return nil
+	}
+	return node
 }
 
 func imageOf(spec corev1.PodSpec) string {
@@ -174,88 +197,49 @@ func imageOf(spec corev1.PodSpec) string {
 	return path.Base(spec.Containers[0].Image)
 }
 
-// nodeOf describes an object, if the view shows such objects.
-func nodeOf(resource string, o *unstructured.Unstructured) Node {
-	switch resource {
-	case "deployments":
-		return described(o, deploymentNode)
-	case "replicasets", "replicationcontrollers": // what is shown of both has the same fields
-		return described(o, setNode)
-	case "pods":
-		return described(o, podNode)
-	}
-	return nil
-}
-
-func described[T any](o *unstructured.Unstructured, describe func(*T) Node) Node {
-	object := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object); err != nil {
-		return nil
-	}
-	node := describe(object)
-	node["name"], node["namespace"], node["version"] = o.GetName(), o.GetNamespace(), o.GetResourceVersion()
-	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
-		node["owner"] = string(owner.UID)
-	}
-	return node
-}
-
-func deploymentNode(d *appsv1.Deployment) Node {
-	return Node{
-		"want": ptr.Deref(d.Spec.Replicas, 0), "pods": d.Status.Replicas, "updated": d.Status.UpdatedReplicas,
-		"ready": d.Status.ReadyReplicas, "available": d.Status.AvailableReplicas, "revision": revisionOf(d),
-		"image": imageOf(d.Spec.Template.Spec), "behind": d.Generation > d.Status.ObservedGeneration,
-		"paused": d.Spec.Paused, "deleted": d.DeletionTimestamp != nil,
-	}
-}
-
-func setNode(s *appsv1.ReplicaSet) Node {
-	return Node{
-		"want": ptr.Deref(s.Spec.Replicas, 0), "pods": s.Status.Replicas, "ready": s.Status.ReadyReplicas,
-		"available": s.Status.AvailableReplicas, "revision": revisionOf(s), "image": imageOf(s.Spec.Template.Spec),
-		"deleted": s.DeletionTimestamp != nil,
-	}
-}
-
-// podNode has a state for each colour: waiting, starting, ready, ending, ended.
-func podNode(pod *corev1.Pod) Node {
-	state := "waiting"
+// stateOf is what a pod's colour says: waiting, starting, ready, ending, ended.
+func stateOf(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		state = "ending"
+		return "ending"
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
-		state = "ended"
+		return "ended"
 	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}):
-		state = "ready"
+		return "ready"
 	case pod.Spec.NodeName != "":
-		state = "starting"
+		return "starting"
 	}
-	return Node{"state": state, "image": imageOf(pod.Spec)}
+	return "waiting"
 }
 
-// step tells of what a loop of a manager has done.
-func (t *teller) step(manager string, s trace.Step) {
+// Step tells of what a loop of a manager has done.
+func (v *View) Step(manager string, s trace.Step) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if s.What == trace.Lost {
-		t.tell(s.At, "sync", fmt.Sprintf("%d steps of %s are lost: they came too fast", s.Lost, manager), nil)
+		v.tell(s.At, "sync", fmt.Sprintf("%d steps of %s are lost: they came too fast", s.Lost, manager), nil)
 		return
 	}
 	if s.Namespace == "" || strings.HasPrefix(s.Namespace, "kube-") {
 		return
 	}
-	if s.What == trace.Begun && t.leader == "" { // a leader that was frozen goes on for a while
-		t.leads(s.At, manager)
+	if s.What == trace.Begun && v.leader == "" { // a leader that was frozen goes on for a while
+		v.manager(s.At, manager, "leads")
 	}
 	id := keyPrefix(manager) + s.Loop + "/" + s.Namespace + "/" + s.Name
 	node := Node{"kind": "key", "loop": s.Loop, "namespace": s.Namespace, "name": s.Name}
-	maps.Copy(node, t.scene[id])
+	maps.Copy(node, v.scene[id])
 	node["manager"] = manager
 	kind, says := "sync", ""
 	switch s.What {
 	case trace.Queued:
-		kind, says = "queue", "is queued"+due(s.Seconds)
-		node["queued"], node["due"] = true, s.At.Add(time.Duration(s.Seconds*float64(time.Second))).UnixMilli()
+		wait := time.Duration(s.Seconds * float64(time.Second))
+		if kind, says = "queue", "is queued"; wait > 0 {
+			says += fmt.Sprintf(", and due in %v", wait.Round(time.Millisecond))
+		}
+		node["queued"], node["due"] = true, s.At.Add(wait).UnixMilli()
 	case trace.Begun:
 		says = fmt.Sprintf("begins sync %d", s.Sync)
 		for _, former := range []string{"observed", "decided", "done", "more", "waits", "error", "seconds"} {
@@ -276,11 +260,11 @@ func (t *teller) step(manager string, s trace.Step) {
 		}
 	case trace.Done:
 		says = short(s.Request) + " " + outcome(s)
-		t.done(node, s)
+		v.done(node, s)
 	case trace.Ended:
 		node["working"], node["seconds"] = false, s.Seconds
 		switch {
-		case waits(s):
+		case strings.HasPrefix(s.Error, controller.ErrStaleCache.Error()): // which is no failure
 			says, node["waits"] = "waits: "+s.Error, s.Error
 		case s.Error != "":
 			says, node["error"] = "ends with an error: "+s.Error, s.Error
@@ -288,31 +272,15 @@ func (t *teller) step(manager string, s trace.Step) {
 			says = fmt.Sprintf("ends after %.1f ms", 1000*s.Seconds)
 		}
 	}
-	t.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+says, Scene{id: node})
+	v.tell(s.At, kind, s.Loop+" "+s.Namespace+"/"+s.Name+" "+says, Scene{id: node})
 }
-
-// due says in how many seconds a key is due.
-func due(seconds float64) string {
-	switch {
-	case seconds == 0:
-		return ""
-	case seconds >= 1:
-		return fmt.Sprintf(", and due in %.1f s", seconds)
-	default:
-		return fmt.Sprintf(", and due in %.0f ms", 1000*seconds)
-	}
-}
-
-// waits tells whether a sync has ended because the cache lacks what the loop itself has
-// written, which is no failure.
-func waits(s trace.Step) bool { return strings.HasPrefix(s.Error, controller.ErrStaleCache.Error()) }
 
 // most is how many writes of a sync are kept by themselves.
 const most = 5
 
 // done adds a write to a key's node: the first ones with their paths, and how many
 // of all have succeeded and failed.
-func (t *teller) done(node Node, s trace.Step) {
+func (v *View) done(node Node, s trace.Step) {
 	writes, _ := node["done"].([]string)
 	if len(writes) < most {
 		node["done"] = append(slices.Clone(writes), fmt.Sprintf("%s %s", short(s.Request), outcome(s)))
@@ -322,14 +290,10 @@ func (t *teller) done(node Node, s trace.Step) {
 	}
 }
 
-// short is a request without what stands before its namespace.
-func short(request string) string {
-	method, rest, _ := strings.Cut(request, " ")
-	if _, after, found := strings.Cut(rest, "/namespaces/"); found {
-		_, rest, _ = strings.Cut(after, "/")
-	}
-	return method + " " + rest
-}
+// place is what stands in a request before the resource.
+var place = regexp.MustCompile(`/\S*/namespaces/[^/]+/`)
+
+func short(request string) string { return place.ReplaceAllString(request, "") }
 
 func outcome(s trace.Step) string {
 	if s.Error != "" {
@@ -340,97 +304,87 @@ func outcome(s trace.Step) string {
 
 // factsText is facts in the order of their names.
 func factsText(facts map[string]any) string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(facts)) {
-		switch value := facts[name].(type) {
-		case map[string]any:
-			all = append(all, name+" ("+factsText(value)+")")
-		case []any:
-			var each []string
-			for _, one := range value {
-				if nested, is := one.(map[string]any); is {
-					each = append(each, "("+factsText(nested)+")")
-				} else {
-					each = append(each, fmt.Sprint(one))
-				}
-			}
-			all = append(all, name+" "+strings.Join(each, " "))
-		case float64: // as JSON has all numbers
-			all = append(all, name+" "+strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0"))
-		default:
-			all = append(all, fmt.Sprintf("%s %v", name, value))
-		}
-	}
-	return strings.Join(all, ", ")
-}
-
-// leads tells that a manager leads, if that is new.
-func (t *teller) leads(at time.Time, manager string) {
-	if t.leader == manager {
-		return
-	}
-	set := Scene{}
-	if former, known := t.scene["manager:"+t.leader]; known && former["state"] == "leads" {
-		node := maps.Clone(former)
-		node["state"] = "led"
-		set["manager:"+t.leader] = node
-	}
-	set["manager:"+manager] = Node{"kind": "manager", "name": manager, "state": "leads"}
-	t.leader = manager
-	t.tell(at, "manager", manager+" leads", set)
+	text := strings.NewReplacer("map[", "(", "[", "(", "]", ")").Replace(fmt.Sprint(facts))
+	return text[1 : len(text)-1]
 }
 
 // manager tells how a manager is: it waits, leads, is frozen, woken or gone.
-func (t *teller) manager(at time.Time, name, state string) {
-	id := "manager:" + name
-	if before := t.scene[id]; before["state"] == state {
+func (v *View) manager(at time.Time, name, state string) {
+	id, leader := "manager:"+name, "manager:"+v.leader
+	if v.scene[id]["state"] == state {
 		return
 	}
-	if state == "leads" {
-		t.leads(at, name)
-		return
-	}
-	if t.leader == name && state != "frozen" && state != "woken" {
-		t.leader = ""
-	}
+	nodes := Scene{id: {"kind": "manager", "name": name, "state": state}}
 	var gone []string
+	switch {
+	case state == "leads":
+		if v.scene[leader]["state"] == "leads" {
+			nodes[leader] = Node{"kind": "manager", "name": v.leader, "state": "led"}
+		}
+		v.leader = name
+	case v.leader == name && state != "frozen" && state != "woken":
+		v.leader = ""
+	}
 	if state == "gone" { // and its queues with it; who was gone before is not shown any more
-		for other, node := range t.scene {
+		for other, node := range v.scene {
 			if strings.HasPrefix(other, keyPrefix(name)) || node["kind"] == "manager" && node["state"] == "gone" {
 				gone = append(gone, other)
 			}
 		}
 		slices.Sort(gone)
 	}
-	t.tell(at, "manager", name+" "+stateText[state], Scene{id: {"kind": "manager", "name": name, "state": state}}, gone...)
+	v.tell(at, "manager", name+" "+stateText[state], nodes, gone...)
 }
 
 // keyPrefix begins the names of the nodes of a manager's keys.
 func keyPrefix(manager string) string { return "key:" + manager + "/" }
 
 var stateText = map[string]string{
-	"waits": "waits to lead", "frozen": "is frozen", "woken": "wakes up, and goes on where it was", "gone": "is gone",
+	"waits": "waits to lead", "leads": "leads", "frozen": "is frozen", "gone": "is gone",
+	"woken": "wakes up, and goes on where it was",
 }
 
-// invariant tells whether one holds.
-func (t *teller) invariant(at time.Time, name, rule, broken string) {
-	node := Node{"kind": "invariant", "name": name, "rule": rule, "state": "holds"}
-	says := "invariant " + name + " holds so far: " + rule
-	if broken != "" {
-		node["state"], node["says"] = "broken", broken
-		says = "invariant " + name + " is broken: " + broken
+// holds tells that the invariants about a resource hold so far, at the first object of it. What is not
+// recorded has none that could be said to hold.
+func (v *View) holds(resource string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, i := range faults.Invariants {
+		if id := "invariant:" + i.Name; i.About == resource && v.scene[id] == nil {
+			v.tell(time.Now(), "invariant", "invariant "+i.Name+" holds so far: "+i.Says,
+				Scene{id: {"kind": "invariant", "name": i.Name, "rule": i.Says, "state": "holds"}})
+		}
 	}
-	t.tell(at, "invariant", says, Scene{"invariant:" + name: node})
 }
 
-// uncounted tells that what holds so far is not looked at any more, and why.
-func (t *teller) uncounted(at time.Time, why string) {
+// broken tells that an invariant does not hold.
+func (v *View) broken(name, says string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.uncounted {
+		return
+	}
+	id := "invariant:" + name
+	node := Node{}
+	maps.Copy(node, v.scene[id])
+	node["state"], node["says"] = "broken", says
+	v.tell(time.Now(), "invariant", "invariant "+name+" is broken: "+says, Scene{id: node})
+}
+
+// StopJudging says that the invariants do not count any more, and why.
+func (v *View) StopJudging(why string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.uncounted {
+		return
+	}
+	v.uncounted = true
 	changed := Scene{}
-	for id, node := range t.scene {
+	for id, node := range v.scene {
 		if node["kind"] == "invariant" && node["state"] == "holds" {
 			changed[id] = maps.Clone(node)
 			changed[id]["state"] = "unknown"
 		}
 	}
-	t.tell(at, "deed", "The invariants do not count any more: "+why, changed)
+	v.tell(time.Now(), "deed", "The invariants do not count any more: "+why, changed)
 }

@@ -1,14 +1,11 @@
 package view
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"math"
@@ -69,13 +66,13 @@ func write(d data) ([]byte, error) {
 // Export returns one HTML file that plays the moments from one number to before another. Its
 // links into the book begin with root, if that is not empty.
 func (v *View) Export(title, root string, from, to int) ([]byte, error) {
-	return write(data{Title: title, Missing: v.missing(), Book: v.Book, Root: root, Moments: v.between(from, to)})
+	return write(data{Title: title, Missing: v.Missing, Book: v.Book, Root: root, Moments: v.between(from, to)})
 }
 
-// Serve serves the page on a port of localhost, 0 for any, until stop is called. The address has
+// Serve serves the page on a port of localhost, "0" for any, until stop is called. The address has
 // the token in it.
-func (v *View) Serve(port int) (address string, stop func(), err error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+func (v *View) Serve(port string) (address string, stop func(), err error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		return "", nil, fmt.Errorf("serve the view: %w", err)
 	}
@@ -86,73 +83,57 @@ func (v *View) Serve(port int) (address string, stop func(), err error) {
 
 // Handler answers below the token, and refuses everything else.
 func (v *View) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", v.servePage)
-	mux.HandleFunc("GET /moments", v.serveMoments)
-	mux.HandleFunc("GET /export", v.serveExport)
-	mux.HandleFunc("POST /deeds/{name}", v.serveDeed)
+	mux, root := http.NewServeMux(), "/"+v.token
+	mux.HandleFunc("GET "+root+"/{$}", v.servePage)
+	mux.HandleFunc("GET "+root+"/moments", v.serveMoments)
+	mux.HandleFunc("GET "+root+"/export", v.serveExport)
+	mux.HandleFunc("POST "+root+"/deeds/{name}", v.serveDeed)
 	if v.Pages != "" {
-		mux.Handle("GET /book/", http.StripPrefix("/book/", http.FileServer(http.Dir(v.Pages))))
+		mux.Handle("GET "+root+"/book/", http.StripPrefix(root+"/book/", http.FileServer(http.Dir(v.Pages))))
 	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this page is shown to who has the token that was printed with its address", http.StatusForbidden)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		if subtle.ConstantTimeCompare([]byte(token), []byte(v.token)) != 1 {
-			http.Error(w, "this page is shown to who has the token that was printed with its address", http.StatusForbidden)
-			return
-		}
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		below := r.Clone(r.Context())
-		below.URL.Path, below.URL.RawPath = "/"+rest, ""
-		mux.ServeHTTP(w, below)
+		mux.ServeHTTP(w, r)
 	})
 }
 
 func (v *View) servePage(w http.ResponseWriter, r *http.Request) {
-	d := data{Title: v.Title, Live: true, Missing: v.missing(), Deeds: v.Deeds, Book: v.Book}
+	d := data{Title: v.Title, Live: true, Missing: v.Missing, Deeds: v.Deeds, Book: v.Book}
 	if v.Pages != "" {
 		d.Root = "book/"
 	}
 	text, err := write(d)
+	send(w, text, err)
+}
+
+func send(w http.ResponseWriter, page []byte, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Write(text)
-}
-
-func (v *View) missing() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.Missing
-}
-
-// Lacks says what cannot be shown and why, unless that was said already.
-func (v *View) Lacks(what string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.Missing = cmp.Or(v.Missing, what)
+	w.Write(page)
 }
 
 // serveMoments sends moments as server-sent events, many in one where many have
 // come. A page that connects anew goes on after the last one that it has.
 func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
-	after := -1
-	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		after, _ = strconv.Atoi(id)
-	}
+	next, _ := strconv.Atoi(r.Header.Get("Last-Event-ID")) // 0 for a page that has none
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	for {
-		moments, news := v.After(after + 1)
+		moments, news := v.After(next)
 		if len(moments) > 0 {
-			after = moments[len(moments)-1].N
-			text, err := json.Marshal(map[string]any{"moments": moments, "missing": v.missing()})
+			next += len(moments)
+			text, err := json.Marshal(moments)
 			if err != nil {
 				return
 			}
-			if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", after, text); err != nil {
+			if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", next, text); err != nil {
 				return
 			}
 		}
@@ -168,37 +149,26 @@ func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
 }
 
 func (v *View) serveExport(w http.ResponseWriter, _ *http.Request) {
-	text, err := v.Export(v.Title, "", 0, math.MaxInt)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="loops.html"`)
-	w.Write(text)
+	text, err := v.Export(v.Title, "", 0, math.MaxInt)
+	send(w, text, err)
 }
 
-// serveDeed does what a button does, if it is one of ours.
+// serveDeed does what a button does.
 func (v *View) serveDeed(w http.ResponseWriter, r *http.Request) {
 	// What was begun is done, also if the page is closed meanwhile.
-	err := v.Press(context.WithoutCancel(r.Context()), r.PathValue("name"))
-	switch {
-	case errors.Is(err, errNoButton):
-		http.Error(w, err.Error(), http.StatusNotFound)
-	case err != nil:
+	if err := v.Press(context.WithoutCancel(r.Context()), r.PathValue("name")); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
-	default:
-		w.WriteHeader(http.StatusNoContent)
+		return
 	}
+	w.WriteHeader(http.StatusNoContent)
 }
-
-var errNoButton = errors.New("there is no such button")
 
 // Press does what a button does, and tells so.
 func (v *View) Press(ctx context.Context, button string) error {
 	i := slices.IndexFunc(v.Deeds, func(d Deed) bool { return d.Name == button })
 	if i < 0 {
-		return errNoButton
+		return fmt.Errorf("there is no button %q", button)
 	}
 	v.Did(button + ": " + v.Deeds[i].Does)
 	err := v.Deeds[i].Do(ctx)

@@ -1,17 +1,26 @@
+// Package view shows what the loops of a controller manager do while they do it:
+// a page with lanes for Deployments, ReplicaSets, pods and the loops themselves.
+//
+// It tells of two sources. The recording of labs/history says what the API server
+// has, of kcm and of the original alike. The trace of kcm (kcm/trace) says what
+// each sync has observed, decided and done. Both become moments: a line of text,
+// and the nodes of the scene that it changes. A page, and a file that was
+// exported, play moments and know nothing else, so a step back is exact.
+//
+// What is guaranteed: the page is served on localhost only, under a token, and
+// nothing is written to the cluster but through the deeds that who serves it has
+// allowed. A page that does not keep up delays nobody.
 package view
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/kcm-book/kcm-book/kcm/trace"
 	"github.com/kcm-book/kcm-book/labs/faults"
 	"github.com/kcm-book/kcm-book/labs/history"
 )
@@ -45,43 +54,35 @@ type View struct {
 	Asked func(namespace, pod string) bool
 
 	token string
-	mu    sync.Mutex
-	told  *teller
-	news  chan struct{} // is closed at the next moment
 
-	judging atomic.Bool // tells whether the invariants count
+	mu      sync.Mutex
+	scene   Scene // of the last moment
+	moments []Moment
+	news    chan struct{} // is closed at the next moment
+	// leader is the manager that has begun to lead last, or "" if that is gone.
+	leader string
+	// uncounted says that the invariants do not count any more.
+	uncounted bool
 }
 
 // New returns a view of which nobody has seen anything.
 func New(title string) *View {
-	return &View{Title: title, token: rand.Text(), told: newTeller(), news: make(chan struct{})}
-}
-
-// tell has something told, and wakes who waits for news.
-func (v *View) tell(f func(*teller)) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	before := len(v.told.moments)
-	if f(v.told); len(v.told.moments) > before {
-		close(v.news)
-		v.news = make(chan struct{})
-	}
-}
-
-// Step tells of what a loop of a manager has done.
-func (v *View) Step(manager string, s trace.Step) {
-	v.tell(func(t *teller) { t.step(manager, s) })
+	return &View{Title: title, token: rand.Text(), scene: Scene{}, news: make(chan struct{})}
 }
 
 // Manager tells how a manager is: waits, leads, frozen,
 // woken or gone.
 func (v *View) Manager(name, state string) {
-	v.tell(func(t *teller) { t.manager(time.Now(), name, state) })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.manager(time.Now(), name, state)
 }
 
 // Did tells of something that was done from outside.
 func (v *View) Did(what string) {
-	v.tell(func(t *teller) { t.tell(time.Now(), "deed", what, nil) })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.tell(time.Now(), "deed", what, nil)
 }
 
 // After returns the moments after the first n, and what is closed when there are
@@ -89,7 +90,7 @@ func (v *View) Did(what string) {
 func (v *View) After(n int) (moments []Moment, news <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.told.moments[min(n, len(v.told.moments)):], v.news
+	return v.moments[min(n, len(v.moments)):], v.news
 }
 
 // between returns the moments from one number to before another as if nothing had been before:
@@ -119,62 +120,25 @@ const settled = 300 * time.Millisecond
 // Record tells of what is recorded, and holds the invariants against it in the order of
 // its versions, until ctx ends.
 func (v *View) Record(ctx context.Context, r *history.Recording, judge *faults.Judge) {
-	v.judging.Store(true)
-	var mu sync.Mutex
-	var waiting []history.Change
 	var judging sync.WaitGroup
 	defer judging.Wait()
+	looked := 0
 	judging.Go(func() {
 		wait.UntilWithContext(ctx, func(context.Context) {
-			mu.Lock()
-			slices.SortStableFunc(waiting, func(a, b history.Change) int { return cmp.Compare(a.Version, b.Version) })
-			n := slices.IndexFunc(waiting, func(c history.Change) bool { return time.Since(c.Seen) <= settled })
-			if n < 0 {
-				n = len(waiting)
-			}
-			old := waiting[:n]
-			waiting = waiting[n:]
-			mu.Unlock()
-			for _, change := range old {
-				v.look(judge, change)
+			changes, _ := r.Changes() // if some were missed, the view shows the others
+			for ; looked < len(changes) && time.Since(changes[looked].Seen) > settled; looked++ {
+				v.look(judge, changes[looked])
 			}
 		}, settled/3)
 	})
-	begun := map[string]bool{}
 	for change := range r.Follow(ctx) {
-		v.tell(func(t *teller) { t.change(change) })
-		if !begun[change.Resource] {
-			begun[change.Resource] = true
-			v.hold(change.Resource)
-		}
-		mu.Lock()
-		waiting = append(waiting, change)
-		mu.Unlock()
-	}
-}
-
-// hold tells that the invariants about a resource hold so far. What is not recorded
-// has none that could be said to hold.
-func (v *View) hold(resource string) {
-	for _, invariant := range faults.Invariants {
-		if invariant.About == resource {
-			v.tell(func(t *teller) { t.invariant(time.Now(), invariant.Name, invariant.Says, "") })
-		}
-	}
-}
-
-// StopJudging says that the invariants do not count any more, and why.
-func (v *View) StopJudging(why string) {
-	if v.judging.Swap(false) {
-		v.tell(func(t *teller) { t.uncounted(time.Now(), why) })
+		v.change(change)
+		v.holds(change.Resource)
 	}
 }
 
 // look holds the invariants against a change.
 func (v *View) look(judge *faults.Judge, change history.Change) {
-	if !v.judging.Load() {
-		return
-	}
 	o := change.Object
 	if change.Resource == "pods" && (v.Asked == nil || !v.Asked(o.GetNamespace(), o.GetName())) {
 		judge.Deletes(o.GetUID())
@@ -183,8 +147,7 @@ func (v *View) look(judge *faults.Judge, change history.Change) {
 	if err != nil {
 		v.Did("The invariants could not be looked at: " + err.Error())
 	}
-	for _, broken := range violations {
-		i := slices.IndexFunc(faults.Invariants, func(i faults.Invariant) bool { return i.Name == broken.Invariant })
-		v.tell(func(t *teller) { t.invariant(time.Now(), broken.Invariant, faults.Invariants[i].Says, broken.Says) })
+	for _, violation := range violations {
+		v.broken(violation.Invariant, violation.Says)
 	}
 }

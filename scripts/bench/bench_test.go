@@ -3,12 +3,13 @@ package main
 import (
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 func TestWhatCannotBeMeasuredIsSaidAtOnce(t *testing.T) {
@@ -21,40 +22,28 @@ func TestWhatCannotBeMeasuredIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-func startShell(t *testing.T, script string) (*manager, <-chan error) {
+func startShell(t *testing.T, script string) *process.Process {
 	t.Helper()
-	died := make(chan error, 1)
-	m := (&trial{died: func(err error) { died <- err }}).run(exec.Command("/bin/sh", "-c", script))
-	t.Cleanup(func() { m.end(syscall.SIGKILL) })
-	return m, died
+	p, err := process.Start(exec.Command("/bin/sh", "-c", script))
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
+	return p
 }
 
-func TestAManagerThatEndsByItselfIsReportedWithTheEndOfItsLog(t *testing.T) {
+func TestWhoWaitsForAManagerThatHasEndedIsToldTheEndOfItsLog(t *testing.T) {
 	t.Parallel()
-	_, died := startShell(t, "for i in $(seq 100); do echo line $i; done; echo panic: out of ideas >&2; exit 3")
-	select {
-	case err := <-died:
-		assert.ErrorContains(t, err, "exit status 3")
-		assert.ErrorContains(t, err, "line 100\npanic: out of ideas")
-		assert.NotContains(t, err.Error(), "line 50\n")
-	case <-time.After(time.Minute):
-		require.Fail(t, "nobody was told within 30 s")
-	}
-}
-
-func TestAManagerThatIsAskedToEndIsNotReported(t *testing.T) {
-	t.Parallel()
-	m, died := startShell(t, "exec sleep 300")
-	m.end(syscall.SIGTERM)
-	m.end(syscall.SIGKILL) // once more does no harm
-	assert.Empty(t, died)
+	ended := startShell(t, "for i in $(seq 100); do echo line $i; done; echo panic: out of ideas >&2; exit 3")
+	err := awaitFailure(&trial{ctx: t.Context(), watch: &watch{}, leader: ended}, tally{gone: 3})
+	assert.ErrorContains(t, err, "exit status 3")
+	assert.ErrorContains(t, err, "line 100\npanic: out of ideas")
+	assert.NotContains(t, err.Error(), "line 50\n")
 }
 
 func TestWhatAManagerUses(t *testing.T) {
 	t.Parallel()
-	m, _ := startShell(t, "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; exec sleep 300")
-	require.Eventually(t, func() bool { return m.Log.String() == "done\n" }, time.Minute, 10*time.Millisecond)
-	cpu, resident := m.usage()
+	p := startShell(t, "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; exec sleep 300")
+	require.Eventually(t, func() bool { return p.Log.String() == "done\n" }, time.Minute, 10*time.Millisecond)
+	cpu, resident := usage(p)
 	assert.Greater(t, cpu, 0.01)
 	assert.InDelta(t, 1<<20, resident, 10<<20, "a shell takes a few MiB")
 }
@@ -73,29 +62,14 @@ func TestOnlyTheControllerManagersRequestsCount(t *testing.T) {
 	}
 }
 
-func TestWhatIsMeasuredAgainCountsWithItsMean(t *testing.T) {
-	t.Parallel()
-	tried := &trial{program: kcm, ctx: t.Context(), watch: &watch{counts: map[string]tally{}}}
-	for range 2 {
-		tried.measure("nothing", 0, func() {}, marks{"done": tried.when("ns", tally{})})
-	}
-	tried.note("something", "CPU", "ms", 1)
-	tried.note("something", "CPU", "ms", 3)
-	var sums table
-	tried.sumUp(&sums)
-	require.Len(t, sums, 2)
-	assert.Equal(t, "done", sums[0].what)
-	assert.Equal(t, map[string][]float64{"kcm": {2}}, sums[1].values)
-}
-
 func TestTheTableShowsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	var figures table
 	created, ready := figures.row("pods", "created", "s"), figures.row("pods", "ready", "s")
 	created.values = map[string][]float64{"kcm": {2.5, 2.44, 2.56}, "original": {6.67, 6.25, 7.14}}
 	ready.values = map[string][]float64{"kcm": {11, 10, 12}, "original": {10, 9, 12, 10}}
-	figures.row("pods", "requests", "").add("kcm", 2048)
-	figures.row("among", "told", "s").add("original", 0.00123)
+	figures.row("pods", "requests", "").values["kcm"] = []float64{2048}
+	figures.row("among", "told", "s").values["original"] = []float64{0.00123}
 	var out strings.Builder
 	figures.print(&out)
 	var lines []string
@@ -104,8 +78,8 @@ func TestTheTableShowsWhatWasMeasured(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"pods",
-		"created s 2.50 [2.44–2.56] 6.67 [6.25–7.14] 0.37",
-		"ready s 11.0 [10.0–12.0] 10.0 [9.00–12.0] 1.10",
+		"created s 2.5 [2.44–2.56] 6.67 [6.25–7.14] 0.37",
+		"ready s 11 [10–12] 10 [9–12] 1.10",
 		"requests 2048",
 		"among",
 		"told s 0.00123",

@@ -20,7 +20,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -63,13 +62,10 @@ var phases = []phase{
 	{"load", load, false, both},
 	{"whole", whole, false, []program{original}},
 	{"failover", failOver, false, both},
-	{"releases", failOverReleased, false, []program{original}},
-	{"trace", listen, false, []program{kcm}},
 	{"namespace", deleteNamespace, false, both},
 	{"gc", collect, true, both},
 	{"growth", grow, true, both},
 	{"quota", recount, true, both},
-	{"5000", createHuge, true, both},
 	{"daemons", daemons, true, both},
 	{"jobs", runJobs, false, both},
 	{"services", rollOutService, true, both},
@@ -77,14 +73,13 @@ var phases = []phase{
 }
 
 func main() {
-	flags := flag.NewFlagSet("bench", flag.ExitOnError) // others declare theirs for tests
-	rounds := flags.Int("rounds", 3, "how many `rounds` there are; one is enough for what takes long or hardly differs")
 	var names []string
 	for _, p := range phases {
 		names = append(names, p.name)
 	}
-	only := flags.String("only", "", "measure only what matches this `regexp`: "+strings.Join(names, ", "))
-	flags.Parse(os.Args[1:])
+	rounds := flag.Int("rounds", 3, "how many `rounds` there are; one is enough for what takes long or hardly differs")
+	only := flag.String("only", "", "measure only what matches this `regexp`: "+strings.Join(names, ", "))
+	flag.Parse()
 	// A second Ctrl-C ends bench at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -107,8 +102,6 @@ func run(ctx context.Context, rounds int, only string) error {
 	switch {
 	case runtime.GOOS != "linux":
 		return errors.New("memory and CPU time are read from /proc, so this needs Linux")
-	case rounds < 1:
-		return fmt.Errorf("-rounds=%d: must be at least 1", rounds)
 	case len(wanted) == 0:
 		return fmt.Errorf("-only=%s matches no phase; see -h", only)
 	}
@@ -124,17 +117,17 @@ func run(ctx context.Context, rounds int, only string) error {
 	fmt.Printf("%d cores; load before the first round, which should be low: %s", runtime.NumCPU(), load)
 	var figures table
 	defer func() { figures.print(os.Stdout) }() // what is measured is told, whatever becomes of the next phase
-	for round := 1; round <= rounds; round++ {
+	for round := range rounds {
 		for _, phase := range wanted {
+			if phase.once && round > 0 {
+				continue
+			}
 			programs := slices.Clone(phase.programs)
-			if round%2 == 0 {
+			if round%2 == 1 {
 				slices.Reverse(programs)
 			}
 			for _, program := range programs {
-				if phase.once && round > 1 {
-					continue
-				}
-				fmt.Printf("\nround %d of %d: %s, %s\n", round, rounds, phase.name, program.name)
+				fmt.Printf("\nround %d of %d: %s, %s\n", round+1, rounds, phase.name, program.name)
 				if err := try(ctx, phase.run, program, &figures); err != nil {
 					return err
 				}
@@ -162,10 +155,6 @@ func (t *table) row(of, what, unit string) *row {
 		*t = append(*t, &row{of, what, unit, map[string][]float64{}})
 	}
 	return (*t)[i]
-}
-
-func (r *row) add(program string, value float64) {
-	r.values[program] = append(r.values[program], value)
 }
 
 // print shows the table and what one has to know to read it.
@@ -211,8 +200,8 @@ func summary(values []float64) (median float64, text string) {
 
 // digits writes a number with three digits, and more only before the point: no more can be believed.
 func digits(value float64) string {
-	if value == 0 {
-		return "0"
+	if value >= 100 {
+		return fmt.Sprintf("%.0f", value)
 	}
-	return fmt.Sprintf("%.*f", max(0, 2-int(math.Floor(math.Log10(math.Abs(value))))), value)
+	return fmt.Sprintf("%.3g", value)
 }

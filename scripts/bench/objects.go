@@ -85,12 +85,6 @@ func withImage(image string) string {
 	return `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"` + image + `"}]}}}}`
 }
 
-func newReplicaSet(namespace, name string, replicas int) *appsv1.ReplicaSet {
-	return &appsv1.ReplicaSet{ObjectMeta: named(namespace, name), Spec: appsv1.ReplicaSetSpec{
-		Replicas: new(int32(replicas)), Selector: selector(name), Template: newTemplate(name),
-	}}
-}
-
 func selector(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,17 +27,16 @@ import (
 type trial struct {
 	program
 	*watch
+	*table
 	ctx     context.Context
-	died    context.CancelCauseFunc // ends the trial when a manager has ended by itself
 	cluster *cluster.Cluster
 	client  kubernetes.Interface
 	// flags are those that do not depend on the cluster.
 	flags []string
 	// leader is the replica that leads; all are those that were started.
-	leader  *manager
-	all     []*manager
-	spans   []*span
-	figures table
+	leader *process.Process
+	all    []*process.Process
+	spans  []span
 }
 
 // wideLimits keep the rate limits of both out of what is measured.
@@ -46,20 +44,14 @@ var wideLimits = []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
 
 func loops(names ...string) string { return "--controllers=" + strings.Join(names, ",") }
 
-// try runs a phase with a program on a cluster of its own, and adds what it has measured to figures.
+// try runs a phase with a program on a cluster of its own, and adds what it measures to figures.
 func try(ctx context.Context, run func(*trial), p program, figures *table) (err error) {
-	ctx, died := context.WithCancelCause(ctx)
-	defer died(nil)
-	defer func() {
-		if errors.Is(err, context.Canceled) {
-			err = context.Cause(ctx) // it says why
-		}
-	}()
+	ctx, stop := context.WithCancel(ctx)
 	defer catch(&err)
 	c, err := cluster.Start(ctx, cluster.WithNodes(10)) // each has room for 1000 pods
 	must(err)
 	defer func() {
-		died(nil) // so that the watch ends before what it watches
+		stop() // so that the watch ends before what it watches
 		err = errors.Join(err, c.Close())
 	}()
 	config := c.RESTConfig(cluster.Admin)
@@ -68,30 +60,16 @@ func try(ctx context.Context, run func(*trial), p program, figures *table) (err 
 	config.ContentType = runtime.ContentTypeProtobuf // as controllers speak
 	client, err := kubernetes.NewForConfig(config)
 	must(err)
-	t := &trial{program: p, watch: observe(ctx, client), ctx: ctx, died: died, cluster: c, client: client,
+	t := &trial{program: p, watch: observe(ctx, client), table: figures, ctx: ctx, cluster: c, client: client,
 		flags: append([]string{loops(app.KnownControllers()...)}, wideLimits...)}
 	defer func() {
-		for _, m := range t.all {
-			m.end(syscall.SIGKILL)
+		for _, p := range t.all {
+			p.Kill()
 		}
 	}()
 	run(t)
 	t.countRequests()
-	t.sumUp(figures)
 	return nil
-}
-
-// sumUp adds what a trial has measured to what others have, and says it.
-func (t *trial) sumUp(figures *table) {
-	for _, r := range t.figures {
-		var sum float64
-		for _, value := range r.values[t.name] {
-			sum += value
-		}
-		mean := sum / float64(len(r.values[t.name]))
-		figures.row(r.of, r.what, r.unit).add(t.name, mean)
-		fmt.Printf("%s, %s: %s %s\n", r.of, r.what, digits(mean), r.unit)
-	}
 }
 
 // failure carries an error from a step of a trial to its end, because each step needs those before it.
@@ -131,69 +109,48 @@ func inParallel(n, workers int, do func(int)) {
 	must(group.Wait())
 }
 
-// await waits until something is so, which is not measured.
-func (t *trial) await(m *moment) {
-	_, err := m.await(t.ctx)
-	must(err)
-}
+// patience is how long anything may take before bench gives up. At its own rate limit the original
+// needs more than eight minutes for the orphans.
+const patience = 15 * time.Minute
 
-func (t *trial) sleep(d time.Duration) {
-	select {
-	case <-t.ctx.Done():
-		must(context.Cause(t.ctx))
-	case <-time.After(d):
+// await waits for a moment and returns its time. When that takes too long, or the leader has ended by itself, the
+// error tells what was seen instead.
+func (t *trial) await(m *moment) time.Time {
+	var ended <-chan struct{}
+	if t.leader != nil {
+		ended = t.leader.Exited
 	}
-}
-
-// manager is a controller manager that was started.
-type manager struct {
-	*process.Process
-	// asked says that it was asked to end.
-	asked atomic.Bool
+	var err error
+	select {
+	case at := <-m.reached:
+		return at
+	case <-ended:
+		err = fmt.Errorf("%s has ended (%v), and nobody has asked it to; it said in the end:\n%s",
+			t.name, t.leader.Cmd.ProcessState, process.LastLines(t.leader.Log.String(), 20))
+	case <-time.After(patience):
+		err = fmt.Errorf("given up after %s", patience)
+	case <-t.ctx.Done():
+		err = t.ctx.Err()
+	}
+	panic(failure{fmt.Errorf("waiting for %v in namespace %q, with %v: %w", m.want, m.namespace, t.in(m.namespace), err)})
 }
 
 // start starts a manager on the cluster.
-func (t *trial) start(p program, flags ...string) *manager {
-	return t.run(exec.Command(p.path, slices.Concat(cluster.ManagerFlags(t.cluster, p.user), []string{
+func (t *trial) start(p program, flags ...string) *process.Process {
+	cmd := exec.Command(p.path, slices.Concat(cluster.ManagerFlags(t.cluster, p.user), []string{
 		"--use-service-account-credentials=true", "--leader-elect=true", "--bind-address=127.0.0.1", "--secure-port=0",
-	}, flags)...))
-}
-
-// run starts a program, and ends the trial if it ends without having been asked to.
-func (t *trial) run(cmd *exec.Cmd) *manager {
+	}, flags)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
-	p, err := process.Start(cmd)
+	started, err := process.Start(cmd)
 	must(err)
-	m := &manager{Process: p}
-	t.all = append(t.all, m)
-	go func() {
-		<-m.Exited
-		if !m.asked.Load() {
-			t.died(fmt.Errorf("%s has ended (%v), and nobody has asked it to; it said in the end:\n%s",
-				cmd.Path, cmd.ProcessState, process.LastLines(m.Log.String(), 20)))
-		}
-	}()
-	return m
+	t.all = append(t.all, started)
+	return started
 }
 
-// end sends a signal and waits until the manager has ended, for which it has half a minute.
-func (m *manager) end(signal syscall.Signal) {
-	m.asked.Store(true)
-	m.Cmd.Process.Signal(signal) // one that has ended needs none
-	select {
-	case <-m.Exited:
-	case <-time.After(30 * time.Second):
-		m.Kill()
-	}
-}
-
-// usage returns what a manager has taken from the machine so far: user and system time in seconds, and
-// memory in bytes. That is nothing where there is no manager.
-func (m *manager) usage() (cpu, resident float64) {
-	if m == nil {
-		return 0, 0
-	}
-	proc, err := procfs.NewProc(m.Cmd.Process.Pid)
+// usage returns what a process has taken from the machine so far: user and system time in seconds, and
+// memory in bytes.
+func usage(p *process.Process) (cpu, resident float64) {
+	proc, err := procfs.NewProc(p.Cmd.Process.Pid)
 	must(err)
 	stat, err := proc.Stat()
 	must(err)
@@ -206,10 +163,10 @@ func (t *trial) lead() {
 	t.leader = t.start(t.program, t.flags...)
 }
 
-// stop ends the replica that leads.
-func (t *trial) stop() {
-	t.leader.end(syscall.SIGTERM)
-	t.leader = nil
+// end sends a signal to the replica that leads, and waits until it has ended.
+func (t *trial) end(signal syscall.Signal) {
+	must(t.leader.Cmd.Process.Signal(signal))
+	<-t.leader.Exited
 }
 
 // marks are the moments that end what is measured, each with its name.
@@ -217,69 +174,62 @@ type marks map[string]*moment
 
 // span is a time in which something was measured, and of how many its requests are for each.
 type span struct {
-	name       string
-	each       int
-	begin, end time.Time
-	requests   *row
+	name, requests string // what was measured, and the row of its requests
+	each           int
+	begin, end     time.Time
 }
 
 // measure starts something and waits for the moments that end it. It says how long each took; without any,
 // until start had returned. If each is not 0 it also says what the leader has used meanwhile for each of so
-// many, and its memory. What is measured again under the same name counts with its mean.
+// many, and its memory.
 func (t *trial) measure(name string, each int, start func(), until marks) {
-	s := &span{name: name, each: each}
-	before, _ := t.leader.usage()
-	s.begin = time.Now()
+	var before float64
+	if each > 0 {
+		before, _ = usage(t.leader)
+	}
+	begin := time.Now()
 	start()
 	if until == nil {
-		t.note(name, "over", "s", time.Since(s.begin).Seconds())
+		t.note(name, "over", "s", time.Since(begin).Seconds())
 	}
 	for _, mark := range slices.Sorted(maps.Keys(until)) {
-		at, err := until[mark].await(t.ctx)
-		must(err)
-		t.note(name, mark, "s", at.Sub(s.begin).Seconds())
+		t.note(name, mark, "s", t.await(until[mark]).Sub(begin).Seconds())
 	}
 	if each == 0 {
 		return
 	}
-	s.end = time.Now()
-	cpu, resident := t.leader.usage()
-	t.note(name, "CPU"+ofEach(each), "ms", 1000*(cpu-before)/float64(each))
-	s.requests = t.figures.row(name, "API requests"+ofEach(each), "")
+	ofEach := ""
+	if each > 1 {
+		ofEach = fmt.Sprintf(" for each of %d", each)
+	}
+	s := span{name, "API requests" + ofEach, each, begin, time.Now()}
 	t.spans = append(t.spans, s)
+	cpu, resident := usage(t.leader)
+	t.note(name, "CPU"+ofEach, "ms", 1000*(cpu-before)/float64(each))
+	t.row(name, s.requests, "") // is filled in the end
 	t.note(name, "RSS", "MiB", resident/(1<<20))
 }
 
-func ofEach(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return fmt.Sprintf(" for each of %d", n)
-}
-
+// note says a figure, and keeps it for the table.
 func (t *trial) note(of, what, unit string, value float64) {
-	t.figures.row(of, what, unit).add(t.name, value)
+	fmt.Printf("%s, %s: %s %s\n", of, what, digits(value), unit)
+	values := t.row(of, what, unit).values
+	values[t.name] = append(values[t.name], value)
 }
 
 // countRequests counts the requests in each span, and says of which verbs and resources they were.
 func (t *trial) countRequests() {
 	requests := t.requests()
-	kinds := map[string]map[string]int{}
 	for _, s := range t.spans {
-		if kinds[s.name] == nil {
-			kinds[s.name] = map[string]int{}
-		}
-		n := 0
+		n, kinds := 0, map[string]int{}
 		for _, e := range requests {
 			if !e.Time.Before(s.begin) && !e.Time.After(s.end) {
 				n++
-				kinds[s.name][e.Verb+" "+e.Resource]++
+				kinds[e.Verb+" "+e.Resource]++
 			}
 		}
-		s.requests.add(t.name, float64(n)/float64(s.each))
-	}
-	for _, of := range slices.Sorted(maps.Keys(kinds)) {
-		fmt.Printf("%s, requests: %v\n", of, kinds[of])
+		t.note(s.name, s.requests, "", float64(n)/float64(s.each))
+		fmt.Printf("%s, requests: %v\n", s.name, kinds)
 	}
 }
 
@@ -303,6 +253,6 @@ func isControllerManager(user string) bool {
 // are about.
 func (t *trial) awaitRest() {
 	for before, now := -1, 0; now > before; before, now = now, len(t.requests()) {
-		t.sleep(3 * time.Second)
+		time.Sleep(3 * time.Second)
 	}
 }

@@ -23,16 +23,11 @@ import (
 
 //lint:file-ignore SA1019 Endpoints are deprecated, and both write them.
 
-// patience is how long anything may take before bench gives up. At its own rate limit the original
-// needs more than eight minutes for the orphans.
-const patience = 15 * time.Minute
-
 // What is counted. What ends with a space is also counted for each image.
 const (
 	existing, ready, serving          = "pods", "pods Ready", "pods Ready and not going "
-	deployments, replicas, complete   = "Deployments", "replicas of Deployments", "Deployments complete "
-	completed, limited                = "Jobs complete", "pods in a quota's status"
-	accounts, configMaps, gone        = "ServiceAccounts", "ConfigMaps", "objects gone"
+	complete, completed               = "Deployments complete ", "Jobs complete"
+	limited, gone                     = "pods in a quota's status", "objects gone"
 	slicesThere, endpointsThere       = "EndpointSlices", "Endpoints"
 	endpointsInAll, readyInSlices     = "endpoints in slices", "endpoints ready in slices"
 	readyInEndpoints, writesForNobody = "addresses in Endpoints", "writes of slices about no pod that is ready"
@@ -56,14 +51,11 @@ func tallyOf(obj metav1.Object) tally {
 		}
 		return counts
 	case *appsv1.Deployment:
-		want, is := *obj.Spec.Replicas, obj.Status
-		counts := tally{deployments: 1, replicas: int(want)}
 		// This is what `kubectl rollout status` waits for.
-		if is.ObservedGeneration >= obj.Generation &&
+		if want, is := *obj.Spec.Replicas, obj.Status; is.ObservedGeneration >= obj.Generation &&
 			is.UpdatedReplicas == want && is.Replicas == want && is.AvailableReplicas == want {
-			counts[complete], counts[complete+obj.Spec.Template.Spec.Containers[0].Image] = 1, 1
+			return tally{complete: 1, complete + obj.Spec.Template.Spec.Containers[0].Image: 1}
 		}
-		return counts
 	case *batchv1.Job:
 		if obj.Status.CompletionTime != nil {
 			return tally{completed: 1}
@@ -71,10 +63,6 @@ func tallyOf(obj metav1.Object) tally {
 	case *corev1.ResourceQuota:
 		used := obj.Status.Used[corev1.ResourcePods]
 		return tally{limited: int(used.Value())}
-	case *corev1.ServiceAccount:
-		return tally{accounts: 1}
-	case *corev1.ConfigMap:
-		return tally{configMaps: 1}
 	case *discoveryv1.EndpointSlice:
 		return tally{slicesThere: 1, endpointsInAll: len(obj.Endpoints), readyInSlices: len(readyIn(obj))}
 	case *corev1.Endpoints:
@@ -114,7 +102,7 @@ func observe(ctx context.Context, client kubernetes.Interface) *watch {
 	var synced []cache.InformerSynced
 	for _, informer := range []cache.SharedIndexInformer{
 		core.Namespaces().Informer(), core.Pods().Informer(), core.ConfigMaps().Informer(),
-		core.ServiceAccounts().Informer(), core.ResourceQuotas().Informer(), core.Endpoints().Informer(),
+		core.ResourceQuotas().Informer(), core.Endpoints().Informer(),
 		factory.Apps().V1().Deployments().Informer(), factory.Batch().V1().Jobs().Informer(),
 		factory.Discovery().V1().EndpointSlices().Informer(),
 	} {
@@ -160,19 +148,18 @@ func (w *watch) change(obj metav1.Object, is, forGood tally) {
 	if w.objects[obj.GetUID()] = is; is == nil {
 		delete(w.objects, obj.GetUID())
 	}
-	w.waiting = slices.DeleteFunc(w.waiting, func(m *moment) bool { return m.come(now) })
+	w.waiting = slices.DeleteFunc(w.waiting, func(m *moment) bool { return w.reach(m, now) })
 }
 
-// now returns a count as it is now.
-func (w *watch) now(namespace, name string) int {
+// in returns the counts of a namespace as they are now.
+func (w *watch) in(namespace string) tally {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.counts[namespace][name]
+	return maps.Clone(w.counts[namespace])
 }
 
 // moment is when a namespace has the counts that are wanted.
 type moment struct {
-	watch     *watch
 	namespace string
 	want      tally
 	reached   chan time.Time
@@ -182,34 +169,20 @@ type moment struct {
 func (w *watch) when(namespace string, want tally) *moment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := &moment{w, namespace, want, make(chan time.Time, 1)}
-	if !m.come(time.Now()) {
+	m := &moment{namespace, want, make(chan time.Time, 1)}
+	if !w.reach(m, time.Now()) {
 		w.waiting = append(w.waiting, m)
 	}
 	return m
 }
 
-func (m *moment) come(now time.Time) bool {
+// reach tells whether a moment has come, and those that wait for it, too.
+func (w *watch) reach(m *moment, now time.Time) bool {
 	for name, n := range m.want {
-		if m.watch.counts[m.namespace][name] != n {
+		if w.counts[m.namespace][name] != n {
 			return false
 		}
 	}
 	m.reached <- now
 	return true
-}
-
-// await waits for the moment. When that takes too long, the error tells what was seen instead.
-func (m *moment) await(ctx context.Context) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("given up after %s", patience))
-	defer cancel()
-	select {
-	case at := <-m.reached:
-		return at, nil
-	case <-ctx.Done():
-		m.watch.mu.Lock()
-		defer m.watch.mu.Unlock()
-		return time.Time{}, fmt.Errorf("waiting for %v in namespace %q, with %v: %w",
-			m.want, m.namespace, m.watch.counts[m.namespace], context.Cause(ctx))
-	}
 }

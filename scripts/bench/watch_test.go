@@ -29,10 +29,10 @@ func TestPodsAreCounted(t *testing.T) {
 	client := fake.NewClientset(testPod("a", corev1.ConditionFalse))
 	w := observe(t.Context(), client)
 	pods := client.CoreV1().Pods("ns")
+	tried := &trial{ctx: t.Context(), watch: w}
 	until := func(want tally) {
 		t.Helper()
-		_, err := w.when("ns", want).await(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, awaitFailure(tried, want))
 	}
 	until(tally{existing: 1, ready: 0})
 	_, err := pods.Create(t.Context(), testPod("b", corev1.ConditionTrue), metav1.CreateOptions{})
@@ -56,6 +56,7 @@ func TestARolloutIsCompleteWhenItsStatusSaysSo(t *testing.T) {
 	d.Generation = 2
 	client := fake.NewClientset(d)
 	w := observe(t.Context(), client)
+	tried := &trial{ctx: t.Context(), watch: w}
 	set := func(status appsv1.DeploymentStatus) {
 		d.Status = status
 		_, err := client.AppsV1().Deployments("ns").Update(t.Context(), d, metav1.UpdateOptions{})
@@ -69,13 +70,11 @@ func TestARolloutIsCompleteWhenItsStatusSaysSo(t *testing.T) {
 		"a new pod does not work yet": func(s *appsv1.DeploymentStatus) { s.AvailableReplicas = 2 },
 	} {
 		set(all)
-		_, err := w.when("ns", tally{complete: 1, complete + "web:1": 1}).await(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, awaitFailure(tried, tally{complete: 1, complete + "web:1": 1}))
 		status := all
 		change(&status)
 		set(status)
-		_, err = w.when("ns", tally{deployments: 1, complete: 0}).await(t.Context())
-		require.NoError(t, err, name)
+		require.NoError(t, awaitFailure(tried, tally{complete: 0}), name)
 	}
 }
 
@@ -88,23 +87,27 @@ func TestAMomentIsTheTimeOfTheChange(t *testing.T) {
 			time.Sleep(time.Second)
 			w.change(testPod("web", corev1.ConditionTrue), nil, tally{gone: 1})
 		}
-		at, err := twice.await(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, time.Second, time.Since(at))
+		tried := &trial{ctx: t.Context(), watch: w}
+		assert.Equal(t, time.Second, time.Since(tried.await(twice)))
 	})
+}
+
+// awaitFailure is the error of waiting in namespace ns.
+func awaitFailure(t *trial, want tally) (err error) {
+	defer catch(&err)
+	t.await(t.when("ns", want))
+	return nil
 }
 
 func TestAWaitEndsWithWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &watch{counts: map[string]tally{"ns": {gone: 2}}}
-		_, err := w.when("ns", tally{gone: 3}).await(t.Context())
-		assert.EqualError(t, err, `waiting for map[objects gone:3] in namespace "ns", `+
-			`with map[objects gone:2]: given up after 15m0s`)
-		ctx, died := context.WithCancelCause(t.Context())
-		died(errors.New("kcm has ended"))
-		_, err = w.when("ns", tally{gone: 3}).await(ctx)
-		assert.ErrorContains(t, err, "kcm has ended")
+		assert.EqualError(t, awaitFailure(&trial{ctx: t.Context(), watch: w}, tally{gone: 3}),
+			`waiting for map[objects gone:3] in namespace "ns", with map[objects gone:2]: given up after 15m0s`)
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		assert.ErrorIs(t, awaitFailure(&trial{ctx: ctx, watch: w}, tally{gone: 3}), context.Canceled)
 	})
 }
 
@@ -144,6 +147,5 @@ func TestWhatIsWrittenOfASliceThoughNoReadyPodComesOrGoesIsCounted(t *testing.T)
 	ready = false
 	write()
 	want := tally{slicesThere: 1, endpointsInAll: 1, readyInSlices: 0, writesForNobody: 1}
-	_, err := w.when("ns", want).await(t.Context())
-	require.NoError(t, err)
+	assert.NoError(t, awaitFailure(&trial{ctx: t.Context(), watch: w}, want))
 }

@@ -5,9 +5,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kcm-book/kcm-book/labs/play"
@@ -18,10 +19,6 @@ import (
 // show has a page show what a script plays in a setting, until end is called. The
 // script ends when somebody has had time to look, with Ctrl-C.
 func show(ctx context.Context, s *play.Setting, reference bool, title string) (l *view.Lab, end func(), err error) {
-	port, err := strconv.Atoi(cmp.Or(os.Getenv("PORT"), "0"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("PORT: %w", err)
-	}
 	book, err := declared()
 	if err != nil {
 		return nil, nil, err
@@ -33,7 +30,7 @@ func show(ctx context.Context, s *play.Setting, reference bool, title string) (l
 	if _, err := os.Stat("build/site/index.html"); err == nil {
 		l.Pages = "build/site"
 	}
-	address, stop, err := l.Serve(port)
+	address, stop, err := l.Serve(cmp.Or(os.Getenv("PORT"), "0"))
 	if err != nil {
 		l.Close()
 		return nil, nil, err
@@ -44,16 +41,12 @@ func show(ctx context.Context, s *play.Setting, reference bool, title string) (l
 	return l, func() { stop(); l.Close() }, nil
 }
 
-// explained are the packages of the loops whose steps the page has links for, and loopSteps what each
-// declares for a step.
-var (
-	explained = map[string]string{
-		"deployment-controller":            "kcm/controller/deployment",
-		"replicaset-controller":            "kcm/controller/replication",
-		"replicationcontroller-controller": "kcm/controller/replication",
-	}
-	loopSteps = map[string]string{"observed": "(*Controller).observe", "decided": "decide", "done": "(*Controller).act"}
-)
+// explained are the packages of the loops whose steps the page has links for.
+var explained = map[string]string{
+	"deployment-controller":            "kcm/controller/deployment",
+	"replicaset-controller":            "kcm/controller/replication",
+	"replicationcontroller-controller": "kcm/controller/replication",
+}
 
 // declared returns where the pages of the book declare what steps are about, by loop
 // and step.
@@ -62,14 +55,16 @@ func declared() (map[string]map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	retry := addressOf(all, "kcm/controller", "(*Loop).retry")
-	waits := addressOf(all, "kcm/controller", "(*OwnWrites).Observed")
 	book := map[string]map[string]string{}
 	for loop, dir := range explained {
-		book[loop] = map[string]string{"queue": retry, "error": retry, "waits": waits}
-		for step, name := range loopSteps {
-			if book[loop][step] = addressOf(all, dir, name); book[loop][step] == "" {
-				return nil, fmt.Errorf("no chapter shows %s of %s, which the view links to", name, dir)
+		book[loop] = map[string]string{}
+		for step, declaration := range map[string][2]string{
+			"observed": {dir, "(*Controller).observe"}, "decided": {dir, "decide"}, "done": {dir, "(*Controller).act"},
+			"queue": {"kcm/controller", "(*Loop).retry"}, "error": {"kcm/controller", "(*Loop).retry"},
+			"waits": {"kcm/controller", "(*OwnWrites).Observed"},
+		} {
+			if book[loop][step] = addressOf(all, declaration[0], declaration[1]); book[loop][step] == "" {
+				return nil, fmt.Errorf("no chapter shows %s, which the view links to", declaration)
 			}
 		}
 	}
@@ -101,4 +96,80 @@ func (s stepsToo) Step(ctx context.Context, number int, sentence string) error {
 	err := s.Narrator.Step(ctx, number, sentence)
 	s.view.Did(fmt.Sprintf("Step %d: %s", number, sentence))
 	return err
+}
+
+// recordings is where the moving pictures of the book are: for each a script, a page that plays
+// what its second step has shown, and a still picture for who has no JavaScript.
+const recordings = "labs/view/recordings"
+
+// bookRoot leads from a recording among the site's pages to their root.
+const bookRoot = "../../../../"
+
+// recording is one of them.
+type recording struct {
+	chapter, name string
+	// still is in what the moment says that the still picture shows, the first one of these.
+	still *regexp.Regexp
+}
+
+var allRecordings = []recording{
+	{"03", "failover", regexp.MustCompile("^kcm-.* is gone")},
+	{"03", "frozen", regexp.MustCompile("the Lease was not renewed")},
+	{"06", "expectations", regexp.MustCompile("waits: the cache is behind")},
+	{"07", "rollout", regexp.MustCompile("^pod .*: ready$")},
+}
+
+// record records the moving pictures of chapters anew, or of all chapters those that
+// were made by another form of the page.
+func record(ctx context.Context, words []string) (err error) {
+	narrator := newNarrator()
+	for _, r := range allRecordings {
+		text, _ := os.ReadFile(r.path(".html")) // there may be none yet
+		old := len(words) == 0 && !strings.Contains(string(text), view.PageMark())
+		if !old && !slices.Contains(words, r.chapter) {
+			continue
+		}
+		l := lab{name: r.name, dir: filepath.Dir(recordings)}
+		if l.script, err = play.ReadScript(r.path(".txtar"), l.manifests()...); err != nil {
+			return err
+		}
+		l.record = func(ctx context.Context, shown *view.Lab) error { return r.write(ctx, narrator, l.script, shown) }
+		if err := l.play(ctx, narrator); err != nil {
+			return fmt.Errorf("record %s: %w", r.name, err)
+		}
+	}
+	return nil
+}
+
+func (r recording) path(extension string) string {
+	return filepath.Join(recordings, r.name+extension)
+}
+
+// write writes what the second step has shown as a page, and takes the still picture, where there is a browser.
+func (r recording) write(ctx context.Context, narrator play.Narrator, script *play.Script, shown *view.Lab) error {
+	moments, _ := shown.After(0)
+	first := func(among []view.Moment, says *regexp.Regexp) int {
+		return slices.IndexFunc(among, func(m view.Moment) bool { return says.MatchString(m.Says) })
+	}
+	from, to := first(moments, regexp.MustCompile("^Step 2:")), first(moments, regexp.MustCompile("^Step 3:"))
+	text, err := shown.Export(script.Steps[1], bookRoot, from, to)
+	if err != nil {
+		return err
+	}
+	page, err := filepath.Abs(r.path(".html"))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(page, text, 0o644); err != nil {
+		return err
+	}
+	narrator.Say(fmt.Sprintf("%s: %d KB", r.path(".html"), len(text)/1000))
+	still := first(moments[from:to], r.still)
+	drawn := fmt.Sprintf(`document.getElementById("now").textContent === view.player.moments[%d].says`, still)
+	cmd := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x800", "-until", drawn,
+		fmt.Sprintf("file://%s#moment=%d", page, still), r.path(".svg"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		narrator.Say(fmt.Sprintf("the still picture %s stays as it was: %s", r.path(".svg"), out))
+	}
+	return nil
 }

@@ -265,18 +265,13 @@ addEventListener("resize", () => { dirty = true; });
 
 // --- where the moments come from
 
-function showMissing(text) {
-	$("missing").textContent = text ?? "";
-	$("missing").hidden = !text;
-}
-showMissing(data.missing);
+$("missing").textContent = data.missing ?? "";
+$("missing").hidden = !data.missing;
 if (data.live) {
 	const source = new EventSource("moments");
 	let first = true;
 	source.onmessage = (event) => {
-		const news = JSON.parse(event.data);
-		player.add(news.moments);
-		showMissing(news.missing);
+		player.add(JSON.parse(event.data));
 		if (first) {
 			measured = player.last; // what has happened before the page was there is not late
 			toLinked();
