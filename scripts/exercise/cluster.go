@@ -21,7 +21,7 @@ import (
 
 // onCluster judges the scenarios that the reader has written, and then plays the lab
 // and the scenarios of the chapter with the reader's manager.
-func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*workspace.Exercise) error {
+func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*chapters.Exercise) error {
 	open := false
 	for _, e := range exercises {
 		if !e.Scenario() {
@@ -57,7 +57,7 @@ func playChapter(ctx context.Context, w *workspace.Workspace) error {
 	}
 	var played []string
 	if _, err := os.Stat(filepath.Join(w.Root, "labs", w.Slug, "lab.txtar")); err == nil {
-		if err := play(ctx, w.Root, program, nil, os.Stdout, "lab", fmt.Sprintf("%02d", w.Chapter)); err != nil {
+		if err := play(ctx, w.Root, program, nil, os.Stdout, "lab", fmt.Sprintf("%02d", w.Number)); err != nil {
 			return err
 		}
 		played = append(played, "the lab")
@@ -151,23 +151,23 @@ var verb = regexp.MustCompile(`(?m)^[^#\s]`)
 
 // judgeWritten says what is wrong with the scenario that the reader has written, if
 // anything is: the original has to pass it, and the broken manager must not.
-func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exercise) (string, error) {
-	script := filepath.Join(w.Dir, e.Files[0])
-	texts, err := w.Texts(e)
+func judgeWritten(ctx context.Context, w *workspace.Workspace, e *chapters.Exercise) (string, error) {
+	answer, err := w.Answer(e)
 	if err != nil {
 		return "", err
 	}
-	if !verb.MatchString(texts[e.Name]) {
-		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, e.Files[0]), nil
+	if !verb.MatchString(answer[0].Text) {
+		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, answer[0].File), nil
 	}
 	book, err := weave.Open(w.Root)
 	if err != nil {
 		return "", err
 	}
-	broken, err := buildBroken(ctx, w.Root, book, w.Chapter, e.Name)
+	broken, err := buildBroken(ctx, w.Root, book, e)
 	if err != nil {
 		return "", err
 	}
+	script := filepath.Join(w.Dir, answer[0].File)
 	if told, failed := fails(ctx, w.Root, broken, script, "REFERENCE=1"); told != "" {
 		said := "✗ it cannot be played"
 		if failed {
@@ -178,7 +178,7 @@ func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exer
 	if said, err := reject(ctx, w.Root, broken, script); err != nil || said != "" {
 		return "✗ " + said, err
 	}
-	w.Progress.Passed[e.Name] = workspace.Sum(texts)
+	w.Progress.Passed[e.Name] = answer.Sum()
 	return "", w.Save()
 }
 
@@ -206,19 +206,20 @@ func reject(ctx context.Context, root, broken, script string) (string, error) {
 	return "the broken manager passes it each time, and it was played three times", nil
 }
 
-// buildBroken builds the finished manager with a wrong solution of a chapter in it.
-func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int, name string) (program string, err error) {
-	exercises, err := book.Exercises(chapter)
+// buildBroken builds the finished manager with the wrong solution in it that a scenario
+// is to reject.
+func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *chapters.Exercise) (program string, err error) {
+	exercises, err := book.Exercises(scenario.BrokenIn)
 	if err != nil {
 		return "", err
 	}
-	scenario := exerciseOf(exercises, chapter, name)
-	of, wrongName, _ := strings.Cut(scenario.Broken, "/")
-	broken := exerciseOf(exercises, scenario.BrokenIn, of)
-	if broken == nil {
+	of, name, _ := strings.Cut(scenario.Broken, "/")
+	at := slices.IndexFunc(exercises, func(e *weave.Exercise) bool { return e.Chapter.Number == scenario.BrokenIn && e.Name == of })
+	if at < 0 {
 		return "", scenario.Errorf("the broken manager is to have %s, but chapter %02d has no exercise %s", scenario.Broken, scenario.BrokenIn, of)
 	}
-	wrong, err := broken.Solutions.Find(wrongName)
+	broken := exercises[at]
+	wrong, err := broken.Solutions.Find(name)
 	if err != nil {
 		return "", scenario.Errorf("%w", err)
 	}
@@ -227,7 +228,7 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 		return "", err
 	}
 	files, err := book.Module(book.Last(), func(e *weave.Exercise) map[string]string {
-		if e.Chapter == broken.Chapter && e.Name == broken.Name {
+		if e.Exercise == broken.Exercise {
 			return texts
 		}
 		return nil
@@ -239,22 +240,12 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 	if err := workspace.WriteFiles(module, files); err != nil {
 		return "", err
 	}
-	target := "kcm/cmd/kcm"
+	target := "./kcm/cmd/kcm"
 	if strings.HasPrefix(broken.Dir, "labs/") {
-		target = broken.Dir // a program of the chapter's own
+		target = "./" + broken.Dir // a program of the chapter's own
 	}
 	program = filepath.Join(module, "bin", scenario.Chapter.Slug, filepath.Base(target))
-	return program, buildTarget(ctx, module, "./"+target, program)
-}
-
-// exerciseOf returns the exercise of that name in a chapter, or nil.
-func exerciseOf(all []*weave.Exercise, chapter int, name string) *weave.Exercise {
-	for _, e := range all {
-		if e.Chapter.Number == chapter && e.Name == name {
-			return e
-		}
-	}
-	return nil
+	return program, buildTarget(ctx, module, target, program)
 }
 
 // judgeAll proves that the book's own scenarios reject the broken managers. That the
@@ -276,7 +267,7 @@ func judgeAll(ctx context.Context, root string, numbers []string) error {
 				continue
 			}
 			building.Lock()
-			broken, err := buildBroken(ctx, root, book, chapter.Number, e.Name)
+			broken, err := buildBroken(ctx, root, book, e)
 			building.Unlock()
 			if err != nil {
 				return "", err

@@ -171,11 +171,11 @@ func (g *grader) grade(ctx context.Context, dir string, number int) (*graded, er
 func (g *grader) chapterOf(dir string) (int, error) {
 	number := os.Getenv("NN")
 	if number == "" {
-		w, err := workspace.Open(dir)
+		w, err := workspace.Open("", g.book.Chapters(), dir)
 		if err != nil {
 			return 0, fmt.Errorf("it does not say of which chapter it is, and NN=06 would say so for all: %w", err)
 		}
-		number = strconv.Itoa(w.Chapter)
+		number = strconv.Itoa(w.Number)
 	}
 	chapter, err := g.book.Chapter(number)
 	if err != nil {

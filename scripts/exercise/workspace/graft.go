@@ -37,8 +37,6 @@ type declaration struct {
 	text       string
 	// uses are all names in it. Those are true that it does not declare itself.
 	uses map[string]bool
-	// qualifiers are the names of imports.
-	qualifiers map[string]bool
 }
 
 func parse(name string, text []byte) (*source, error) {
@@ -55,18 +53,23 @@ func parse(name string, text []byte) (*source, error) {
 		}
 		d.begin, d.end = weave.Extent(fset, node)
 		d.name, d.text = d.names[0], string(text[d.begin:d.end])
-		d.uses, d.qualifiers = s.uses(node), qualifiers(s.syntax, node)
+		d.uses = usesOf(d.text)
 		s.declarations = append(s.declarations, d)
 	}
 	return s, nil
 }
 
-func (s *source) uses(in ast.Node) map[string]bool {
+// usesOf returns all names in a declaration, which compiles. Those are true that it does
+// not declare itself.
+func usesOf(text string) map[string]bool {
 	uses := map[string]bool{}
-	ast.Inspect(in, func(node ast.Node) bool {
+	alone, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0)
+	if err != nil {
+		return uses
+	}
+	ast.Inspect(alone.Decls[0], func(node ast.Node) bool {
 		if ident, ok := node.(*ast.Ident); ok {
-			ofFile := ident.Obj != nil && ident.Obj == s.syntax.Scope.Lookup(ident.Name)
-			uses[ident.Name] = uses[ident.Name] || ofFile || slices.Contains(s.syntax.Unresolved, ident)
+			uses[ident.Name] = uses[ident.Name] || slices.Contains(alone.Unresolved, ident)
 		}
 		return true
 	})
@@ -113,7 +116,10 @@ func WithImports(name, text string, others map[string]string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	used := qualifiers(syntax, syntax)
+	used := map[string]bool{}
+	for _, ident := range syntax.Unresolved {
+		used[ident.Name] = true
+	}
 	for _, spec := range slices.Clone(syntax.Imports) {
 		alias, n := "", importName(spec)
 		if spec.Name != nil {
@@ -136,21 +142,6 @@ func WithImports(name, text string, others map[string]string) ([]byte, error) {
 	var out bytes.Buffer
 	err = format.Node(&out, fset, syntax)
 	return out.Bytes(), err
-}
-
-// qualifiers returns the names before dots in a part of a file that the file does not
-// declare.
-func qualifiers(syntax *ast.File, in ast.Node) map[string]bool {
-	used := map[string]bool{}
-	ast.Inspect(in, func(node ast.Node) bool {
-		if selector, ok := node.(*ast.SelectorExpr); ok {
-			if base, ok := selector.X.(*ast.Ident); ok && slices.Contains(syntax.Unresolved, base) {
-				used[base.Name] = true
-			}
-		}
-		return true
-	})
-	return used
 }
 
 func pathOf(spec *ast.ImportSpec) string {

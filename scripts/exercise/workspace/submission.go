@@ -25,7 +25,7 @@ func Graft(dir string, e *weave.Exercise, files map[string][]byte) error {
 // graftFrom does so, and where it is not strict, allows everything: then it is the reader
 // who goes on with it.
 func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bool) error {
-	all, err := readPackage(dir, e.Dir, func(string) bool { return true })
+	all, err := readPackage(dir, e.Dir)
 	if err != nil {
 		return err
 	}
@@ -80,9 +80,8 @@ func isCode(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 }
 
-// readPackage reads what the wanted files of a package in a module declare, but for its tests.
-// Files have their names in the module. A link that leads out of it leads nowhere.
-func readPackage(module, dir string, wanted func(name string) bool) ([]declaration, error) {
+// readPackage reads what a package in a module declares, but for its tests. Files have their names in the module. A link that leads out of it leads nowhere.
+func readPackage(module, dir string) ([]declaration, error) {
 	root, err := os.OpenRoot(module)
 	if err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func readPackage(module, dir string, wanted func(name string) bool) ([]declarati
 	left := int64(maxPackage)
 	for _, entry := range entries {
 		name := dir + "/" + entry.Name()
-		if !isCode(name) || !wanted(name) {
+		if !isCode(name) {
 			continue
 		}
 		info, err := entry.Info()
@@ -161,7 +160,7 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 	has, written := map[string]bool{}, false
 	for _, d := range declarations {
 		has[d.name] = true
-		written = written || functionOf(e, d.name) != nil && !strings.Contains(d.text, unwritten(e.Name))
+		written = written || functionOf(e, d.name) != nil && !isUnwritten(d.text)
 	}
 	if !written {
 		return errors.New("not written")
@@ -174,12 +173,8 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 		if !has[f.Name] && !f.Unnamed {
 			return fmt.Errorf("%s is missing", f.Name)
 		}
-		text, err := parse(f.File, []byte("package p\n"+f.Text))
-		if err != nil {
-			return err
-		}
-		for name := range text.declarations[0].qualifiers {
-			ours[f.Imports[name]] = true
+		for name, foreign := range usesOf(f.Text) {
+			ours[f.Imports[name]] = ours[f.Imports[name]] || foreign
 		}
 	}
 	for _, d := range declarations {
@@ -187,7 +182,7 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.name)
 		}
 		for _, spec := range d.from.syntax.Imports {
-			if path := pathOf(spec); d.qualifiers[importName(spec)] && !ours[path] && !isHarmless(path) {
+			if path := pathOf(spec); d.uses[importName(spec)] && !ours[path] && !isHarmless(path) {
 				return fmt.Errorf("%s uses %s, which the exercise does not need", d.name, path)
 			}
 		}

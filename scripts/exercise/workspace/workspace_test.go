@@ -208,16 +208,14 @@ const (
 )
 
 // solve writes a body of the first exercise, as a reader would, and says that it has passed.
-func solve(t *testing.T, dir string) {
+func solve(t *testing.T, w *Written) {
 	t.Helper()
-	text := read(t, dir, shop)
+	text := read(t, w.Dir, shop)
 	from, to := strings.Index(text, mine), strings.Index(text, "\tpanic(")
-	edit(t, dir, shop, text[from:to]+"\tpanic(\"yours: total\")", solved)
-	w, err := Open(dir)
+	edit(t, w.Dir, shop, text[from:to]+"\tpanic(\"yours: total\")", solved)
+	answer, err := w.Answer(w.Exercises[0])
 	require.NoError(t, err)
-	texts, err := w.Texts(w.Exercises[0])
-	require.NoError(t, err)
-	w.Progress.Passed["total"] = Sum(texts)
+	w.Progress.Passed["total"] = answer.Sum()
 	require.NoError(t, w.Save())
 }
 
@@ -248,7 +246,7 @@ func TestAWorkspaceHasAllPagesOfTheChapter(t *testing.T) {
 	assert.Contains(t, read(t, w.Dir, "README.md"), "See [the paper](2-paper.md).")
 	assert.Contains(t, read(t, w.Dir, "code.md"), "Of [the lesson](README.md).")
 	assert.Contains(t, read(t, w.Dir, "2-paper.md"), "**Yours**")
-	assert.Equal(t, "2-paper.md", w.Exercises[0].Page)
+	assert.Equal(t, "chapters/03-receipt/2-paper.md", w.Exercises[0].Path)
 }
 
 func TestEachFunctionOfAnExerciseIsCutAndTheListStandsInTheFirst(t *testing.T) {
@@ -285,13 +283,13 @@ func TestASecondWriteKeepsWhatWasChangedAsItIs(t *testing.T) {
 	w, err := Write(Options{Root: root, Number: "1"})
 	require.NoError(t, err)
 	assert.True(t, w.New)
-	solve(t, w.Dir)
+	solve(t, w)
 	edit(t, w.Dir, shop, "// price is one.", "// a note between two declarations\n\n// price is one.")
 	before := read(t, w.Dir, shop)
 	w, err = Write(Options{Root: root, Number: "1"})
 	require.NoError(t, err)
 	assert.False(t, w.New)
-	assert.Equal(t, []string{shop + ": total", shop + ": add", shop + ": unused"}, w.Kept)
+	assert.Equal(t, []string{shop}, w.Kept)
 	assert.Equal(t, before, read(t, w.Dir, shop))
 	assert.NotEmpty(t, w.Progress.Passed["total"])
 }
@@ -301,7 +299,7 @@ func TestAfterTheBookHasChangedTheReadersBodiesStay(t *testing.T) {
 	root := writeBook(t)
 	w, err := Write(Options{Root: root, Number: "1"})
 	require.NoError(t, err)
-	solve(t, w.Dir)
+	solve(t, w)
 	edit(t, root, shop, "limit = 100", "limit = 200")
 	edit(t, root, shop, "\treturn min(sum, limit)", "\treturn min(limit, sum)")
 	w, err = Write(Options{Root: root, Number: "1"})
@@ -309,38 +307,28 @@ func TestAfterTheBookHasChangedTheReadersBodiesStay(t *testing.T) {
 	assert.Contains(t, read(t, w.Dir, shop), "limit = 200")
 	assert.Contains(t, read(t, w.Dir, shop), "\treturn min(add(prices), limit) // mine")
 	assert.Contains(t, read(t, w.Dir, shop), "func add(")
-	texts, err := w.Texts(w.Exercises[0])
+	answer, err := w.Answer(w.Exercises[0])
 	require.NoError(t, err)
-	assert.Equal(t, w.Progress.Passed["total"], Sum(texts), "what has passed still has")
+	assert.Equal(t, w.Progress.Passed["total"], answer.Sum(), "what has passed still has")
 }
 
-func TestWhatDoesNotParseIsKept(t *testing.T) {
+func TestWhatBothHaveChangedIsTheReaders(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
 	w, err := Write(Options{Root: root, Number: "1"})
 	require.NoError(t, err)
 	edit(t, w.Dir, shop, mine, "\tfor {")
-	before := read(t, w.Dir, shop)
+	edit(t, w.Dir, "README.md", "# A till", "# My till")
+	edit(t, root, "chapters/01-till/README.md", "1. Begin with nothing.", "1. Begin with an empty drawer.")
 	edit(t, root, shop, "limit = 100", "limit = 200")
 	w, err = Write(Options{Root: root, Number: "1"})
 	require.NoError(t, err)
-	assert.Equal(t, []string{shop}, w.Kept)
-	assert.Equal(t, before, read(t, w.Dir, shop))
-}
-
-func TestForceOverwritesWhatWasChanged(t *testing.T) {
-	t.Parallel()
-	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
-	require.NoError(t, err)
-	before := read(t, w.Dir, shop)
-	solve(t, w.Dir)
-	w, err = Write(Options{Root: root, Number: "1", Force: true})
-	require.NoError(t, err)
-	assert.Empty(t, w.Kept)
-	assert.Equal(t, before, read(t, w.Dir, shop))
-	assert.Equal(t, []string{shop}, w.Overwritten)
-	assert.Contains(t, read(t, w.Dir, filepath.Join(OverwrittenDir, shop)), "// mine")
+	assert.Equal(t, []string{"README.md", shop}, w.Kept)
+	assert.Contains(t, read(t, w.Dir, shop), "limit = 200")
+	assert.Contains(t, read(t, w.Dir, shop), "\tfor {\n", "though it does not compile")
+	assert.NotContains(t, read(t, w.Dir, shop), "empty drawer")
+	assert.Contains(t, read(t, w.Dir, "README.md"), "# My till")
+	assert.Contains(t, read(t, w.Dir, "README.md"), "1. Begin with an empty drawer.")
 }
 
 func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
@@ -354,7 +342,7 @@ func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
 	} {
 		w, err := Write(first)
 		require.NoError(t, err, name)
-		solve(t, w.Dir)
+		solve(t, w)
 		next := Options{Root: root, Number: "2", Dir: filepath.Join(filepath.Dir(w.Dir), "02")}
 		if first.Dir == elsewhere {
 			next.From = elsewhere
@@ -374,7 +362,7 @@ func TestWhatIsCarriedIsCarriedOn(t *testing.T) {
 	root := writeBook(t)
 	w, err := Write(Options{Root: root, Number: "1"})
 	require.NoError(t, err)
-	solve(t, w.Dir)
+	solve(t, w)
 	for _, number := range []string{"2", "3"} {
 		w, err = Write(Options{Root: root, Number: number})
 		require.NoError(t, err)
@@ -389,7 +377,7 @@ func TestWhatHasNotPassedAsItIsIsNotCarried(t *testing.T) {
 	root := writeBook(t)
 	w, err := Write(Options{Root: root, Number: "1"})
 	require.NoError(t, err)
-	solve(t, w.Dir)
+	solve(t, w)
 	edit(t, w.Dir, shop, "// mine", "// changed since")
 	w, err = Write(Options{Root: root, Number: "2"})
 	require.NoError(t, err)
