@@ -7,7 +7,7 @@ SHELL := bash
 include labs/cluster.mk
 
 # A variable that is misspelt is told: `make labs REFRENCE=1` would play kcm.
-variables := ALL ARGS AT CLUSTER DEST DIR FILE FORCE FORMAT FROM KEEP LABCLUSTER_DIR NN NODES ONLY PLACE PORT REFERENCE \
+variables := ALL ARGS AT CLUSTER DEST DIR FILE FORMAT FROM KEEP LABCLUSTER_DIR NN NODES ONLY PLACE PORT REFERENCE \
 	RAPID_SEED STAGE STEP VIEW YES
 misspelt := $(filter-out $(variables) GOFLAGS,$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
 $(if $(misspelt),$(error $(misspelt) means nothing here; what can be set is $(variables)))
