@@ -117,7 +117,7 @@ func relative(root, path string) string {
 }
 
 func writeWorkspace(root, number string) error {
-	w, err := workspace.Write(workspace.Options{Root: root, Number: number, Dir: os.Getenv("DEST"), From: os.Getenv("FROM")})
+	w, err := workspace.Write(root, number, os.Getenv("DEST"), os.Getenv("FROM"))
 	if err != nil {
 		return err
 	}
@@ -131,18 +131,14 @@ func writeWorkspace(root, number string) error {
 		answer, _ := w.Answer(e) // where a file does not compile, it is not named
 		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(answer.Files(), ", "))
 	}
-	for _, part := range []struct {
-		title string
-		names []string
-	}{
-		{"yours, from earlier chapters", w.Carried},
-		{"the book's, because yours have changed since they passed (check them again, then this)", w.Left},
-		{"with what you have changed in it (to begin anew, move the folder away)", w.Kept},
-	} {
-		if len(part.names) > 0 {
-			fmt.Printf("\n%s:\n  %s\n", part.title, strings.Join(part.names, "\n  "))
+	list := func(title string, names []string) {
+		if len(names) > 0 {
+			fmt.Printf("\n%s:\n  %s\n", title, strings.Join(names, "\n  "))
 		}
 	}
+	list("yours, from earlier chapters", w.Carried)
+	list("the book's, because yours have changed since they passed (check them again, then this)", w.Left)
+	list("with what you have changed in it (to begin anew, move the folder away)", w.Kept)
 	fmt.Printf("\nthen: %s, or %s, which checks at each save\n", typed("check", w.Workspace), typed("watch", w.Workspace))
 	return nil
 }

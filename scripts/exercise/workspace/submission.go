@@ -29,9 +29,22 @@ func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bo
 	if err != nil {
 		return err
 	}
-	book := declaredIn(files, e.Dir)
-	if e.Whole() { // the reader knows nothing of what is not exported
-		maps.DeleteFunc(book, func(name, file string) bool { return !ast.IsExported(name) && isCode(file) })
+	book := map[string]string{} // in which file what is declared
+	for name, text := range files {
+		if path.Dir(name) != e.Dir || !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		own, err := parse(name, text)
+		if err != nil {
+			return err
+		}
+		for _, d := range own {
+			for _, n := range d.names {
+				if !e.Whole() || ast.IsExported(n) || !isCode(name) { // of a whole package the reader knows nothing else
+					book[n] = name
+				}
+			}
+		}
 	}
 	var written, added []declaration
 	for _, d := range all {
@@ -53,7 +66,7 @@ func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bo
 		maps.DeleteFunc(files, func(name string, _ []byte) bool { return path.Dir(name) == e.Dir && isCode(name) })
 	}
 	for _, d := range written {
-		name := d.from.name
+		name := d.file
 		if f := functionOf(e, d.name); f != nil && !e.Whole() {
 			name = e.Dir + "/" + f.File
 		}
@@ -80,7 +93,8 @@ func isCode(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 }
 
-// readPackage reads what a package in a module declares, but for its tests. Files have their names in the module. A link that leads out of it leads nowhere.
+// readPackage reads what a package in a module declares, but for its tests. Files have
+// their names in the module. A link that leads out of it leads nowhere.
 func readPackage(module, dir string) ([]declaration, error) {
 	root, err := os.OpenRoot(module)
 	if err != nil {
@@ -109,31 +123,13 @@ func readPackage(module, dir string) ([]declaration, error) {
 		if err != nil {
 			return nil, err
 		}
-		file, err := parse(name, text)
+		own, err := parse(name, text)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, file.declarations...)
+		all = append(all, own...)
 	}
 	return all, nil
-}
-
-// declaredIn returns what a package of the book's module declares, and in which file.
-func declaredIn(files map[string][]byte, dir string) map[string]string {
-	declared := map[string]string{}
-	for name, text := range files {
-		if path.Dir(name) != dir || !strings.HasSuffix(name, ".go") {
-			continue
-		}
-		if s, err := parse(name, text); err == nil {
-			for _, d := range s.declarations {
-				for _, n := range d.names {
-					declared[n] = name
-				}
-			}
-		}
-	}
-	return declared
 }
 
 // Harmless are packages that do nothing to files, processes or the network, so that a
@@ -181,8 +177,8 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 		if strings.Contains(d.text, "//go:") || strings.Contains(d.text, "//line ") || strings.Contains(d.text, "/*line ") {
 			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.name)
 		}
-		for _, spec := range d.from.syntax.Imports {
-			if path := pathOf(spec); d.uses[importName(spec)] && !ours[path] && !isHarmless(path) {
+		for name, path := range importsOf(d.syntax) {
+			if d.uses[name] && !ours[path] && !isHarmless(path) {
 				return fmt.Errorf("%s uses %s, which the exercise does not need", d.name, path)
 			}
 		}

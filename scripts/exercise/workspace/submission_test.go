@@ -17,7 +17,7 @@ import (
 func handedIn(t *testing.T, body, rest string) (file string, err error) {
 	t.Helper()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "2"})
+	w, err := Write(root, "2", "", "")
 	require.NoError(t, err)
 	edit(t, w.Dir, shop, "\t// 1. Take something off.\n\tpanic(\"yours: discount\")", body)
 	head, declarations, _ := strings.Cut(rest, "---\n")

@@ -150,7 +150,7 @@ func (w *Workspace) Answer(e *chapters.Exercise) (Answer, error) {
 	var a Answer
 	for _, d := range all {
 		if e.Whole() || slices.Contains(names, d.name) {
-			a = append(a, Part{d.name, d.from.name, d.text})
+			a = append(a, Part{d.name, d.file, d.text})
 		}
 	}
 	return a, err
@@ -191,15 +191,6 @@ func (a Answer) Sum() string {
 // scenarioOf returns where in a workspace the reader writes a scenario.
 func scenarioOf(e *chapters.Exercise) string { return "scenarios/" + e.Name + ".txtar" }
 
-// Options say where a workspace is written, and from what.
-type Options struct {
-	// Root is that of the repository, Number the chapter as it was typed.
-	Root, Number string
-	// Dir is where to, if not exercises/NN, From the workspace that has the earlier
-	// chapters, if not the last one below exercises/.
-	Dir, From string
-}
-
 // Written says what has become of a workspace.
 type Written struct {
 	*Workspace
@@ -210,37 +201,35 @@ type Written struct {
 	New                 bool
 }
 
-// Write writes the workspace of a chapter.
-func Write(o Options) (*Written, error) {
-	book, err := weave.Open(o.Root)
+// Write writes the workspace of a chapter, whose number is as it was typed, to a
+// directory, if not exercises/NN. From is the workspace that has the earlier chapters,
+// if not the last one beside it or below exercises/.
+func Write(root, number, dir, from string) (*Written, error) {
+	book, err := weave.Open(root)
 	if err != nil {
 		return nil, err
 	}
-	chapter, err := book.Chapter(o.Number)
+	chapter, err := book.Chapter(number)
 	if err != nil {
 		return nil, err
 	}
-	if len(chapter.Exercises) == 0 {
-		return nil, fmt.Errorf("chapter %02d has no exercises", chapter.Number)
-	}
-	o.Dir, err = filepath.Abs(cmp.Or(o.Dir, filepath.Join(o.Root, Default(chapter.Number))))
-	if err != nil {
+	if dir, err = filepath.Abs(cmp.Or(dir, filepath.Join(root, Default(chapter.Number)))); err != nil {
 		return nil, err
 	}
 	files, err := book.Module(chapter.Number, func(e *weave.Exercise) map[string]string {
-		if e.Chapter != chapter {
-			return nil
+		if e.Chapter == chapter {
+			return e.Cut()
 		}
-		return e.Cut()
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	w := &Written{Workspace: &Workspace{Chapter: chapter, Dir: o.Dir, Root: o.Root, Progress: newProgress()}, New: true}
+	w := &Written{Workspace: &Workspace{Chapter: chapter, Dir: dir, Root: root, Progress: newProgress()}, New: true}
 	if err := w.addTexts(files); err != nil {
 		return nil, err
 	}
-	if err := w.carry(book, files, o.From); err != nil {
+	if err := w.carry(book, files, from); err != nil {
 		return nil, err
 	}
 	return w, w.put(book.Chapters(), files)

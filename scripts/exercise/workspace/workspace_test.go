@@ -221,7 +221,7 @@ func solve(t *testing.T, w *Written) {
 
 func TestACutBodyKeepsItsSignatureAndItsCommentAndSaysWhatIsToBeDone(t *testing.T) {
 	t.Parallel()
-	w, err := Write(Options{Root: writeBook(t), Number: "1"})
+	w, err := Write(writeBook(t), "1", "", "")
 	require.NoError(t, err)
 	assert.Contains(t, read(t, w.Dir, shop), `
 // total returns the sum of prices, at most the limit.
@@ -240,7 +240,7 @@ func total(prices ...int) int {
 
 func TestAWorkspaceHasAllPagesOfTheChapter(t *testing.T) {
 	t.Parallel()
-	w, err := Write(Options{Root: writeBook(t), Number: "3"})
+	w, err := Write(writeBook(t), "3", "", "")
 	require.NoError(t, err)
 	assert.Contains(t, read(t, w.Dir, "README.md"), "> Your workspace of chapter 03")
 	assert.Contains(t, read(t, w.Dir, "README.md"), "See [the paper](2-paper.md).")
@@ -251,7 +251,7 @@ func TestAWorkspaceHasAllPagesOfTheChapter(t *testing.T) {
 
 func TestEachFunctionOfAnExerciseIsCutAndTheListStandsInTheFirst(t *testing.T) {
 	t.Parallel()
-	w, err := Write(Options{Root: writeBook(t), Number: "2"})
+	w, err := Write(writeBook(t), "2", "", "")
 	require.NoError(t, err)
 	text := read(t, w.Dir, shop)
 	assert.Equal(t, 2, strings.Count(text, `panic("yours: report")`))
@@ -263,7 +263,7 @@ func TestEachFunctionOfAnExerciseIsCutAndTheListStandsInTheFirst(t *testing.T) {
 func TestTheMakefileOfAWorkspaceTakesTheCommandsAsTheBookWritesThem(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "2"})
+	w, err := Write(root, "2", "", "")
 	require.NoError(t, err)
 	writeFiles(t, root, "-- Makefile --\n%-02:\n\t@echo $@ $(ONLY) $(DEST)\n")
 	for _, command := range []string{"check", "hint", "solution", "watch", "build"} {
@@ -280,13 +280,13 @@ func TestTheMakefileOfAWorkspaceTakesTheCommandsAsTheBookWritesThem(t *testing.T
 func TestASecondWriteKeepsWhatWasChangedAsItIs(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
 	assert.True(t, w.New)
 	solve(t, w)
 	edit(t, w.Dir, shop, "// price is one.", "// a note between two declarations\n\n// price is one.")
 	before := read(t, w.Dir, shop)
-	w, err = Write(Options{Root: root, Number: "1"})
+	w, err = Write(root, "1", "", "")
 	require.NoError(t, err)
 	assert.False(t, w.New)
 	assert.Equal(t, []string{shop}, w.Kept)
@@ -297,12 +297,12 @@ func TestASecondWriteKeepsWhatWasChangedAsItIs(t *testing.T) {
 func TestAfterTheBookHasChangedTheReadersBodiesStay(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
 	solve(t, w)
 	edit(t, root, shop, "limit = 100", "limit = 200")
 	edit(t, root, shop, "\treturn min(sum, limit)", "\treturn min(limit, sum)")
-	w, err = Write(Options{Root: root, Number: "1"})
+	w, err = Write(root, "1", "", "")
 	require.NoError(t, err)
 	assert.Contains(t, read(t, w.Dir, shop), "limit = 200")
 	assert.Contains(t, read(t, w.Dir, shop), "\treturn min(add(prices), limit) // mine")
@@ -315,13 +315,13 @@ func TestAfterTheBookHasChangedTheReadersBodiesStay(t *testing.T) {
 func TestWhatBothHaveChangedIsTheReaders(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
 	edit(t, w.Dir, shop, mine, "\tfor {")
 	edit(t, w.Dir, "README.md", "# A till", "# My till")
 	edit(t, root, "chapters/01-till/README.md", "1. Begin with nothing.", "1. Begin with an empty drawer.")
 	edit(t, root, shop, "limit = 100", "limit = 200")
-	w, err = Write(Options{Root: root, Number: "1"})
+	w, err = Write(root, "1", "", "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"README.md", shop}, w.Kept)
 	assert.Contains(t, read(t, w.Dir, shop), "limit = 200")
@@ -335,19 +335,19 @@ func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
 	elsewhere := filepath.Join(t.TempDir(), "first")
-	for name, first := range map[string]Options{
-		"from the one before it":            {Root: root, Number: "1"},
-		"from where somebody says":          {Root: root, Number: "1", Dir: elsewhere},
-		"from the one beside it, elsewhere": {Root: root, Number: "1", Dir: filepath.Join(t.TempDir(), "01")},
+	for name, first := range map[string]string{
+		"from the one before it":            "",
+		"from where somebody says":          elsewhere,
+		"from the one beside it, elsewhere": filepath.Join(t.TempDir(), "01"),
 	} {
-		w, err := Write(first)
+		w, err := Write(root, "1", first, "")
 		require.NoError(t, err, name)
 		solve(t, w)
-		next := Options{Root: root, Number: "2", Dir: filepath.Join(filepath.Dir(w.Dir), "02")}
-		if first.Dir == elsewhere {
-			next.From = elsewhere
+		from := ""
+		if first == elsewhere {
+			from = elsewhere
 		}
-		w, err = Write(next)
+		w, err = Write(root, "2", filepath.Join(filepath.Dir(w.Dir), "02"), from)
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{"total"}, w.Carried, name)
 		text := read(t, w.Dir, shop)
@@ -360,11 +360,11 @@ func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
 func TestWhatIsCarriedIsCarriedOn(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
 	solve(t, w)
 	for _, number := range []string{"2", "3"} {
-		w, err = Write(Options{Root: root, Number: number})
+		w, err = Write(root, number, "", "")
 		require.NoError(t, err)
 		assert.Equal(t, []string{"total"}, w.Carried)
 		assert.Contains(t, read(t, w.Dir, shop), "// mine")
@@ -375,11 +375,11 @@ func TestWhatIsCarriedIsCarriedOn(t *testing.T) {
 func TestWhatHasNotPassedAsItIsIsNotCarried(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
 	solve(t, w)
 	edit(t, w.Dir, shop, "// mine", "// changed since")
-	w, err = Write(Options{Root: root, Number: "2"})
+	w, err = Write(root, "2", "", "")
 	require.NoError(t, err)
 	assert.Empty(t, w.Carried)
 	assert.Equal(t, []string{"total"}, w.Left)
@@ -391,21 +391,19 @@ func TestMistakesAreSaidAndNothingIsLost(t *testing.T) {
 	root := writeBook(t)
 	full := t.TempDir()
 	writeFiles(t, full, "-- diary.txt --\nmine\n")
-	first, err := Write(Options{Root: root, Number: "1", Dir: filepath.Join(t.TempDir(), "first")})
+	first, err := Write(root, "1", filepath.Join(t.TempDir(), "first"), "")
 	require.NoError(t, err)
 	for _, c := range []struct {
-		options Options
-		says    string
+		number, dir, from, says string
 	}{
-		{Options{Number: "99"}, "99"},
-		{Options{Number: "x"}, "x"},
-		{Options{Number: "1", Dir: full}, full + " is not empty and no workspace: choose another with DEST="},
-		{Options{Number: "2", Dir: first.Dir}, first.Dir + " is the workspace of chapter 01: choose another with DEST="},
-		{Options{Number: "2", From: filepath.Join(full, "nowhere")}, "is no workspace"},
-		{Options{Number: "1", Dir: filepath.Join(full, "diary.txt")}, "diary.txt"},
+		{"99", "", "", "99"},
+		{"x", "", "", "x"},
+		{"1", full, "", full + " is not empty and no workspace: choose another with DEST="},
+		{"2", first.Dir, "", first.Dir + " is the workspace of chapter 01: choose another with DEST="},
+		{"2", "", filepath.Join(full, "nowhere"), "is no workspace"},
+		{"1", filepath.Join(full, "diary.txt"), "", "diary.txt"},
 	} {
-		c.options.Root = root
-		_, err := Write(c.options)
+		_, err := Write(root, c.number, c.dir, c.from)
 		require.ErrorContains(t, err, c.says)
 		assert.NotContains(t, err.Error(), "\n")
 	}
