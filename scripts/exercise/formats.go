@@ -49,7 +49,9 @@ func table(out io.Writer, all []*graded) error {
 		fmt.Fprintf(w, "%s\t%d of %d", g.Name, g.Score, g.Of)
 		held, of := 0, 0
 		for i, p := range g.Points {
-			held, of = held+p.Score(), of+1
+			if of++; p.Holds {
+				held++
+			}
 			if i+1 == len(g.Points) || g.Points[i+1].Exercise != p.Exercise {
 				fmt.Fprintf(w, "\t%s %d/%d", p.Exercise, held, of)
 				held, of = 0, 0

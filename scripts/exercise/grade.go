@@ -25,16 +25,6 @@ type point struct {
 	Said     string `json:"said,omitempty"`
 }
 
-// Name and Score are for the systems that know points by both.
-func (p point) Name() string { return p.Exercise + ": " + p.Sentence }
-
-func (p point) Score() int {
-	if p.Holds {
-		return 1
-	}
-	return 0
-}
-
 // graded is what a submission has brought.
 type graded struct {
 	Name    string  `json:"name"`
@@ -174,10 +164,10 @@ func (g *grader) grade(ctx context.Context, dir string, chapter *chapters.Chapte
 				one.Said = indented(failure.Error(), "")
 			case found[i].Holds:
 				one.Holds = true
+				result.Score++
 			default:
 				one.Said = indented(strings.Join(behaviours.Tell(found[i].Said), "\n"), "")
 			}
-			result.Score += one.Score()
 			result.Points = append(result.Points, one)
 		}
 	}
@@ -229,7 +219,7 @@ func (g *grader) open(ctx context.Context, chapter *chapters.Chapter) ([]*pristi
 // what is in the submission, unless the context has ended.
 func (g *grader) try(ctx context.Context, p *pristine, dir string) ([]behaviours.Behaviour, error) {
 	files := maps.Clone(p.files)
-	if err := workspace.Graft(dir, p.Exercise, files); err != nil {
+	if err := workspace.Graft(dir, p.Exercise, files, true); err != nil {
 		return nil, err
 	}
 	program, err := g.build(ctx, p, files)

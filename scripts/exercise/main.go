@@ -56,33 +56,33 @@ func command(root string) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	chapter := func(use, short string, run func(ctx context.Context, w *workspace.Workspace) error) {
-		exercise.AddCommand(&cobra.Command{Use: use + " NN", Short: short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	add := func(use, short string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) {
+		exercise.AddCommand(&cobra.Command{Use: use, Short: short, Args: args,
+			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }})
+	}
+	in := func(run func(ctx context.Context, w *workspace.Workspace) error) func(context.Context, []string) error {
+		return func(ctx context.Context, args []string) error {
 			w, err := open(root, args[0])
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), w)
-		}})
+			return run(ctx, w)
+		}
 	}
-	exercise.AddCommand(&cobra.Command{
-		Use: "write NN", Short: "Write the workspace of a chapter; what you have changed in it stays", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return writeWorkspace(root, args[0]) },
-	})
-	chapter("check", "Say behaviour by behaviour what holds", check)
-	chapter("hint", "Show one more hint for the first exercise that is open", hint)
-	chapter("solution", "Show the book's solution, and how yours differs", solution)
-	chapter("build", "Build the program, to run it by hand", buildProgram)
-	exercise.AddCommand(
-		&cobra.Command{Use: "progress", Short: "Sum up all workspaces", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return progress(root) }},
-		&cobra.Command{Use: "grade DIR", Short: "Grade a workspace, or each folder in a directory", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return grade(cmd.Context(), root, args[0]) }},
-		&cobra.Command{Use: "prove [NN]...", Short: "Prove that right solutions pass, and that wrong ones do not",
-			RunE: func(cmd *cobra.Command, args []string) error { return prove.Run(cmd.Context(), root, args, os.Stdout) }},
-		&cobra.Command{Use: "judge [NN]...", Short: "Prove on a cluster that the scenarios of exercises reject the broken managers",
-			RunE: func(cmd *cobra.Command, args []string) error { return judgeAll(cmd.Context(), root, args) }},
-	)
+	one, any := cobra.ExactArgs(1), cobra.ArbitraryArgs
+	add("write NN", "Write the workspace of a chapter; what you have changed in it stays", one,
+		func(_ context.Context, args []string) error { return writeWorkspace(root, args[0]) })
+	add("check NN", "Say behaviour by behaviour what holds", one, in(check))
+	add("hint NN", "Show one more hint for the first exercise that is open", one, in(hint))
+	add("solution NN", "Show the book's solution, and how yours differs", one, in(solution))
+	add("build NN", "Build the program, to run it by hand", one, in(buildProgram))
+	add("progress", "Sum up all workspaces", cobra.NoArgs, func(context.Context, []string) error { return progress(root) })
+	add("grade DIR", "Grade a workspace, or each folder in a directory", one,
+		func(ctx context.Context, args []string) error { return grade(ctx, root, args[0]) })
+	add("prove [NN]...", "Prove that right solutions pass, and that wrong ones do not", any,
+		func(ctx context.Context, args []string) error { return prove.Run(ctx, root, args, os.Stdout) })
+	add("judge [NN]...", "Prove on a cluster that the scenarios of exercises reject the broken managers", any,
+		func(ctx context.Context, args []string) error { return judgeAll(ctx, root, args) })
 	return exercise
 }
 

@@ -230,6 +230,7 @@ func Exactly(tests ...string) string {
 	for _, test := range tests {
 		all = append(all, "^"+strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^")+"$")
 	}
+	slices.Sort(all) // a test before its subtests: go heeds the first that matches
 	return strings.Join(all, "|")
 }
 

@@ -18,21 +18,18 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// declaration is one at the top level of a file, with the comment above it.
-type declaration struct {
-	file   string
-	syntax *ast.File
-	// names are as the book has them: decide, (*Controller).sync, or those of a group,
-	// of which name is the first.
-	names []string
-	name  string
-	text  string
+// Declaration is one at the top level of a file, with the comment above it.
+type Declaration struct {
+	// Name is as the book has it: decide, (*Controller).sync, or the first of a group's.
+	Name, File, Text string
+	names            []string // all of the group
+	syntax           *ast.File
 	// uses are all names in it. Those are true that it does not declare itself.
 	uses map[string]bool
 }
 
 // parse returns what a file declares but for imports, in its order.
-func parse(file string, text []byte) (all []declaration, err error) {
+func parse(file string, text []byte) (all []Declaration, err error) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, file, text, parser.ParseComments)
 	if err != nil {
@@ -44,9 +41,8 @@ func parse(file string, text []byte) (all []declaration, err error) {
 			continue // imports, or a group of nothing
 		}
 		begin, end := weave.Extent(fset, node)
-		d := declaration{file: file, syntax: syntax, names: names, name: names[0], text: string(text[begin:end])}
-		d.uses = usesOf(d.text)
-		all = append(all, d)
+		own := string(text[begin:end])
+		all = append(all, Declaration{Name: names[0], File: file, Text: own, names: names, syntax: syntax, uses: usesOf(own)})
 	}
 	return all, nil
 }
@@ -70,7 +66,7 @@ func usesOf(text string) map[string]bool {
 
 // needs tells whether a declaration needs another: it names it, or is the type of which
 // the other is a method.
-func (d *declaration) needs(other *declaration) bool {
+func (d *Declaration) needs(other *Declaration) bool {
 	return slices.ContainsFunc(other.names, func(name string) bool {
 		receiver, method, isMethod := strings.Cut(name, ").")
 		if isMethod && slices.Contains(d.names, strings.Trim(receiver, "(*")) {
@@ -86,10 +82,10 @@ func (d *declaration) needs(other *declaration) bool {
 
 // reachable returns some declarations and those of others that they need, directly or
 // not.
-func reachable(some, others []declaration) []declaration {
+func reachable(some, others []Declaration) []Declaration {
 	reached, left := slices.Clone(some), slices.Clone(others)
 	for i := 0; i < len(reached); i++ {
-		left = slices.DeleteFunc(left, func(d declaration) bool {
+		left = slices.DeleteFunc(left, func(d Declaration) bool {
 			needed := reached[i].needs(&d)
 			if needed {
 				reached = append(reached, d)
@@ -102,7 +98,7 @@ func reachable(some, others []declaration) []declaration {
 
 // graft puts a declaration into a file of a module, in place of its own of that name or
 // behind all, with what it imports.
-func graft(files map[string][]byte, name string, d declaration) error {
+func graft(files map[string][]byte, name string, d Declaration) error {
 	text := string(files[name])
 	if text == "" {
 		text = "package " + d.syntax.Name.Name + "\n"
@@ -111,10 +107,10 @@ func graft(files map[string][]byte, name string, d declaration) error {
 	if err != nil {
 		return err
 	}
-	if at := slices.IndexFunc(all, func(own declaration) bool { return own.name == d.name }); at >= 0 {
-		text = strings.Replace(text, all[at].text, d.text, 1)
+	if at := slices.IndexFunc(all, func(own Declaration) bool { return own.Name == d.Name }); at >= 0 {
+		text = strings.Replace(text, all[at].Text, d.Text, 1)
 	} else {
-		text += "\n" + d.text + "\n"
+		text += "\n" + d.Text + "\n"
 	}
 	files[name], err = WithImports(name, text, importsOf(d.syntax))
 	return err

@@ -15,16 +15,11 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// Graft puts the functions of an exercise that somebody has handed in, and what they use
+// Graft puts the functions of an exercise that somebody has written, and what they use
 // that was added, in place of the book's into the files of its module. Nothing else of
-// what is in dir is taken. Its error says what the exercise does not allow.
-func Graft(dir string, e *weave.Exercise, files map[string][]byte) error {
-	return graftFrom(dir, e, files, true)
-}
-
-// graftFrom does so, and where it is not strict, allows everything: then it is the reader
-// who goes on with it.
-func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bool) error {
+// what is in dir is taken. Where it is strict, because somebody has handed them in, its
+// error says what the exercise does not allow.
+func Graft(dir string, e *weave.Exercise, files map[string][]byte, strict bool) error {
 	all, err := readPackage(dir, e.Dir)
 	if err != nil {
 		return err
@@ -46,13 +41,13 @@ func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bo
 			}
 		}
 	}
-	var written, added []declaration
+	var written, added []Declaration
 	for _, d := range all {
 		switch {
-		case strict && (d.name == "_" || d.name == "init"): // nothing uses it
-		case e.Whole() || functionOf(e, d.name) != nil:
+		case strict && (d.Name == "_" || d.Name == "init"): // nothing uses it
+		case e.Whole() || functionOf(e, d.Name) != nil:
 			written = append(written, d)
-		case book[d.name] == "":
+		case book[d.Name] == "":
 			added = append(added, d)
 		}
 	}
@@ -66,8 +61,8 @@ func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bo
 		maps.DeleteFunc(files, func(name string, _ []byte) bool { return path.Dir(name) == e.Dir && isCode(name) })
 	}
 	for _, d := range written {
-		name := d.file
-		if f := functionOf(e, d.name); f != nil && !e.Whole() {
+		name := d.File
+		if f := functionOf(e, d.Name); f != nil && !e.Whole() {
 			name = e.Dir + "/" + f.File
 		}
 		if err := graft(files, name, d); err != nil {
@@ -95,7 +90,7 @@ func isCode(name string) bool {
 
 // readPackage reads what a package in a module declares, but for its tests. Files have
 // their names in the module. A link that leads out of it leads nowhere.
-func readPackage(module, dir string) ([]declaration, error) {
+func readPackage(module, dir string) ([]Declaration, error) {
 	root, err := os.OpenRoot(module)
 	if err != nil {
 		return nil, err
@@ -105,7 +100,7 @@ func readPackage(module, dir string) ([]declaration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", dir, err)
 	}
-	var all []declaration
+	var all []Declaration
 	left := int64(maxPackage)
 	for _, entry := range entries {
 		name := dir + "/" + entry.Name()
@@ -152,11 +147,11 @@ func isHarmless(path string) bool {
 // allowed says what in some declarations an exercise does not allow: packages that
 // neither the book's solution uses nor are harmless, what the tests declare, and what
 // would change what they see or print.
-func allowed(e *weave.Exercise, declarations []declaration, book map[string]string) error {
+func allowed(e *weave.Exercise, declarations []Declaration, book map[string]string) error {
 	has, written := map[string]bool{}, false
 	for _, d := range declarations {
-		has[d.name] = true
-		written = written || functionOf(e, d.name) != nil && !isUnwritten(d.text)
+		has[d.Name] = true
+		written = written || functionOf(e, d.Name) != nil && !isUnwritten(d.Text)
 	}
 	if !written {
 		return errors.New("not written")
@@ -174,21 +169,21 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 		}
 	}
 	for _, d := range declarations {
-		if strings.Contains(d.text, "//go:") || strings.Contains(d.text, "//line ") || strings.Contains(d.text, "/*line ") {
-			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.name)
+		if strings.Contains(d.Text, "//go:") || strings.Contains(d.Text, "//line ") || strings.Contains(d.Text, "/*line ") {
+			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.Name)
 		}
 		for name, path := range importsOf(d.syntax) {
 			if d.uses[name] && !ours[path] && !isHarmless(path) {
-				return fmt.Errorf("%s uses %s, which the exercise does not need", d.name, path)
+				return fmt.Errorf("%s uses %s, which the exercise does not need", d.Name, path)
 			}
 		}
 		for name, foreign := range d.uses {
 			if foreign && strings.HasSuffix(book[name], "_test.go") {
-				return fmt.Errorf("%s uses %s, which only the tests have", d.name, name)
+				return fmt.Errorf("%s uses %s, which only the tests have", d.Name, name)
 			}
 		}
-		if functionOf(e, d.name) == nil && meddles(d, book) {
-			return fmt.Errorf("%s changes what others see: choose another name", d.name)
+		if functionOf(e, d.Name) == nil && meddles(d, book) {
+			return fmt.Errorf("%s changes what others see: choose another name", d.Name)
 		}
 	}
 	return nil
@@ -197,8 +192,8 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 // meddles tells whether a declaration that was added means something to code that does
 // not name it: it has a name of Go's own, or is a method by which values of one of the
 // book's types are printed.
-func meddles(d declaration, book map[string]string) bool {
-	if receiver, method, ok := strings.Cut(d.name, ")."); ok {
+func meddles(d Declaration, book map[string]string) bool {
+	if receiver, method, ok := strings.Cut(d.Name, ")."); ok {
 		return book[strings.Trim(receiver, "(*")] != "" && slices.Contains([]string{"String", "GoString", "Format", "Error", "MarshalJSON"}, method)
 	}
 	return slices.ContainsFunc(d.names, func(name string) bool { return types.Universe.Lookup(name) != nil })

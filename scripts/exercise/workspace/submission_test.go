@@ -38,7 +38,7 @@ func graftDiscount(t *testing.T, root, dir string) (map[string][]byte, error) {
 	require.NoError(t, err)
 	for _, e := range exercises {
 		if e.Name == "discount" {
-			return files, Graft(dir, e, files)
+			return files, Graft(dir, e, files, true)
 		}
 	}
 	return nil, nil

@@ -226,7 +226,7 @@ func graftTill(t *testing.T, root, dir string) (map[string][]byte, error) {
 	require.NoError(t, err)
 	exercises, err := book.Exercises(1)
 	require.NoError(t, err)
-	return files, Graft(dir, exercises[0], files)
+	return files, Graft(dir, exercises[0], files, true)
 }
 
 func TestAWholePackageIsTakenFromASubmissionWithoutWhatRunsByItself(t *testing.T) {

@@ -131,29 +131,23 @@ func (w *Workspace) Choose(name string) ([]*chapters.Exercise, error) {
 
 // Answer is what the reader has of an exercise: the functions, or all that a whole
 // package declares, or the scenario.
-type Answer []Part
-
-// Part is one of these. File has it, relative to the workspace.
-type Part struct{ Name, File, Text string }
+type Answer []Declaration
 
 // Answer returns what the reader has of an exercise.
 func (w *Workspace) Answer(e *chapters.Exercise) (Answer, error) {
 	if e.Scenario() {
 		text, err := os.ReadFile(filepath.Join(w.Dir, scenarioOf(e)))
-		return Answer{{e.Name, scenarioOf(e), string(text)}}, err
+		return Answer{{Name: e.Name, File: scenarioOf(e), Text: string(text)}}, err
 	}
 	var names []string
 	for _, b := range e.Blocks {
 		names = append(names, b.Names...)
 	}
 	all, err := readPackage(w.Dir, e.Blocks[0].Package)
-	var a Answer
-	for _, d := range all {
-		if e.Whole() || slices.Contains(names, d.name) {
-			a = append(a, Part{d.name, d.file, d.text})
-		}
+	if e.Whole() {
+		return all, err
 	}
-	return a, err
+	return slices.DeleteFunc(all, func(d Declaration) bool { return !slices.Contains(names, d.Name) }), err
 }
 
 // Unwritten returns the names of the functions that nobody has written.
@@ -182,7 +176,7 @@ func (a Answer) Files() (files []string) {
 // Sum is a checksum of the texts.
 func (a Answer) Sum() string {
 	sum := sha256.New()
-	for _, part := range slices.SortedStableFunc(slices.Values(a), func(a, b Part) int { return strings.Compare(a.Name, b.Name) }) {
+	for _, part := range slices.SortedStableFunc(slices.Values(a), func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) }) {
 		fmt.Fprintf(sum, "%s\n%s\n", part.Name, part.Text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
@@ -299,7 +293,7 @@ func (w *Written) carry(book *weave.Book, files map[string][]byte, from string) 
 			w.Left = append(w.Left, e.Name)
 			continue
 		}
-		if err := graftFrom(earlier.Dir, e, files, false); err != nil {
+		if err := Graft(earlier.Dir, e, files, false); err != nil {
 			return fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
 		}
 		w.Progress.Passed[e.Name] = passed
