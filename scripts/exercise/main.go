@@ -97,7 +97,10 @@ func open(root, number string) (*workspace.Workspace, error) {
 		return nil, err
 	}
 	n := chosen[0].Number
-	dir := cmp.Or(os.Getenv("DEST"), filepath.Join(root, workspace.Default(n)))
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("DEST"), workspace.Default(n)))
+	if err != nil {
+		return nil, err
+	}
 	w, err := workspace.Open(root, all, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
