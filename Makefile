@@ -7,7 +7,7 @@ SHELL := bash
 include labs/cluster.mk
 
 # A variable that is misspelt is told: `make labs REFRENCE=1` would play kcm.
-variables := ALL ARGS AT CLUSTER DEST DIR FILE FORCE FORMAT FROM KEEP LABCLUSTER_DIR NN NODES ONLY PLACE PORT REFERENCE \
+variables := ALL ARGS AT CLUSTER DEST DIR FILE FORMAT FROM KEEP LABCLUSTER_DIR NN NODES ONLY PLACE PORT REFERENCE \
 	RAPID_SEED STAGE STEP VIEW YES
 misspelt := $(filter-out $(variables) GOFLAGS,$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
 $(if $(misspelt),$(error $(misspelt) means nothing here; what can be set is $(variables)))
@@ -73,9 +73,9 @@ stage-%: bin/book ## write the code of a chapter to build/stage-NN and build its
 	@bin/book stage $* $(if $(AT),--at $(AT))
 
 # These go to the tool through the environment.
-export ALL DEST ONLY FROM FORCE YES FORMAT NN
+export ALL DEST ONLY FROM YES FORMAT NN
 
-exercise-%: bin/exercise ## write the workspace of a chapter's exercises to exercises/NN; your changes stay (DEST=, FROM=, FORCE=1)
+exercise-%: bin/exercise ## write the workspace of a chapter's exercises to exercises/NN; your changes stay (DEST=, FROM=)
 	@bin/exercise write $*
 
 check-%: bin/exercise ## check what you have written, behaviour by behaviour (ONLY=name, ALL=1: each ✗ at length); `make watch-NN` does at each save

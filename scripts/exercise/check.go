@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
@@ -48,11 +50,11 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	case cluster != "":
 		return onCluster(ctx, w, exercises)
 	case code == 0:
-		fmt.Printf("\nA scenario is checked on a cluster: %s\n", typed("check", w.Chapter, "ONLY="+exercises[0].Name, "CLUSTER=embedded"))
+		fmt.Printf("\nA scenario is checked on a cluster: %s\n", typed("check", w, "ONLY="+exercises[0].Name, "CLUSTER=embedded"))
 	case len(exercises) < len(w.Exercises):
-		fmt.Printf("\nIt holds. All of the chapter: %s\n", typed("check", w.Chapter))
+		fmt.Printf("\nIt holds. All of the chapter: %s\n", typed("check", w))
 	default:
-		fmt.Printf("\nAll code holds. Then on a cluster: %s\n", typed("check", w.Chapter, "CLUSTER=embedded"))
+		fmt.Printf("\nAll code holds. Then on a cluster: %s\n", typed("check", w, "CLUSTER=embedded"))
 	}
 	return nil
 }
@@ -71,26 +73,27 @@ type checker struct {
 }
 
 // check checks an exercise. What an earlier check has found of it is forgotten.
-func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
+func (c *checker) check(ctx context.Context, e *chapters.Exercise) error {
 	c.w.Progress.Held[e.Name] = [2]int{}
 	delete(c.w.Progress.Passed, e.Name)
 	c.open++
-	texts, err := c.w.Texts(e)
+	answer, err := c.w.Answer(e)
 	if err != nil {
 		fmt.Printf("\n%s\n  ✗ %v\n", e.Name, err)
 		return nil
 	}
-	if names := e.Unwritten(texts); len(names) > 0 {
-		fmt.Printf("\n%s: not written yet: %s (%d minutes, %s)\n", e.Name, strings.Join(names, ", "), e.Minutes, strings.Join(e.Files, ", "))
+	if names := answer.Unwritten(); len(names) > 0 {
+		fmt.Printf("\n%s: not written yet: %s (%d minutes, %s)\n", e.Name, strings.Join(names, ", "), e.Minutes, strings.Join(answer.Files(), ", "))
 		return nil
 	}
-	program, built := c.programs[e.Dir]
+	dir := e.Blocks[0].Package
+	program, built := c.programs[dir]
 	if !built {
-		program, err = behaviours.Build(ctx, c.w.Dir, e.Dir, filepath.Join(c.temp, strings.ReplaceAll(e.Dir, "/", "-")))
+		program, err = behaviours.Build(ctx, c.w.Dir, dir, filepath.Join(c.temp, strings.ReplaceAll(dir, "/", "-")))
 		if err != nil {
-			fmt.Printf("\n%s does not compile\n%s\n", e.Dir, indented(err.Error(), "    "))
+			fmt.Printf("\n%s does not compile\n%s\n", dir, indented(err.Error(), "    "))
 		}
-		c.programs[e.Dir] = program
+		c.programs[dir] = program
 	}
 	if program == nil {
 		return ctx.Err()
@@ -121,19 +124,19 @@ func (c *checker) check(ctx context.Context, e *workspace.Exercise) error {
 	c.w.Progress.Held[e.Name] = [2]int{held, all}
 	if held == all {
 		c.open--
-		c.w.Progress.Passed[e.Name] = workspace.Sum(texts)
+		c.w.Progress.Passed[e.Name] = answer.Sum()
 	}
 	return nil
 }
 
 // explain says of a behaviour that does not hold what was expected, what was seen,
 // and where the rule stands.
-func (c *checker) explain(e *workspace.Exercise, b behaviours.Behaviour) string {
+func (c *checker) explain(e *chapters.Exercise, b behaviours.Behaviour) string {
 	var out strings.Builder
 	for _, part := range behaviours.Tell(b.Said) {
 		out.WriteString("\n" + indented(part, "      "))
 	}
-	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Rule, filepath.Join(relative(c.w.Root, c.w.Dir), e.Page))
+	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Heading, filepath.Join(relative(c.w.Root, c.w.Dir), path.Base(e.Path)))
 	return out.String()
 }
 
@@ -158,7 +161,7 @@ func indented(text, by string) string {
 }
 
 // sumUp says in one line how far each exercise is.
-func (c *checker) sumUp(exercises []*workspace.Exercise) {
+func (c *checker) sumUp(exercises []*chapters.Exercise) {
 	var parts []string
 	stuck := ""
 	for _, e := range exercises {
@@ -173,15 +176,15 @@ func (c *checker) sumUp(exercises []*workspace.Exercise) {
 		if len(exercises) == 1 {
 			settings = []string{"ONLY=" + exercises[0].Name, "ALL=1"}
 		}
-		fmt.Printf("what each ✗ expected and saw, %d more: %s\n", c.untold, typed("check", c.w.Chapter, settings...))
+		fmt.Printf("what each ✗ expected and saw, %d more: %s\n", c.untold, typed("check", c.w, settings...))
 	}
 	if stuck != "" {
-		fmt.Printf("stuck with %s? %s\n", stuck, typed("hint", c.w.Chapter, "ONLY="+stuck))
+		fmt.Printf("stuck with %s? %s\n", stuck, typed("hint", c.w, "ONLY="+stuck))
 	}
 }
 
 // mark says in a word how far an exercise is.
-func mark(w *workspace.Workspace, e *workspace.Exercise) string {
+func mark(w *workspace.Workspace, e *chapters.Exercise) string {
 	held := w.Progress.Held[e.Name]
 	switch {
 	case !isOpen(w, e):

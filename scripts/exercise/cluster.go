@@ -21,7 +21,7 @@ import (
 
 // onCluster judges the scenarios that the reader has written, and then plays the lab
 // and the scenarios of the chapter with the reader's manager.
-func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*workspace.Exercise) error {
+func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*chapters.Exercise) error {
 	open := false
 	for _, e := range exercises {
 		if !e.Scenario() {
@@ -47,34 +47,55 @@ func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*workspa
 
 // playChapter plays what there is of the chapter's lab and scenarios, and says what.
 func playChapter(ctx context.Context, w *workspace.Workspace) error {
-	program, err := build(ctx, w.Dir, w.Slug)
+	program, err := build(ctx, w)
 	if err != nil {
 		return err
 	}
-	pattern, err := scenariosOf(w.Root, w.Slug)
-	if err != nil {
-		return err
-	}
-	var played []string
+	played := "nothing: this chapter has no lab"
 	if _, err := os.Stat(filepath.Join(w.Root, "labs", w.Slug, "lab.txtar")); err == nil {
-		if err := play(ctx, w.Root, program, nil, os.Stdout, "lab", fmt.Sprintf("%02d", w.Chapter)); err != nil {
+		if err := play(ctx, w.Root, program, nil, os.Stdout, "lab", fmt.Sprintf("%02d", w.Number)); err != nil {
 			return err
 		}
-		played = append(played, "the lab")
+		played = "the lab"
+	}
+	pattern, err := scenariosOf(w)
+	if err != nil {
+		return err
 	}
 	if pattern != "" {
 		if err := play(ctx, w.Root, program, nil, os.Stdout, "scenarios", pattern); err != nil {
 			return err
 		}
-		played = append(played, "the scenarios of the chapter")
+		played = "the lab and the scenarios of the chapter"
 	}
-	fmt.Printf("\nYour program has passed %s.\n", cmp.Or(strings.Join(played, " and "), "nothing: this chapter has no lab"))
+	fmt.Printf("\nYour program has passed %s.\n", played)
 	return nil
+}
+
+// scenariosOf returns an expression for the scenarios of the controllers that a
+// chapter brings, or "".
+func scenariosOf(w *workspace.Workspace) (string, error) {
+	all, err := chapters.Read(w.Root)
+	if err != nil {
+		return "", err
+	}
+	folders, err := filepath.Glob(filepath.Join(w.Root, "labs", "scenarios", "*"))
+	var of []string
+	for _, folder := range folders {
+		name := filepath.Base(folder)
+		if c := chapters.OfController(all, name); c != nil && c.Number == w.Number {
+			of = append(of, name)
+		}
+	}
+	if of == nil {
+		return "", err
+	}
+	return "(^|/)(" + strings.Join(of, "|") + ")/", err
 }
 
 // buildProgram builds the reader's program, to be run by hand.
 func buildProgram(ctx context.Context, w *workspace.Workspace) error {
-	program, err := build(ctx, w.Dir, w.Slug)
+	program, err := build(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -82,28 +103,29 @@ func buildProgram(ctx context.Context, w *workspace.Workspace) error {
 	return nil
 }
 
-// build builds the manager of a module, or the program of the chapter's lab where it
-// has no manager yet.
-func build(ctx context.Context, module, slug string) (program string, err error) {
-	target := "./kcm/cmd/kcm"
-	if _, err := os.Stat(filepath.Join(module, target)); err != nil {
-		mains, err := filepath.Glob(filepath.Join(module, "labs", slug, "*", "main.go"))
+// build builds the reader's manager, or the program of the chapter's lab where it has no
+// manager yet.
+func build(ctx context.Context, w *workspace.Workspace) (program string, err error) {
+	main := "kcm/cmd/kcm"
+	if _, err := os.Stat(filepath.Join(w.Dir, main)); err != nil {
+		mains, err := filepath.Glob(filepath.Join(w.Dir, "labs", w.Slug, "*", "main.go"))
 		if err != nil || len(mains) != 1 {
-			return "", fmt.Errorf("%s has no program that could be run on a cluster", module)
+			return "", fmt.Errorf("%s has no program that could be run on a cluster", w.Dir)
 		}
-		target = "./labs/" + slug + "/" + filepath.Base(filepath.Dir(mains[0]))
+		main = "labs/" + w.Slug + "/" + filepath.Base(filepath.Dir(mains[0]))
 	}
-	program = filepath.Join(module, "bin", filepath.Base(target))
-	return program, buildTarget(ctx, module, target, program)
+	return buildMain(ctx, w.Dir, main, "bin")
 }
 
-func buildTarget(ctx context.Context, module, target, program string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", program, target)
+// buildMain builds a program of a module into one of its directories.
+func buildMain(ctx context.Context, module, main, bin string) (program string, err error) {
+	program = filepath.Join(module, bin, filepath.Base(main))
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", program, "./"+main)
 	cmd.Dir = module
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s in %s: %w\n%s", target, module, err, out)
+		return "", fmt.Errorf("build %s in %s: %w\n%s", main, module, err, out)
 	}
-	return nil
+	return program, nil
 }
 
 // play plays something with a program in place of kcm, and something more in the
@@ -123,62 +145,38 @@ func play(ctx context.Context, root, program string, env []string, out io.Writer
 	return nil
 }
 
-// scenariosOf returns an expression for the scenarios of the controllers that a
-// chapter brings, or "".
-func scenariosOf(root, slug string) (string, error) {
-	all, err := chapters.Read(root)
-	if err != nil {
-		return "", err
-	}
-	dirs, err := filepath.Glob(filepath.Join(root, "labs", "scenarios", "*"))
-	if err != nil {
-		return "", err
-	}
-	var folders []string
-	for _, dir := range dirs {
-		if c := chapters.OfController(all, filepath.Base(dir)); c != nil && c.Slug == slug {
-			folders = append(folders, filepath.Base(dir))
-		}
-	}
-	if len(folders) == 0 {
-		return "", nil
-	}
-	return "(^|/)(" + strings.Join(folders, "|") + ")/", nil
-}
-
 // verb matches a line of a script that does something.
 var verb = regexp.MustCompile(`(?m)^[^#\s]`)
 
 // judgeWritten says what is wrong with the scenario that the reader has written, if
 // anything is: the original has to pass it, and the broken manager must not.
-func judgeWritten(ctx context.Context, w *workspace.Workspace, e *workspace.Exercise) (string, error) {
-	script := filepath.Join(w.Dir, e.Files[0])
-	texts, err := w.Texts(e)
+func judgeWritten(ctx context.Context, w *workspace.Workspace, e *chapters.Exercise) (string, error) {
+	answer, err := w.Answer(e)
 	if err != nil {
 		return "", err
 	}
-	if !verb.MatchString(texts[e.Name]) {
-		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, e.Files[0]), nil
+	if !verb.MatchString(answer[0].Text) {
+		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, answer[0].File), nil
 	}
 	book, err := weave.Open(w.Root)
 	if err != nil {
 		return "", err
 	}
-	broken, err := buildBroken(ctx, w.Root, book, w.Chapter, e.Name)
+	broken, err := buildBroken(ctx, w.Root, book, e)
 	if err != nil {
 		return "", err
 	}
-	if told, failed := fails(ctx, w.Root, broken, script, "REFERENCE=1"); told != "" {
-		said := "✗ it cannot be played"
-		if failed {
-			said = "✗ the original does not pass it, so it says nothing true about Kubernetes"
-		}
-		return said + told, ctx.Err()
+	script := filepath.Join(w.Dir, answer[0].File)
+	switch told, failed := fails(ctx, w.Root, broken, script, "REFERENCE=1"); {
+	case failed:
+		return "✗ the original does not pass it, so it says nothing true about Kubernetes" + told, ctx.Err()
+	case told != "":
+		return "✗ it cannot be played" + told, ctx.Err()
 	}
 	if said, err := reject(ctx, w.Root, broken, script); err != nil || said != "" {
 		return "✗ " + said, err
 	}
-	w.Progress.Passed[e.Name] = workspace.Sum(texts)
+	w.Progress.Passed[e.Name] = answer.Sum()
 	return "", w.Save()
 }
 
@@ -206,19 +204,20 @@ func reject(ctx context.Context, root, broken, script string) (string, error) {
 	return "the broken manager passes it each time, and it was played three times", nil
 }
 
-// buildBroken builds the finished manager with a wrong solution of a chapter in it.
-func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int, name string) (program string, err error) {
-	exercises, err := book.Exercises(chapter)
+// buildBroken builds the finished manager with the wrong solution in it that a scenario
+// is to reject.
+func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *chapters.Exercise) (program string, err error) {
+	exercises, err := book.Exercises(scenario.BrokenIn)
 	if err != nil {
 		return "", err
 	}
-	scenario := exerciseOf(exercises, chapter, name)
-	of, wrongName, _ := strings.Cut(scenario.Broken, "/")
-	broken := exerciseOf(exercises, scenario.BrokenIn, of)
-	if broken == nil {
+	of, name, _ := strings.Cut(scenario.Broken, "/")
+	at := slices.IndexFunc(exercises, func(e *weave.Exercise) bool { return e.Chapter.Number == scenario.BrokenIn && e.Name == of })
+	if at < 0 {
 		return "", scenario.Errorf("the broken manager is to have %s, but chapter %02d has no exercise %s", scenario.Broken, scenario.BrokenIn, of)
 	}
-	wrong, err := broken.Solutions.Find(wrongName)
+	broken := exercises[at]
+	wrong, err := broken.Solutions.Find(name)
 	if err != nil {
 		return "", scenario.Errorf("%w", err)
 	}
@@ -227,7 +226,7 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 		return "", err
 	}
 	files, err := book.Module(book.Last(), func(e *weave.Exercise) map[string]string {
-		if e.Chapter == broken.Chapter && e.Name == broken.Name {
+		if e.Exercise == broken.Exercise {
 			return texts
 		}
 		return nil
@@ -235,26 +234,14 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, chapter int
 	if err != nil {
 		return "", err
 	}
-	module := filepath.Join(root, "build", "broken")
+	module, main := filepath.Join(root, "build", "broken"), "kcm/cmd/kcm"
 	if err := workspace.WriteFiles(module, files); err != nil {
 		return "", err
 	}
-	target := "kcm/cmd/kcm"
 	if strings.HasPrefix(broken.Dir, "labs/") {
-		target = broken.Dir // a program of the chapter's own
+		main = broken.Dir // a program of the chapter's own
 	}
-	program = filepath.Join(module, "bin", scenario.Chapter.Slug, filepath.Base(target))
-	return program, buildTarget(ctx, module, "./"+target, program)
-}
-
-// exerciseOf returns the exercise of that name in a chapter, or nil.
-func exerciseOf(all []*weave.Exercise, chapter int, name string) *weave.Exercise {
-	for _, e := range all {
-		if e.Chapter.Number == chapter && e.Name == name {
-			return e
-		}
-	}
-	return nil
+	return buildMain(ctx, module, main, filepath.Join("bin", scenario.Chapter.Slug))
 }
 
 // judgeAll proves that the book's own scenarios reject the broken managers. That the
@@ -270,22 +257,21 @@ func judgeAll(ctx context.Context, root string, numbers []string) error {
 	}
 	var building sync.Mutex // all are built in one place, so that what they share is built once
 	return chapters.Each(ctx, chosen, 4, os.Stdout, func(chapter *chapters.Chapter) (string, error) {
-		var said []string
-		for _, e := range chapter.Exercises {
-			if !e.Scenario() {
-				continue
-			}
-			building.Lock()
-			broken, err := buildBroken(ctx, root, book, chapter.Number, e.Name)
-			building.Unlock()
-			if err != nil {
-				return "", err
-			}
-			said = append(said, fmt.Sprintf("%s rejects %s", e.Answer, e.Broken))
-			if wrong, err := reject(ctx, root, broken, filepath.Join(root, "labs", "scenarios", e.Answer)); err != nil || wrong != "" {
-				return strings.Join(said, ", "), cmp.Or(err, e.Errorf("%s with %s: %s", e.Answer, e.Broken, wrong))
-			}
+		at := slices.IndexFunc(chapter.Exercises, (*chapters.Exercise).Scenario)
+		if at < 0 {
+			return "has no broken manager", nil
 		}
-		return cmp.Or(strings.Join(said, ", "), "has no broken manager"), nil
+		e := chapter.Exercises[at]
+		building.Lock()
+		broken, err := buildBroken(ctx, root, book, e)
+		building.Unlock()
+		if err != nil {
+			return "", err
+		}
+		wrong, err := reject(ctx, root, broken, filepath.Join(root, "labs", "scenarios", e.Answer))
+		if err == nil && wrong != "" {
+			err = e.Errorf("%s with %s: %s", e.Answer, e.Broken, wrong)
+		}
+		return fmt.Sprintf("%s rejects %s", e.Answer, e.Broken), err
 	})
 }

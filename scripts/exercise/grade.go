@@ -8,11 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
@@ -24,15 +23,6 @@ type point struct {
 	Sentence string `json:"behaviour"`
 	Holds    bool   `json:"holds"`
 	Said     string `json:"said,omitempty"`
-}
-
-func (p point) name() string { return p.Exercise + ": " + p.Sentence }
-
-func (p point) score() int {
-	if p.Holds {
-		return 1
-	}
-	return 0
 }
 
 // graded is what a submission has brought.
@@ -65,26 +55,21 @@ func grade(ctx context.Context, root, dir string) error {
 	if err != nil {
 		return err
 	}
-	// A place that stays, because go compiles anew what lies elsewhere; so only one can be at work there.
-	g := &grader{temp: filepath.Join(root, "build", "grade"), book: book, pristine: map[int][]*pristine{}}
-	if err := os.MkdirAll(g.temp, 0o755); err != nil {
+	g := &grader{book: book, pristine: map[*chapters.Chapter][]*pristine{}}
+	if g.temp, err = os.MkdirTemp("", "grade-"); err != nil {
 		return err
 	}
-	unlock, err := cluster.Lock(filepath.Join(g.temp, ".lock"))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	all := []*graded{}
+	defer os.RemoveAll(g.temp)
+	var all []*graded
 	var unknown []error
 	for i, submission := range submissions {
 		begin := time.Now()
-		number, err := g.chapterOf(submission)
+		chapter, err := g.chapterOf(submission)
 		if err != nil {
 			unknown = append(unknown, fmt.Errorf("%s has not been graded: %w", filepath.Base(submission), err))
 			continue
 		}
-		result, err := g.grade(ctx, submission, number)
+		result, err := g.grade(ctx, submission, chapter)
 		if err != nil {
 			return fmt.Errorf("grade %s: %w", submission, err)
 		}
@@ -133,7 +118,7 @@ type grader struct {
 	// temp is where modules are written and programs compiled.
 	temp     string
 	book     *weave.Book
-	pristine map[int][]*pristine // by chapter
+	pristine map[*chapters.Chapter][]*pristine
 }
 
 // pristine is what the book has of an exercise.
@@ -147,60 +132,66 @@ type pristine struct {
 	patience time.Duration
 }
 
-func (g *grader) grade(ctx context.Context, dir string, number int) (*graded, error) {
-	exercises, err := g.open(ctx, number)
+// chapterOf returns the chapter that NN names, or else that of the workspace.
+func (g *grader) chapterOf(dir string) (*chapters.Chapter, error) {
+	if number := os.Getenv("NN"); number != "" {
+		return g.book.Chapter(number)
+	}
+	w, err := workspace.Open("", g.book.Chapters(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("it does not say of which chapter it is, and NN=06 would say so for all: %w", err)
+	}
+	return w.Chapter, nil
+}
+
+// grade grades each exercise by itself, so that what is wrong with one costs nothing in
+// another.
+func (g *grader) grade(ctx context.Context, dir string, chapter *chapters.Chapter) (*graded, error) {
+	exercises, err := g.open(ctx, chapter)
 	if err != nil {
 		return nil, err
 	}
-	result := &graded{Name: filepath.Base(dir), Chapter: number, Points: []point{}}
+	result := &graded{Name: filepath.Base(dir), Chapter: chapter.Number, Points: []point{}}
 	for _, p := range exercises {
-		points, err := g.points(ctx, p, dir)
-		if err != nil {
-			return nil, err
+		found, failure := g.try(ctx, p, dir)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		for _, one := range points {
-			result.Score += one.score()
+		for i, test := range p.behaviours {
+			one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test)}
+			switch {
+			case failure != nil:
+				one.Said = indented(failure.Error(), "")
+			case found[i].Holds:
+				one.Holds = true
+				result.Score++
+			default:
+				one.Said = indented(strings.Join(behaviours.Tell(found[i].Said), "\n"), "")
+			}
+			result.Points = append(result.Points, one)
 		}
-		result.Of += len(points)
-		result.Points = append(result.Points, points...)
 	}
+	result.Of = len(result.Points)
 	return result, nil
-}
-
-// chapterOf returns the chapter that NN names, or else that of the workspace.
-func (g *grader) chapterOf(dir string) (int, error) {
-	number := os.Getenv("NN")
-	if number == "" {
-		w, err := workspace.Open(dir)
-		if err != nil {
-			return 0, fmt.Errorf("it does not say of which chapter it is, and NN=06 would say so for all: %w", err)
-		}
-		number = strconv.Itoa(w.Chapter)
-	}
-	chapter, err := g.book.Chapter(number)
-	if err != nil {
-		return 0, err
-	}
-	return chapter.Number, nil
 }
 
 // open returns the exercises of a chapter. It runs their tests on the book's own
 // solutions, which says which behaviours there are, and how long a submission may take.
-func (g *grader) open(ctx context.Context, number int) ([]*pristine, error) {
-	if known := g.pristine[number]; known != nil {
+func (g *grader) open(ctx context.Context, chapter *chapters.Chapter) ([]*pristine, error) {
+	if known := g.pristine[chapter]; known != nil {
 		return known, nil
 	}
-	fmt.Fprintf(os.Stderr, "building the book's solutions of chapter %02d\n", number)
-	all, err := g.book.Exercises(number)
+	fmt.Fprintf(os.Stderr, "building the book's solutions of chapter %02d\n", chapter.Number)
+	all, err := g.book.Exercises(chapter.Number)
 	if err != nil {
 		return nil, err
 	}
-	files, err := g.book.Module(number, func(*weave.Exercise) map[string]string { return nil })
+	files, err := g.book.Module(chapter.Number, func(*weave.Exercise) map[string]string { return nil })
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range all {
-		if e.Chapter.Number != number || e.Scenario() {
+		if e.Chapter != chapter || e.Scenario() {
 			continue
 		}
 		p := &pristine{Exercise: e, files: files, patience: limit}
@@ -219,62 +210,21 @@ func (g *grader) open(ctx context.Context, number int) ([]*pristine, error) {
 			return nil, err
 		}
 		p.patience = min(2*time.Second+10*time.Since(begin), limit)
-		g.pristine[number] = append(g.pristine[number], p)
+		g.pristine[chapter] = append(g.pristine[chapter], p)
 	}
-	if g.pristine[number] == nil {
-		return nil, errors.New("its chapter has no exercises that could be graded")
-	}
-	return g.pristine[number], nil
+	return g.pristine[chapter], nil
 }
 
-// points grades one exercise by itself, so that what is wrong with one costs nothing in
-// another.
-func (g *grader) points(ctx context.Context, p *pristine, dir string) ([]point, error) {
+// try finds out which behaviours of an exercise hold by themselves. Its error is about
+// what is in the submission, unless the context has ended.
+func (g *grader) try(ctx context.Context, p *pristine, dir string) ([]behaviours.Behaviour, error) {
 	files := maps.Clone(p.files)
-	var found []behaviours.Behaviour
-	failure := workspace.Graft(dir, p.Exercise, files)
-	if failure == nil {
-		found, failure = g.try(ctx, p, files)
+	if err := workspace.Graft(dir, p.Exercise, files, true); err != nil {
+		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	var points []point
-	for i, test := range p.behaviours {
-		one := point{Exercise: p.Name, Sentence: behaviours.Sentence(test)}
-		switch {
-		case failure != nil:
-			one.Said = indented(failure.Error(), "")
-		case found[i].Holds:
-			one.Holds = true
-		default:
-			one.Said = indented(strings.Join(behaviours.Tell(found[i].Said), "\n"), "")
-		}
-		points = append(points, one)
-	}
-	return points, nil
-}
-
-// try finds out which behaviours of an exercise hold: all, if they do so together, and
-// else those that do by themselves. Its error is about what is in the files, unless the
-// context has ended.
-func (g *grader) try(ctx context.Context, p *pristine, files map[string][]byte) ([]behaviours.Behaviour, error) {
 	program, err := g.build(ctx, p, files)
 	if err != nil {
 		return nil, err
-	}
-	o, err := program.Try(ctx, behaviours.Any(p.Tests...), "")
-	if err != nil {
-		return nil, err
-	}
-	var found []behaviours.Behaviour
-	for _, test := range p.behaviours {
-		if o.Passed && o.Results[test] == "PASS" {
-			found = append(found, behaviours.Behaviour{Test: test, Holds: true})
-		}
-	}
-	if len(found) == len(p.behaviours) {
-		return found, nil
 	}
 	return program.Each(ctx, p.behaviours)
 }
@@ -286,7 +236,7 @@ const memory = 3 << 20
 // build compiles the tests of an exercise in a module, with nothing in it of what was
 // there before.
 func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte) (*behaviours.Program, error) {
-	module := filepath.Join(g.temp, fmt.Sprintf("%02d", p.Chapter.Number))
+	module := filepath.Join(g.temp, "module")
 	if err := os.RemoveAll(module); err != nil {
 		return nil, err
 	}

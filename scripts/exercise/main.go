@@ -2,10 +2,9 @@
 // of a chapter, checks what is in it, helps, and grades.
 //
 // In the environment, DEST is the workspace if it is not exercises/NN, ONLY the name
-// of one exercise, FROM the workspace whose exercises are carried over, FORCE=1
-// overwrites what was changed, ALL=1 shows each behaviour that does not hold,
-// CLUSTER=embedded or CLUSTER=kind checks on a cluster, too, and YES=1 answers
-// questions.
+// of one exercise, FROM the workspace whose exercises are carried over, ALL=1 shows
+// each behaviour that does not hold, CLUSTER=embedded or CLUSTER=kind checks on a
+// cluster, too, and YES=1 shows the solution of what does not hold yet.
 package main
 
 import (
@@ -17,12 +16,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/exercise/prove"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
@@ -57,55 +56,59 @@ func command(root string) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	chapter := func(use, short string, run func(ctx context.Context, w *workspace.Workspace) error) {
-		exercise.AddCommand(&cobra.Command{Use: use + " NN", Short: short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	add := func(use, short string, args cobra.PositionalArgs, run func(ctx context.Context, args []string) error) {
+		exercise.AddCommand(&cobra.Command{Use: use, Short: short, Args: args,
+			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }})
+	}
+	in := func(run func(ctx context.Context, w *workspace.Workspace) error) func(context.Context, []string) error {
+		return func(ctx context.Context, args []string) error {
 			w, err := open(root, args[0])
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), w)
-		}})
+			return run(ctx, w)
+		}
 	}
-	exercise.AddCommand(&cobra.Command{
-		Use: "write NN", Short: "Write the workspace of a chapter; what you have changed in it stays", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return writeWorkspace(root, args[0]) },
-	})
-	chapter("check", "Say behaviour by behaviour what holds", check)
-	chapter("hint", "Show one more hint for the first exercise that is open", hint)
-	chapter("solution", "Show the book's solution, and how yours differs", solution)
-	chapter("build", "Build the program, to run it by hand", buildProgram)
-	exercise.AddCommand(
-		&cobra.Command{Use: "progress", Short: "Sum up all workspaces", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return progress(root) }},
-		&cobra.Command{Use: "grade DIR", Short: "Grade a workspace, or each folder in a directory", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return grade(cmd.Context(), root, args[0]) }},
-		&cobra.Command{Use: "prove [NN]...", Short: "Prove that right solutions pass, and that wrong ones do not",
-			RunE: func(cmd *cobra.Command, args []string) error { return prove.Run(cmd.Context(), root, args, os.Stdout) }},
-		&cobra.Command{Use: "judge [NN]...", Short: "Prove on a cluster that the scenarios of exercises reject the broken managers",
-			RunE: func(cmd *cobra.Command, args []string) error { return judgeAll(cmd.Context(), root, args) }},
-	)
+	one, any := cobra.ExactArgs(1), cobra.ArbitraryArgs
+	add("write NN", "Write the workspace of a chapter; what you have changed in it stays", one,
+		func(_ context.Context, args []string) error { return writeWorkspace(root, args[0]) })
+	add("check NN", "Say behaviour by behaviour what holds", one, in(check))
+	add("hint NN", "Show one more hint for the first exercise that is open", one, in(hint))
+	add("solution NN", "Show the book's solution, and how yours differs", one, in(solution))
+	add("build NN", "Build the program, to run it by hand", one, in(buildProgram))
+	add("progress", "Sum up all workspaces", cobra.NoArgs, func(context.Context, []string) error { return progress(root) })
+	add("grade DIR", "Grade a workspace, or each folder in a directory", one,
+		func(ctx context.Context, args []string) error { return grade(ctx, root, args[0]) })
+	add("prove [NN]...", "Prove that right solutions pass, and that wrong ones do not", any,
+		func(ctx context.Context, args []string) error { return prove.Run(ctx, root, args, os.Stdout) })
+	add("judge [NN]...", "Prove on a cluster that the scenarios of exercises reject the broken managers", any,
+		func(ctx context.Context, args []string) error { return judgeAll(ctx, root, args) })
 	return exercise
 }
 
 // open returns the workspace of a chapter.
 func open(root, number string) (*workspace.Workspace, error) {
-	n, err := strconv.Atoi(number)
-	if err != nil {
-		return nil, fmt.Errorf("%q is no number of a chapter", number)
-	}
-	dir := cmp.Or(os.Getenv("DEST"), filepath.Join(root, workspace.Default(n)))
-	w, err := workspace.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no workspace in %s: write it with make exercise-%02d", relative(root, dir), n)
-	}
+	all, err := chapters.Read(root)
 	if err != nil {
 		return nil, err
 	}
-	if w.Chapter != n {
-		return nil, fmt.Errorf("%s is the workspace of chapter %02d", relative(root, dir), w.Chapter)
+	chosen, err := chapters.Choose(all, number)
+	if err != nil {
+		return nil, err
 	}
-	w.Root = root // it may have moved
-	return w, nil
+	n := chosen[0].Number
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("DEST"), workspace.Default(n)))
+	if err != nil {
+		return nil, err
+	}
+	w, err := workspace.Open(root, all, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no workspace in %s: write it with make exercise-%02d", relative(root, dir), n)
+	case err == nil && w.Number != n:
+		return nil, fmt.Errorf("%s is the workspace of chapter %02d", relative(root, dir), w.Number)
+	}
+	return w, err
 }
 
 // relative returns a path as somebody in the root would type it.
@@ -117,39 +120,35 @@ func relative(root, path string) string {
 }
 
 func writeWorkspace(root, number string) error {
-	w, err := workspace.Write(workspace.Options{Root: root, Number: number, Dir: os.Getenv("DEST"), From: os.Getenv("FROM"), Force: os.Getenv("FORCE") == "1"})
+	w, err := workspace.Write(root, number, os.Getenv("DEST"), os.Getenv("FROM"))
 	if err != nil {
 		return err
 	}
 	shown := relative(root, w.Dir)
 	if w.New {
-		fmt.Printf("chapter %02d is in %s: read README.md there, and write what the comments ask for\n\n", w.Chapter, shown)
+		fmt.Printf("chapter %02d is in %s: read README.md there, and write what the comments ask for\n\n", w.Number, shown)
 	} else {
-		fmt.Printf("chapter %02d in %s is up to date\n\n", w.Chapter, shown)
+		fmt.Printf("chapter %02d in %s is up to date\n\n", w.Number, shown)
 	}
 	for _, e := range w.Exercises {
-		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(e.Files, ", "))
+		answer, _ := w.Answer(e) // where a file does not compile, it is not named
+		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(answer.Files(), ", "))
 	}
-	for _, part := range []struct {
-		title string
-		names []string
-	}{
-		{"yours, from earlier chapters", w.Carried},
-		{"the book's, because yours have changed since they passed (check them again, then this)", w.Left},
-		{"overwritten, with a copy in " + filepath.Join(shown, workspace.OverwrittenDir), w.Overwritten},
-		{"kept, because you have changed it (FORCE=1 overwrites it)", w.Kept},
-	} {
-		if len(part.names) > 0 {
-			fmt.Printf("\n%s:\n  %s\n", part.title, strings.Join(part.names, "\n  "))
+	list := func(title string, names []string) {
+		if len(names) > 0 {
+			fmt.Printf("\n%s:\n  %s\n", title, strings.Join(names, "\n  "))
 		}
 	}
-	fmt.Printf("\nthen: %s, or %s, which checks at each save\n", typed("check", w.Chapter), typed("watch", w.Chapter))
+	list("yours, from earlier chapters", w.Carried)
+	list("the book's, because yours have changed since they passed (check them again, then this)", w.Left)
+	list("with what you have changed in it (to begin anew, move the folder away)", w.Kept)
+	fmt.Printf("\nthen: %s, or %s, which checks at each save\n", typed("check", w.Workspace), typed("watch", w.Workspace))
 	return nil
 }
 
 // typed is a command for a workspace as it has to be typed in the book's folder.
-func typed(verb string, chapter int, settings ...string) string {
-	command := fmt.Sprintf("make %s-%02d", verb, chapter)
+func typed(verb string, w *workspace.Workspace, settings ...string) string {
+	command := fmt.Sprintf("make %s-%02d", verb, w.Number)
 	if dir := os.Getenv("DEST"); dir != "" {
 		settings = append(settings, "DEST="+dir)
 	}
@@ -157,13 +156,13 @@ func typed(verb string, chapter int, settings ...string) string {
 }
 
 // isOpen tells whether an exercise has not passed as it is now.
-func isOpen(w *workspace.Workspace, e *workspace.Exercise) bool {
-	texts, err := w.Texts(e)
-	return err != nil || w.Progress.Passed[e.Name] != workspace.Sum(texts)
+func isOpen(w *workspace.Workspace, e *chapters.Exercise) bool {
+	answer, err := w.Answer(e)
+	return err != nil || w.Progress.Passed[e.Name] != answer.Sum()
 }
 
 // firstOpen returns the first exercise that is open, or the one that ONLY names.
-func firstOpen(w *workspace.Workspace) (*workspace.Exercise, error) {
+func firstOpen(w *workspace.Workspace) (*chapters.Exercise, error) {
 	exercises, err := w.Choose(os.Getenv("ONLY"))
 	if err != nil {
 		return nil, err
@@ -173,5 +172,5 @@ func firstOpen(w *workspace.Workspace) (*workspace.Exercise, error) {
 			return e, nil
 		}
 	}
-	return nil, fmt.Errorf("all exercises of chapter %02d hold; ONLY=name chooses one all the same", w.Chapter)
+	return nil, fmt.Errorf("all exercises of chapter %02d hold; ONLY=name chooses one all the same", w.Number)
 }

@@ -94,10 +94,10 @@ const maxLate = 2
 func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour)) error {
 	for _, test := range tests {
 		found, err := p.run(ctx, test)
-		if err != nil {
-			return err
+		if err == nil {
+			err = p.sort(test, found)
 		}
-		if err := p.sort(test, found); err != nil {
+		if err != nil {
 			return err
 		}
 		for _, b := range found {
@@ -109,23 +109,21 @@ func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour))
 
 // run runs a test function, and again without the behaviours that are known as long as
 // it breaks off, and by itself each that has not passed.
-func (p *Program) run(ctx context.Context, function string) ([]Behaviour, error) {
-	var found []Behaviour
+func (p *Program) run(ctx context.Context, function string) (found []Behaviour, err error) {
+	var known []string // the tests in found
 	for late := 0; late < maxLate; {
-		var known, failed []string
-		for _, b := range found {
-			known = append(known, b.Test)
-		}
 		o, err := p.Try(ctx, Any(function), Exactly(known...))
 		if err != nil {
 			return nil, err
 		}
+		var failed []string
+		before := len(known)
 		for _, test := range o.Behaviours() {
 			holds := o.Results[test] == "PASS"
 			if holds && slices.ContainsFunc(known, func(other string) bool { return strings.HasPrefix(other, test+"/") }) {
 				continue // it is what is left without its subtests
 			}
-			found = append(found, Behaviour{Test: test, Holds: holds, Said: o.why()})
+			known, found = append(known, test), append(found, Behaviour{Test: test, Holds: holds, Said: o.why()})
 			if !holds {
 				failed = append(failed, test)
 			}
@@ -139,14 +137,14 @@ func (p *Program) run(ctx context.Context, function string) ([]Behaviour, error)
 				return nil, err
 			}
 			for _, b := range alone {
-				found[slices.IndexFunc(found, func(f Behaviour) bool { return f.Test == b.Test })] = b
+				found[slices.Index(known, b.Test)] = b
 			}
 		}
 		held := !slices.ContainsFunc(found, func(b Behaviour) bool { return !b.Holds })
 		switch {
 		case len(found) == 0:
 			return []Behaviour{{Test: function, Said: o.why() + o.Said()}}, nil
-		case len(found) == len(known), o.complete() && !(held && o.Results[function] == "FAIL"):
+		case len(known) == before, o.complete() && !(held && o.Results[function] == "FAIL"):
 			return found, nil
 		}
 	}
@@ -168,10 +166,8 @@ func (p *Program) sort(function string, found []Behaviour) error {
 		}
 		if _, body, ok := strings.Cut(string(text), "func "+function+"("); ok {
 			at := func(b Behaviour) int {
-				if i := strings.Index(body, `"`+b.Sentence()+`"`); i >= 0 {
-					return i
-				}
-				return len(body)
+				before, _, _ := strings.Cut(body, `"`+b.Sentence()+`"`)
+				return len(before)
 			}
 			slices.SortStableFunc(found, func(a, b Behaviour) int { return at(a) - at(b) })
 		}
@@ -234,7 +230,7 @@ func Exactly(tests ...string) string {
 	for _, test := range tests {
 		all = append(all, "^"+strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^")+"$")
 	}
-	slices.Sort(all)
+	slices.Sort(all) // a test before its subtests: go heeds the first that matches
 	return strings.Join(all, "|")
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
@@ -23,36 +22,37 @@ type program struct {
 	temporary string
 	proofs    []*proof
 	variants  []*variant
-	tests     *behaviours.Program
 	// failure says why they do not build.
 	failure error
 }
 
 // add adds an exercise and all bodies that it needs.
 func (p *program) add(e *weave.Exercise) {
-	proof := &proof{Exercise: e, program: p}
+	proof := &proof{Exercise: e, book: &variant{}}
 	p.proofs = append(p.proofs, proof)
-	variant := func(name, text string) *variant {
-		v := variantOf(e.Name+"/"+name, text, len(p.variants)+1, e.Functions)
+	add := func(name, text string) *variant {
+		v := variantOf(e.Name, name, text, len(p.variants)+1, e.Functions)
 		p.variants = append(p.variants, v)
 		return v
 	}
-	var cut strings.Builder
+	cut := ""
 	for _, f := range e.Functions {
-		cut.WriteString(f.Cut)
+		cut += f.Cut
 	}
-	proof.cut = variant("what-the-reader-begins-with.go", cut.String())
+	proof.cut = add("what-the-reader-begins-with.go", cut)
 	for _, right := range e.Solutions.Right {
-		if !e.Whole() { // else it is a program of its own
-			proof.rights = append(proof.rights, variant(right.Name+".go", right.Text))
+		v := &variant{name: right.Name + ".go", others: right.Text} // of a whole package it is a program of its own
+		if !e.Whole() {
+			v = add(v.name, right.Text)
 		}
+		proof.rights = append(proof.rights, v)
 	}
 	texts := e.Texts()
 	for _, wrong := range e.Solutions.Wrong {
 		applied, err := wrong.Apply(texts)
 		maps.DeleteFunc(applied, func(name, text string) bool { return text == texts[name] })
-		v := variant(wrong.Name+".diff", strings.Join(slices.Collect(maps.Values(applied)), "\n"))
-		if err != nil {
+		v := add(wrong.Name+".diff", strings.Join(slices.Collect(maps.Values(applied)), "\n"))
+		if v.caughtBy = wrong.CaughtBy; err != nil {
 			v.failure = fmt.Errorf("does not fit: %w", err)
 		}
 		proof.wrongs = append(proof.wrongs, v)
@@ -75,8 +75,8 @@ var chooserImports = map[string]string{"debug": "runtime/debug", "os": "os", "st
 // variable is the one of the environment that has the number of the variant.
 const variable = "KCM_VARIANT"
 
-// build builds the binary.
-func (p *program) build(ctx context.Context) (err error) {
+// build builds the binary, and those of right solutions that are whole packages.
+func (p *program) build(ctx context.Context) error {
 	files, more := map[string][]byte{}, chooser
 	for _, proof := range p.proofs {
 		for _, f := range proof.Functions {
@@ -93,73 +93,68 @@ func (p *program) build(ctx context.Context) (err error) {
 			more = ""
 		}
 	}
-	if p.tests, err = p.compile(ctx, "test", files, false); err != nil {
+	tests, err := p.compile(ctx, "test", files, p.isOther)
+	if err != nil {
 		return fmt.Errorf("%s does not compile: %w", p.dir, err)
+	}
+	for _, v := range p.variants {
+		v.tests = tests
+	}
+	for _, proof := range p.proofs {
+		proof.book.tests = tests
+		for _, v := range proof.rights {
+			if proof.Whole() {
+				v.tests, v.failure = p.another(ctx, proof.Exercise, v)
+			}
+		}
 	}
 	return nil
 }
 
-// compile builds the tests of the exercises with some files in place of the package's, or
-// of all of them. The other tests are left out: some want a cluster.
-func (p *program) compile(ctx context.Context, name string, files map[string][]byte, ofAll bool) (
-	*behaviours.Program, error) {
+// isOther tells whether a file has tests of nothing but other code. Some want a cluster.
+func (p *program) isOther(file string) bool {
+	return strings.HasSuffix(file, "_test.go") &&
+		!slices.ContainsFunc(p.proofs, func(proof *proof) bool { return slices.Contains(proof.TestFiles, file) })
+}
+
+// another builds the tests with a solution in place of the whole package.
+func (p *program) another(ctx context.Context, e *weave.Exercise, v *variant) (*behaviours.Program, error) {
+	source := fmt.Sprintf("package %s\n//line %s/%s:1\n%s", filepath.Base(p.dir), e.Name, v.name, v.others)
+	text, err := workspace.WithImports(v.name, source, importsOf(e.Imports))
+	if err != nil {
+		return nil, err
+	}
+	tests, err := p.compile(ctx, v.name, map[string][]byte{"exercise_" + v.name: text}, func(file string) bool {
+		return p.isOther(file) || !strings.HasSuffix(file, "_test.go")
+	})
+	if err != nil {
+		err = fmt.Errorf("does not compile: %w", err)
+	}
+	return tests, err
+}
+
+// compile builds the tests of the exercises with some files besides the package's, or in their place, and without
+// those that are left out.
+func (p *program) compile(ctx context.Context, name string, files map[string][]byte, isOut func(string) bool) (*behaviours.Program, error) {
 	paths, err := filepath.Glob(filepath.Join(p.root, p.dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range paths {
-		own := filepath.Base(path)
-		isLeft := ofAll
-		if strings.HasSuffix(own, "_test.go") {
-			isLeft = !slices.ContainsFunc(p.proofs, func(proof *proof) bool { return slices.Contains(proof.TestFiles, own) })
-		}
-		if isLeft {
-			files[own] = nil
-		}
-	}
 	generated := filepath.Join(p.temporary, name)
-	if err := os.MkdirAll(generated, 0o755); err != nil {
-		return nil, err
-	}
 	replaced := map[string]string{}
-	for name, text := range files {
-		path := filepath.Join(generated, name)
-		if text == nil {
-			path = ""
-		} else if err := os.WriteFile(path, text, 0o644); err != nil {
-			return nil, err
+	for _, path := range paths {
+		if isOut(filepath.Base(path)) {
+			replaced[path] = ""
 		}
-		replaced[filepath.Join(p.root, p.dir, name)] = path
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
-	if err != nil {
+	for file := range files {
+		replaced[filepath.Join(p.root, p.dir, file)] = filepath.Join(generated, file)
+	}
+	if files["overlay.json"], err = json.Marshal(map[string]any{"Replace": replaced}); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(generated, "overlay.json")
-	if err := os.WriteFile(path, overlay, 0o644); err != nil {
+	if err := workspace.WriteFiles(generated, files); err != nil {
 		return nil, err
 	}
-	return behaviours.Build(ctx, p.root, p.dir, filepath.Join(generated, "test"), "-gcflags=-e", "-overlay="+path)
-}
-
-// another builds the tests with a solution in place of the whole package.
-func (p *program) another(ctx context.Context, e *weave.Exercise, name, solution string) (*behaviours.Program, error) {
-	source := fmt.Sprintf("package %s\n//line %s/%s:1\n%s", filepath.Base(p.dir), e.Name, name, solution)
-	text, err := workspace.WithImports(name, source, importsOf(e.Imports))
-	if err != nil {
-		return nil, err
-	}
-	return p.compile(ctx, name, map[string][]byte{"exercise_" + name: text}, true)
-}
-
-// limit is how long a variant may run at most, on a machine however busy. One that
-// takes longer hangs.
-const limit = 5 * time.Minute
-
-// run runs the tests that a pattern matches, with one variant, for at most so long.
-func run(ctx context.Context, tests *behaviours.Program, variant int, pattern string, within time.Duration) (
-	*behaviours.Outcome, error) {
-	with := *tests
-	with.Limit = within
-	return with.Try(ctx, pattern, "", fmt.Sprintf("%s=%d", variable, variant))
+	return behaviours.Build(ctx, p.root, p.dir, filepath.Join(generated, "test"), "-gcflags=-e", "-overlay="+filepath.Join(generated, "overlay.json"))
 }

@@ -19,10 +19,8 @@ import (
 // proof is what has been proved of an exercise.
 type proof struct {
 	*weave.Exercise
-	program *program
-
-	cut            *variant
-	rights, wrongs []*variant // those of the exercise's Solutions, in their order
+	book, cut      *variant
+	rights, wrongs []*variant
 
 	// behaviours are the full names of the subtests that have none themselves, as go
 	// prints them.
@@ -40,45 +38,47 @@ func (p *proof) fail(format string, args ...any) {
 	p.failures = append(p.failures, p.Errorf("%s: %s", p.Name, line))
 }
 
-func (p *proof) mark() string {
+// String is the row of the table.
+func (p *proof) String() string {
+	mark := "✓"
 	if len(p.failures) > 0 {
-		return "✗"
+		mark = "✗"
 	}
-	return "✓"
+	return fmt.Sprintf("%s %02d %-20s %3d minutes %4d behaviours %4d of %d wrong ones rejected %6.1f s",
+		mark, p.Chapter.Number, p.Name, p.Minutes, len(p.behaviours), p.rejected, len(p.wrongs), p.took.Seconds())
 }
 
 // prove proves what Run promises. Its error says why it could not.
 func (p *proof) prove(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { p.took = time.Since(begin) }()
-	for _, step := range []func(context.Context) error{p.proveBook, p.proveRights, p.proveCut} {
-		if err := step(ctx); err != nil {
+	o, err := p.book.run(ctx, behaviours.Any(p.Tests...), limit)
+	if err != nil {
+		return err
+	}
+	p.patience = min(2*time.Second+10*time.Since(begin), limit)
+	if !o.Passed { // then the rest means nothing
+		p.fail("the book's solution fails: %s", says(o))
+		return nil
+	}
+	p.find(o)
+	if err := p.proveRights(ctx); err != nil {
+		return err
+	}
+	for _, test := range p.Tests {
+		o, err := p.cut.run(ctx, behaviours.Any(test), limit)
+		if err != nil {
 			return err
 		}
-		if len(p.behaviours) == 0 {
-			return nil // without tests that pass, the rest means nothing
+		if o.Passed {
+			p.fail("%s passes before anything is written", test)
 		}
 	}
 	return p.proveWrongs(ctx)
 }
 
-// proveBook finds the behaviours and proves that the book's body has them.
-func (p *proof) proveBook(ctx context.Context) error {
-	begin := time.Now()
-	o, err := run(ctx, p.program.tests, 0, behaviours.Any(p.Tests...), limit)
-	if err != nil {
-		return err
-	}
-	p.patience = min(2*time.Second+10*time.Since(begin), limit)
-	if !o.Passed {
-		p.fail("the book's solution fails: %s", says(o))
-		return nil
-	}
-	for _, test := range p.Tests {
-		if !slices.Contains(o.Order, test) {
-			p.fail("%s does not run", test)
-		}
-	}
+// find finds the behaviours that the book's solution has.
+func (p *proof) find(o *behaviours.Outcome) {
 	p.behaviours = o.Behaviours()
 	for i, name := range p.behaviours {
 		sentence := behaviours.Sentence(name)
@@ -89,46 +89,23 @@ func (p *proof) proveBook(ctx context.Context) error {
 			p.fail("%q is skipped", sentence)
 		}
 	}
-	return nil
 }
 
 func (p *proof) proveRights(ctx context.Context) error {
-	if len(p.Solutions.Right) == 0 {
+	if len(p.rights) == 0 {
 		p.fail("%s has no right solution: write one, another-way.go, differently from the book's", p.Solutions.Path)
 	}
-	for i, right := range p.Solutions.Right {
-		tests, number, failure := p.program.tests, 0, error(nil)
-		if p.Whole() {
-			if tests, failure = p.program.another(ctx, p.Exercise, right.Name+".go", right.Text); failure != nil {
-				failure = fmt.Errorf("does not compile: %w", failure)
-			}
-		} else {
-			number, failure = p.rights[i].number, p.rights[i].failure
-		}
-		if failure != nil {
-			p.fail("%s.go %s", right.Name, failure)
+	for _, v := range p.rights {
+		if v.failure != nil {
+			p.fail("%s %s", v.name, v.failure)
 			continue
 		}
-		o, err := run(ctx, tests, number, behaviours.Any(p.Tests...), limit)
+		o, err := v.run(ctx, behaviours.Any(p.Tests...), limit)
 		if err != nil {
 			return err
 		}
 		if !o.Passed {
-			p.fail("%s.go fails: %s", right.Name, says(o))
-		}
-	}
-	return ctx.Err()
-}
-
-// proveCut proves that each test fails as long as nothing is written.
-func (p *proof) proveCut(ctx context.Context) error {
-	for _, test := range p.Tests {
-		o, err := run(ctx, p.program.tests, p.cut.number, behaviours.Any(test), limit)
-		if err != nil {
-			return err
-		}
-		if o.Passed {
-			p.fail("%s passes before anything is written", test)
+			p.fail("%s fails: %s", v.name, says(o))
 		}
 	}
 	return nil
@@ -142,21 +119,17 @@ func (p *proof) proveWrongs(ctx context.Context) error {
 	if len(p.wrongs) < fewest {
 		p.fail("%s has %d wrong solutions: %d likely misconceptions are the least", p.Solutions.Path, len(p.wrongs), fewest)
 	}
-	failures := make([]error, len(p.wrongs))
 	var group errgroup.Group
 	group.SetLimit(runtime.NumCPU())
-	for i, v := range p.wrongs {
-		group.Go(func() (err error) {
-			failures[i], err = p.reject(ctx, p.Solutions.Wrong[i].CaughtBy, v)
-			return err
-		})
+	for _, v := range p.wrongs {
+		group.Go(func() error { return p.reject(ctx, v) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for i, failure := range failures {
-		if failure != nil {
-			p.fail("%s.diff %s", p.Solutions.Wrong[i].Name, failure)
+	for _, v := range p.wrongs {
+		if v.failure != nil {
+			p.fail("%s %s", v.name, v.failure)
 		} else {
 			p.rejected++
 		}
@@ -164,31 +137,31 @@ func (p *proof) proveWrongs(ctx context.Context) error {
 	return nil
 }
 
-// reject returns why a wrong solution is not rejected by the behaviour that it names,
-// or nil.
-func (p *proof) reject(ctx context.Context, caughtBy string, v *variant) (failure, err error) {
+// reject finds out whether a wrong solution is rejected by the behaviour that it names.
+func (p *proof) reject(ctx context.Context, v *variant) error {
 	if v.failure != nil {
-		return v.failure, nil
+		return nil
 	}
-	sentence := strings.ReplaceAll(caughtBy, "_", " ") // as Go writes names
+	sentence := strings.ReplaceAll(v.caughtBy, "_", " ") // as Go writes names
 	at := slices.IndexFunc(p.behaviours, func(name string) bool {
-		return name == caughtBy || behaviours.Sentence(name) == sentence
+		return name == v.caughtBy || behaviours.Sentence(name) == sentence
 	})
 	if at < 0 {
-		return fmt.Errorf("is said to be caught by %q, which no test is called", caughtBy), nil
+		v.failure = fmt.Errorf("is said to be caught by %q, which no test is called", v.caughtBy)
+		return nil
 	}
 	behaviour := p.behaviours[at]
-	o, err := run(ctx, p.program.tests, v.number, behaviours.Exactly(behaviour), p.patience)
+	o, err := v.run(ctx, behaviours.Exactly(behaviour), p.patience)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// No other behaviour runs, so this one fails, or is the one in which the process came
 	// to its end.
 	result := o.Results[behaviour]
 	if result != "FAIL" && (result != "" || o.Passed || !slices.Contains(o.Order, behaviour)) {
-		return fmt.Errorf("is not rejected by %q", caughtBy), nil
+		v.failure = fmt.Errorf("is not rejected by %q", v.caughtBy)
 	}
-	return nil, nil
+	return nil
 }
 
 // says returns the behaviours that failed, or else how the process ended, in one line.

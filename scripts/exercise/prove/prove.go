@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,10 +25,18 @@ import (
 // behaviour that it names. Where the reader writes a scenario, it proves nothing. What models draw
 // is up to RAPID_SEED.
 //
-// All bodies of a package's exercises are compiled into one test binary. Run says what
-// it is at, and ends with a table. Its error has a line for each failure.
+// All bodies of a package's exercises are compiled into one test binary. Run prints a
+// row for each exercise. Its error has a line for each failure.
 func Run(ctx context.Context, root string, numbers []string, out io.Writer) error {
-	exercises, err := choose(root, numbers)
+	book, err := weave.Open(root)
+	if err != nil {
+		return err
+	}
+	chosen, err := chapters.Choose(book.Chapters(), numbers...)
+	if err != nil {
+		return err
+	}
+	exercises, err := book.Exercises(math.MaxInt)
 	if err != nil {
 		return err
 	}
@@ -39,6 +47,9 @@ func Run(ctx context.Context, root string, numbers []string, out io.Writer) erro
 	defer os.RemoveAll(temporary)
 	var programs []*program
 	for _, e := range exercises {
+		if e.Scenario() || !slices.Contains(chosen, e.Chapter) {
+			continue
+		}
 		at := slices.IndexFunc(programs, func(p *program) bool { return p.dir == e.Dir })
 		if at < 0 {
 			at = len(programs)
@@ -46,66 +57,34 @@ func Run(ctx context.Context, root string, numbers []string, out io.Writer) erro
 		}
 		programs[at].add(e)
 	}
-	var proofs []*proof
-	var failures []error
-	for some := range slices.Chunk(programs, 2) {
-		var group errgroup.Group
-		for _, p := range some {
-			fmt.Fprintf(out, "%s: building %d bodies of %d exercises\n", p.dir, len(p.variants), len(p.proofs))
-			group.Go(func() error {
-				p.failure = p.build(ctx)
+	var group errgroup.Group
+	group.SetLimit(2) // while the exercises of one are proved, the next is built
+	var proving sync.Mutex
+	for _, p := range programs {
+		group.Go(func() error {
+			if p.failure = p.build(ctx); p.failure != nil {
 				return ctx.Err()
-			})
-		}
-		if err := group.Wait(); err != nil {
-			return err
-		}
-		for _, p := range some {
-			if p.failure != nil {
-				failures = append(failures, p.failure)
-				continue
 			}
+			proving.Lock()
+			defer proving.Unlock()
 			for _, proof := range p.proofs {
 				if err := proof.prove(ctx); err != nil {
 					return err
 				}
-				proofs = append(proofs, proof)
-				fmt.Fprintf(out, "%d of %d: %s %02d %s, %.1f s\n", len(proofs), len(exercises), proof.mark(), proof.Chapter.Number, proof.Name, proof.took.Seconds())
+				fmt.Fprintln(out, proof)
 			}
-			if err := os.RemoveAll(p.temporary); err != nil {
-				return err
-			}
+			return os.RemoveAll(p.temporary)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	var failures []error
+	for _, p := range programs {
+		failures = append(failures, p.failure)
+		for _, proof := range p.proofs {
+			failures = append(failures, proof.failures...)
 		}
 	}
-	slices.SortStableFunc(proofs, func(a, b *proof) int { return a.Chapter.Number - b.Chapter.Number })
-	return errors.Join(append(failures, tell(proofs, out))...)
-}
-
-// choose returns the exercises in which the reader writes code.
-func choose(root string, numbers []string) ([]*weave.Exercise, error) {
-	book, err := weave.Open(root)
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := chapters.Choose(book.Chapters(), numbers...)
-	if err != nil {
-		return nil, err
-	}
-	all, err := book.Exercises(math.MaxInt)
-	return slices.DeleteFunc(all, func(e *weave.Exercise) bool {
-		return e == nil || e.Scenario() || !slices.Contains(chosen, e.Chapter)
-	}), err
-}
-
-// tell prints the table.
-func tell(proofs []*proof, out io.Writer) error {
-	var failures []error
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nchapter\texercise\tminutes\tbehaviours\twrong rejected\ttime\t")
-	for _, p := range proofs {
-		fmt.Fprintf(table, "%02d\t%s\t%d\t%d\t%d of %d\t%.1f s\t%s\n", p.Chapter.Number, p.Name, p.Minutes, len(p.behaviours),
-			p.rejected, len(p.Solutions.Wrong), p.took.Seconds(), p.mark())
-		failures = append(failures, p.failures...)
-	}
-	return errors.Join(append(failures, table.Flush())...)
+	return errors.Join(failures...)
 }

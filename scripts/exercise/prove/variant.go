@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -9,8 +10,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
+	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
 
@@ -18,19 +21,36 @@ const clause = "package p\n"
 
 // variant is another body of some functions of an exercise.
 type variant struct {
+	// name is that of the solution, .go or .diff.
+	name string
 	// number is the variant's in its package, from 1. 0 is the book's.
 	number int
 	// cases call its bodies, by the names of functions.
 	cases map[string]string
 	// others are declarations that the book does not have. They belong into file.
 	others, file string
-	// failure says why it cannot be tried.
+	// caughtBy is the behaviour that a wrong one does not show.
+	caughtBy string
+	// tests is the binary that has it, and failure says why it cannot be tried.
+	tests   *behaviours.Program
 	failure error
 }
 
-// variantOf reads a solution. The name is where the compiler will say that a mistake is.
-func variantOf(name, text string, number int, functions []weave.Function) *variant {
-	v := &variant{number: number, cases: map[string]string{}, file: functions[0].File}
+// limit is how long a variant may run at most, on a machine however busy. One that
+// takes longer hangs.
+const limit = 5 * time.Minute
+
+// run runs the tests that a pattern matches, for at most so long.
+func (v *variant) run(ctx context.Context, pattern string, within time.Duration) (*behaviours.Outcome, error) {
+	tests := *v.tests
+	tests.Limit = within
+	return tests.Try(ctx, pattern, "", fmt.Sprintf("%s=%d", variable, v.number))
+}
+
+// variantOf reads a solution. The compiler will say that a mistake is in EXERCISE/NAME.
+func variantOf(exercise, name, text string, number int, functions []weave.Function) *variant {
+	v := &variant{name: name, number: number, cases: map[string]string{}, file: functions[0].File}
+	name = exercise + "/" + name
 	text = clause + text
 	file, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
 	if err != nil {

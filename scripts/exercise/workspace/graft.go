@@ -18,90 +18,101 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// source is a Go file cut into its declarations.
-type source struct {
-	name   string
-	syntax *ast.File
-	// declarations are all but imports, in their order.
-	declarations []declaration
-}
-
-// declaration is one at the top level of a file, with the comment above it.
-type declaration struct {
-	from *source
-	// names are as the book has them: decide, (*Controller).sync, or those of a group,
-	// of which name is the first.
-	names      []string
-	name       string
-	begin, end int
-	text       string
+// Declaration is one at the top level of a file, with the comment above it.
+type Declaration struct {
+	// Name is as the book has it: decide, (*Controller).sync, or the first of a group's.
+	Name, File, Text string
+	names            []string // all of the group
+	syntax           *ast.File
 	// uses are all names in it. Those are true that it does not declare itself.
 	uses map[string]bool
-	// qualifiers are the names of imports.
-	qualifiers map[string]bool
 }
 
-func parse(name string, text []byte) (*source, error) {
-	s := &source{name: name}
+// parse returns what a file declares but for imports, in its order.
+func parse(file string, text []byte) (all []Declaration, err error) {
 	fset := token.NewFileSet()
-	var err error
-	if s.syntax, err = parser.ParseFile(fset, name, text, parser.ParseComments); err != nil {
+	syntax, err := parser.ParseFile(fset, file, text, parser.ParseComments)
+	if err != nil {
 		return nil, fmt.Errorf("does not compile: %w", err)
 	}
-	for _, node := range s.syntax.Decls {
-		d := declaration{from: s, names: weave.NamesOf(node)}
-		if len(d.names) == 0 {
+	for _, node := range syntax.Decls {
+		names := weave.NamesOf(node)
+		if len(names) == 0 {
 			continue // imports, or a group of nothing
 		}
-		d.begin, d.end = weave.Extent(fset, node)
-		d.name, d.text = d.names[0], string(text[d.begin:d.end])
-		d.uses, d.qualifiers = s.uses(node), qualifiers(s.syntax, node)
-		s.declarations = append(s.declarations, d)
+		begin, end := weave.Extent(fset, node)
+		own := string(text[begin:end])
+		all = append(all, Declaration{Name: names[0], File: file, Text: own, names: names, syntax: syntax, uses: usesOf(own)})
 	}
-	return s, nil
+	return all, nil
 }
 
-func (s *source) uses(in ast.Node) map[string]bool {
+// usesOf returns all names in a declaration, which compiles. Those are true that it does
+// not declare itself.
+func usesOf(text string) map[string]bool {
 	uses := map[string]bool{}
-	ast.Inspect(in, func(node ast.Node) bool {
+	alone, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0)
+	if err != nil {
+		return uses
+	}
+	ast.Inspect(alone.Decls[0], func(node ast.Node) bool {
 		if ident, ok := node.(*ast.Ident); ok {
-			ofFile := ident.Obj != nil && ident.Obj == s.syntax.Scope.Lookup(ident.Name)
-			uses[ident.Name] = uses[ident.Name] || ofFile || slices.Contains(s.syntax.Unresolved, ident)
+			uses[ident.Name] = uses[ident.Name] || slices.Contains(alone.Unresolved, ident)
 		}
 		return true
 	})
 	return uses
 }
 
-func (s *source) find(name string) *declaration {
-	for i := range s.declarations {
-		if s.declarations[i].name == name {
-			return &s.declarations[i]
+// needs tells whether a declaration needs another: it names it, or is the type of which
+// the other is a method.
+func (d *Declaration) needs(other *Declaration) bool {
+	return slices.ContainsFunc(other.names, func(name string) bool {
+		receiver, method, isMethod := strings.Cut(name, ").")
+		if isMethod && slices.Contains(d.names, strings.Trim(receiver, "(*")) {
+			return true
 		}
+		if isMethod {
+			name = method
+		}
+		_, uses := d.uses[name]
+		return uses
+	})
+}
+
+// reachable returns some declarations and those of others that they need, directly or
+// not.
+func reachable(some, others []Declaration) []Declaration {
+	reached, left := slices.Clone(some), slices.Clone(others)
+	for i := 0; i < len(reached); i++ {
+		left = slices.DeleteFunc(left, func(d Declaration) bool {
+			needed := reached[i].needs(&d)
+			if needed {
+				reached = append(reached, d)
+			}
+			return needed
+		})
 	}
-	return nil
+	return reached
 }
 
 // graft puts a declaration into a file of a module, in place of its own of that name or
 // behind all, with what it imports.
-func graft(files map[string][]byte, name string, d declaration) error {
-	onto := files[name]
-	if onto == nil {
-		onto = []byte("package " + d.from.syntax.Name.Name + "\n")
+func graft(files map[string][]byte, name string, d Declaration) error {
+	text := string(files[name])
+	if text == "" {
+		text = "package " + d.syntax.Name.Name + "\n"
 	}
-	target, err := parse(name, onto)
+	all, err := parse(name, []byte(text))
 	if err != nil {
 		return err
 	}
-	text := string(onto) + "\n" + d.text + "\n"
-	if own := target.find(d.name); own != nil {
-		text = string(onto[:own.begin]) + d.text + string(onto[own.end:])
+	if at := slices.IndexFunc(all, func(own Declaration) bool { return own.Name == d.Name }); at >= 0 {
+		text = strings.Replace(text, all[at].Text, d.Text, 1)
+	} else {
+		text += "\n" + d.Text + "\n"
 	}
-	imports := map[string]string{}
-	for _, spec := range d.from.syntax.Imports {
-		imports[importName(spec)] = pathOf(spec)
-	}
-	files[name], err = WithImports(name, text, imports)
+	files[name], err = WithImports(name, text, importsOf(d.syntax))
 	return err
 }
 
@@ -113,24 +124,26 @@ func WithImports(name, text string, others map[string]string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	used := qualifiers(syntax, syntax)
+	used := map[string]bool{}
+	for _, ident := range syntax.Unresolved {
+		used[ident.Name] = true
+	}
 	for _, spec := range slices.Clone(syntax.Imports) {
-		alias, n := "", importName(spec)
-		if spec.Name != nil {
-			alias = n
-		}
+		n, path := imported(spec)
 		if n != "_" && !used[n] {
-			astutil.DeleteNamedImport(fset, syntax, alias, pathOf(spec))
+			alias := ""
+			if spec.Name != nil {
+				alias = n
+			}
+			astutil.DeleteNamedImport(fset, syntax, alias, path)
 		}
 		delete(used, n)
 	}
 	for _, n := range slices.Sorted(maps.Keys(used)) {
-		if path := others[n]; path != "" {
-			alias := n
-			if n == lastOf(path) {
-				alias = ""
-			}
-			astutil.AddNamedImport(fset, syntax, alias, path)
+		if path := others[n]; n == lastOf(path) {
+			astutil.AddImport(fset, syntax, path)
+		} else if path != "" {
+			astutil.AddNamedImport(fset, syntax, n, path)
 		}
 	}
 	var out bytes.Buffer
@@ -138,32 +151,23 @@ func WithImports(name, text string, others map[string]string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// qualifiers returns the names before dots in a part of a file that the file does not
-// declare.
-func qualifiers(syntax *ast.File, in ast.Node) map[string]bool {
-	used := map[string]bool{}
-	ast.Inspect(in, func(node ast.Node) bool {
-		if selector, ok := node.(*ast.SelectorExpr); ok {
-			if base, ok := selector.X.(*ast.Ident); ok && slices.Contains(syntax.Unresolved, base) {
-				used[base.Name] = true
-			}
-		}
-		return true
-	})
-	return used
-}
-
-func pathOf(spec *ast.ImportSpec) string {
-	path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-	return path
-}
-
-// importName returns the name by which a file uses an import.
-func importName(spec *ast.ImportSpec) string {
-	if spec.Name != nil {
-		return spec.Name.Name
+// importsOf returns the paths of what a file imports, by the names that it uses.
+func importsOf(syntax *ast.File) map[string]string {
+	paths := map[string]string{}
+	for _, spec := range syntax.Imports {
+		name, path := imported(spec)
+		paths[name] = path
 	}
-	return lastOf(pathOf(spec))
+	return paths
+}
+
+// imported returns the name by which a file uses an import, and its path.
+func imported(spec *ast.ImportSpec) (name, path string) {
+	path, _ = strconv.Unquote(spec.Path.Value) // the file has been parsed
+	if spec.Name != nil {
+		return spec.Name.Name, path
+	}
+	return lastOf(path), path
 }
 
 // lastOf returns what an import path ends with, but for a version.
@@ -173,31 +177,4 @@ func lastOf(imported string) string {
 		base = path.Base(path.Dir(imported))
 	}
 	return base
-}
-
-// reachable returns some declarations and those of others that they use, directly or
-// not, with the methods of the types among them.
-func reachable(some, others []declaration) []declaration {
-	wanted, types := map[string]bool{}, map[string]bool{}
-	isWanted := func(name string) bool {
-		receiver, method, ok := strings.Cut(name, ").")
-		return wanted[name] || ok && (wanted[method] || types[strings.Trim(receiver, "(*")])
-	}
-	reached := slices.Clone(some)
-	for i := 0; i < len(reached); i++ {
-		for name := range reached[i].uses {
-			wanted[name] = true
-		}
-		if i >= len(some) {
-			for _, name := range reached[i].names {
-				types[name] = true
-			}
-		}
-		for _, d := range others {
-			if slices.ContainsFunc(d.names, isWanted) && !slices.ContainsFunc(reached, func(r declaration) bool { return r.text == d.text }) {
-				reached = append(reached, d)
-			}
-		}
-	}
-	return reached
 }

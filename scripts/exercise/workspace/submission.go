@@ -15,31 +15,39 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// Graft puts the functions of an exercise that somebody has handed in, and what they use
+// Graft puts the functions of an exercise that somebody has written, and what they use
 // that was added, in place of the book's into the files of its module. Nothing else of
-// what is in dir is taken. Its error says what the exercise does not allow.
-func Graft(dir string, e *weave.Exercise, files map[string][]byte) error {
-	return graftFrom(dir, e, files, true)
-}
-
-// graftFrom does so, and where it is not strict, allows everything: then it is the reader
-// who goes on with it.
-func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bool) error {
-	all, err := readPackage(dir, e.Dir, func(string) bool { return true })
+// what is in dir is taken. Where it is strict, because somebody has handed them in, its
+// error says what the exercise does not allow.
+func Graft(dir string, e *weave.Exercise, files map[string][]byte, strict bool) error {
+	all, err := readPackage(dir, e.Dir)
 	if err != nil {
 		return err
 	}
-	book := declaredIn(files, e.Dir)
-	if e.Whole() { // the reader knows nothing of what is not exported
-		maps.DeleteFunc(book, func(name, file string) bool { return !ast.IsExported(name) && isCode(file) })
+	book := map[string]string{} // in which file what is declared
+	for name, text := range files {
+		if path.Dir(name) != e.Dir || !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		own, err := parse(name, text)
+		if err != nil {
+			return err
+		}
+		for _, d := range own {
+			for _, n := range d.names {
+				if !e.Whole() || ast.IsExported(n) || !isCode(name) { // of a whole package the reader knows nothing else
+					book[n] = name
+				}
+			}
+		}
 	}
-	var written, added []declaration
+	var written, added []Declaration
 	for _, d := range all {
 		switch {
-		case strict && (d.name == "_" || d.name == "init"): // nothing uses it
-		case e.Whole() || functionOf(e, d.name) != nil:
+		case strict && (d.Name == "_" || d.Name == "init"): // nothing uses it
+		case e.Whole() || functionOf(e, d.Name) != nil:
 			written = append(written, d)
-		case book[d.name] == "":
+		case book[d.Name] == "":
 			added = append(added, d)
 		}
 	}
@@ -53,8 +61,8 @@ func graftFrom(dir string, e *weave.Exercise, files map[string][]byte, strict bo
 		maps.DeleteFunc(files, func(name string, _ []byte) bool { return path.Dir(name) == e.Dir && isCode(name) })
 	}
 	for _, d := range written {
-		name := d.from.name
-		if f := functionOf(e, d.name); f != nil && !e.Whole() {
+		name := d.File
+		if f := functionOf(e, d.Name); f != nil && !e.Whole() {
 			name = e.Dir + "/" + f.File
 		}
 		if err := graft(files, name, d); err != nil {
@@ -80,9 +88,9 @@ func isCode(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 }
 
-// readPackage reads what the wanted files of a package in a module declare, but for its tests.
-// Files have their names in the module. A link that leads out of it leads nowhere.
-func readPackage(module, dir string, wanted func(name string) bool) ([]declaration, error) {
+// readPackage reads what a package in a module declares, but for its tests. Files have
+// their names in the module. A link that leads out of it leads nowhere.
+func readPackage(module, dir string) ([]Declaration, error) {
 	root, err := os.OpenRoot(module)
 	if err != nil {
 		return nil, err
@@ -92,11 +100,11 @@ func readPackage(module, dir string, wanted func(name string) bool) ([]declarati
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", dir, err)
 	}
-	var all []declaration
+	var all []Declaration
 	left := int64(maxPackage)
 	for _, entry := range entries {
 		name := dir + "/" + entry.Name()
-		if !isCode(name) || !wanted(name) {
+		if !isCode(name) {
 			continue
 		}
 		info, err := entry.Info()
@@ -110,31 +118,13 @@ func readPackage(module, dir string, wanted func(name string) bool) ([]declarati
 		if err != nil {
 			return nil, err
 		}
-		file, err := parse(name, text)
+		own, err := parse(name, text)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, file.declarations...)
+		all = append(all, own...)
 	}
 	return all, nil
-}
-
-// declaredIn returns what a package of the book's module declares, and in which file.
-func declaredIn(files map[string][]byte, dir string) map[string]string {
-	declared := map[string]string{}
-	for name, text := range files {
-		if path.Dir(name) != dir || !strings.HasSuffix(name, ".go") {
-			continue
-		}
-		if s, err := parse(name, text); err == nil {
-			for _, d := range s.declarations {
-				for _, n := range d.names {
-					declared[n] = name
-				}
-			}
-		}
-	}
-	return declared
 }
 
 // Harmless are packages that do nothing to files, processes or the network, so that a
@@ -157,11 +147,11 @@ func isHarmless(path string) bool {
 // allowed says what in some declarations an exercise does not allow: packages that
 // neither the book's solution uses nor are harmless, what the tests declare, and what
 // would change what they see or print.
-func allowed(e *weave.Exercise, declarations []declaration, book map[string]string) error {
+func allowed(e *weave.Exercise, declarations []Declaration, book map[string]string) error {
 	has, written := map[string]bool{}, false
 	for _, d := range declarations {
-		has[d.name] = true
-		written = written || functionOf(e, d.name) != nil && !strings.Contains(d.text, unwritten(e.Name))
+		has[d.Name] = true
+		written = written || functionOf(e, d.Name) != nil && !isUnwritten(d.Text)
 	}
 	if !written {
 		return errors.New("not written")
@@ -174,30 +164,26 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 		if !has[f.Name] && !f.Unnamed {
 			return fmt.Errorf("%s is missing", f.Name)
 		}
-		text, err := parse(f.File, []byte("package p\n"+f.Text))
-		if err != nil {
-			return err
-		}
-		for name := range text.declarations[0].qualifiers {
-			ours[f.Imports[name]] = true
+		for name, foreign := range usesOf(f.Text) {
+			ours[f.Imports[name]] = ours[f.Imports[name]] || foreign
 		}
 	}
 	for _, d := range declarations {
-		if strings.Contains(d.text, "//go:") || strings.Contains(d.text, "//line ") || strings.Contains(d.text, "/*line ") {
-			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.name)
+		if strings.Contains(d.Text, "//go:") || strings.Contains(d.Text, "//line ") || strings.Contains(d.Text, "/*line ") {
+			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.Name)
 		}
-		for _, spec := range d.from.syntax.Imports {
-			if path := pathOf(spec); d.qualifiers[importName(spec)] && !ours[path] && !isHarmless(path) {
-				return fmt.Errorf("%s uses %s, which the exercise does not need", d.name, path)
+		for name, path := range importsOf(d.syntax) {
+			if d.uses[name] && !ours[path] && !isHarmless(path) {
+				return fmt.Errorf("%s uses %s, which the exercise does not need", d.Name, path)
 			}
 		}
 		for name, foreign := range d.uses {
 			if foreign && strings.HasSuffix(book[name], "_test.go") {
-				return fmt.Errorf("%s uses %s, which only the tests have", d.name, name)
+				return fmt.Errorf("%s uses %s, which only the tests have", d.Name, name)
 			}
 		}
-		if functionOf(e, d.name) == nil && meddles(d, book) {
-			return fmt.Errorf("%s changes what others see: choose another name", d.name)
+		if functionOf(e, d.Name) == nil && meddles(d, book) {
+			return fmt.Errorf("%s changes what others see: choose another name", d.Name)
 		}
 	}
 	return nil
@@ -206,8 +192,8 @@ func allowed(e *weave.Exercise, declarations []declaration, book map[string]stri
 // meddles tells whether a declaration that was added means something to code that does
 // not name it: it has a name of Go's own, or is a method by which values of one of the
 // book's types are printed.
-func meddles(d declaration, book map[string]string) bool {
-	if receiver, method, ok := strings.Cut(d.name, ")."); ok {
+func meddles(d Declaration, book map[string]string) bool {
+	if receiver, method, ok := strings.Cut(d.Name, ")."); ok {
 		return book[strings.Trim(receiver, "(*")] != "" && slices.Contains([]string{"String", "GoString", "Format", "Error", "MarshalJSON"}, method)
 	}
 	return slices.ContainsFunc(d.names, func(name string) bool { return types.Universe.Lookup(name) != nil })

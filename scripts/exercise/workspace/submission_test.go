@@ -17,7 +17,7 @@ import (
 func handedIn(t *testing.T, body, rest string) (file string, err error) {
 	t.Helper()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "2"})
+	w, err := Write(root, "2", "", "")
 	require.NoError(t, err)
 	edit(t, w.Dir, shop, "\t// 1. Take something off.\n\tpanic(\"yours: discount\")", body)
 	head, declarations, _ := strings.Cut(rest, "---\n")
@@ -38,7 +38,7 @@ func graftDiscount(t *testing.T, root, dir string) (map[string][]byte, error) {
 	require.NoError(t, err)
 	for _, e := range exercises {
 		if e.Name == "discount" {
-			return files, Graft(dir, e, files)
+			return files, Graft(dir, e, files, true)
 		}
 	}
 	return nil, nil

@@ -163,7 +163,7 @@ func writeWhole(t *testing.T) (root string, w *Written) {
 	t.Helper()
 	root = t.TempDir()
 	writeFiles(t, root, strings.ReplaceAll(wholeBook, "‘‘‘", "```"))
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
 	return root, w
 }
@@ -190,21 +190,21 @@ func (t *Till) Add(price int) int {
 	assert.NoFileExists(t, filepath.Join(w.Dir, "kcm/till/add.go"))
 	assert.FileExists(t, filepath.Join(w.Dir, "kcm/till/till_test.go"))
 	assert.NotContains(t, read(t, w.Dir, "README.md"), "whole")
-	texts, err := w.Texts(w.Exercises[0])
+	answer, err := w.Answer(w.Exercises[0])
 	require.NoError(t, err)
-	assert.Equal(t, []string{"New", "(*Till).Add"}, w.Exercises[0].Unwritten(texts))
+	assert.Equal(t, []string{"New", "(*Till).Add"}, answer.Unwritten())
 }
 
 func TestAWholePackageIsCarriedOnWithAllItsFiles(t *testing.T) {
 	t.Parallel()
 	root, w := writeWhole(t)
 	writeFiles(t, w.Dir, theirs)
-	texts, err := w.Texts(w.Exercises[0])
+	answer, err := w.Answer(w.Exercises[0])
 	require.NoError(t, err)
-	assert.Empty(t, w.Exercises[0].Unwritten(texts))
-	w.Progress.Passed["till"] = Sum(texts)
+	assert.Empty(t, answer.Unwritten())
+	w.Progress.Passed["till"] = answer.Sum()
 	require.NoError(t, w.Save())
-	next, err := Write(Options{Root: root, Number: "2"})
+	next, err := Write(root, "2", "", "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"till"}, next.Carried)
 	assert.Contains(t, read(t, next.Dir, till), "type Till int")
@@ -212,7 +212,7 @@ func TestAWholePackageIsCarriedOnWithAllItsFiles(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(next.Dir, "kcm/till/add.go"))
 	writeFiles(t, w.Dir, "-- kcm/till/most.go --\npackage till\n\nfunc most() int { return 99 }\n")
 	require.NoError(t, os.RemoveAll(next.Dir))
-	next, err = Write(Options{Root: root, Number: "2"})
+	next, err = Write(root, "2", "", "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"till"}, next.Left, "it has not passed as it is now, in a file of its own")
 }
@@ -226,7 +226,7 @@ func graftTill(t *testing.T, root, dir string) (map[string][]byte, error) {
 	require.NoError(t, err)
 	exercises, err := book.Exercises(1)
 	require.NoError(t, err)
-	return files, Graft(dir, exercises[0], files)
+	return files, Graft(dir, exercises[0], files, true)
 }
 
 func TestAWholePackageIsTakenFromASubmissionWithoutWhatRunsByItself(t *testing.T) {
@@ -255,6 +255,6 @@ func TestAWholePackageIsShownAsAWhole(t *testing.T) {
 	root := t.TempDir()
 	writeFiles(t, root, strings.ReplaceAll(strings.Replace(wholeBook, "(*Till).add sum whole", "(*Till).add whole", 1), "‘‘‘", "```"))
 	edit(t, root, "chapters/01-till/README.md", "## Its drawer\n", "## Its drawer\n\n```go kcm/till sum\n```\n")
-	_, err := Write(Options{Root: root, Number: "1"})
+	_, err := Write(root, "1", "", "")
 	require.ErrorContains(t, err, "till is written as a whole, but the exercise does not show sum of kcm/till")
 }

@@ -19,10 +19,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -32,36 +34,11 @@ import (
 
 // Workspace is a directory in which somebody works on the exercises of a chapter.
 type Workspace struct {
-	Dir string `json:"-"`
-	// Root is that of the repository that wrote it.
-	Root    string `json:"root"`
-	Chapter int    `json:"chapter"`
-	Slug    string `json:"slug"`
-	// Exercises are those of the chapter.
-	Exercises []*Exercise `json:"exercises"`
+	*chapters.Chapter
+	// Root is that of the book's repository, Dir the workspace's.
+	Root, Dir string
 	// Progress is the reader's.
-	Progress Progress `json:"-"`
-}
-
-// Exercise is what a workspace has to know of one.
-type Exercise struct {
-	Name    string   `json:"name"`
-	Minutes int      `json:"minutes"`
-	Dir     string   `json:"dir,omitempty"`
-	Tests   []string `json:"tests,omitempty"`
-	// Whole tells that the reader writes the package Dir as a whole.
-	Whole bool `json:"whole,omitempty"`
-	// Functions are the names of what the reader writes: of a whole package, of what others
-	// see. Files have them, relative to the workspace.
-	Functions []string `json:"names,omitempty"`
-	Files     []string `json:"files"`
-	// Rule is where the rule stands, a heading of the chapter, and Page the file that has it.
-	Rule  string          `json:"rule"`
-	Page  string          `json:"page"`
-	Hints []chapters.Hint `json:"hints"`
-	// Broken and Answer are set where the reader writes a scenario.
-	Broken string `json:"broken,omitempty"`
-	Answer string `json:"answer,omitempty"`
+	Progress Progress
 }
 
 // Progress is what the reader has done.
@@ -79,23 +56,30 @@ func newProgress() Progress {
 }
 
 const (
-	bookDir = ".book"
-	// OverwrittenDir has what was overwritten.
-	OverwrittenDir = ".overwritten"
-	stateFile      = ".book/exercises.json"
-	progressFile   = ".book/progress.json"
+	bookDir      = ".book"
+	stateFile    = ".book/exercises.json"
+	progressFile = ".book/progress.json"
 )
+
+// state says of which chapter a workspace is.
+type state struct {
+	Chapter int `json:"chapter"`
+}
 
 // Default returns the directory of a chapter's workspace, relative to the root.
 func Default(number int) string { return fmt.Sprintf("exercises/%02d", number) }
 
-// Open reads a workspace.
-func Open(dir string) (*Workspace, error) {
-	w := &Workspace{Dir: dir}
-	if err := readJSON(filepath.Join(dir, stateFile), w); err != nil {
+// Open reads a workspace of one of the chapters that the book in root has.
+func Open(root string, all []*chapters.Chapter, dir string) (*Workspace, error) {
+	var of state
+	if err := readJSON(filepath.Join(dir, stateFile), &of); err != nil {
 		return nil, err
 	}
-	w.Progress = newProgress()
+	chosen, err := chapters.Choose(all, strconv.Itoa(of.Chapter))
+	if err != nil {
+		return nil, err
+	}
+	w := &Workspace{Chapter: chosen[0], Root: root, Dir: dir, Progress: newProgress()}
 	if err := readJSON(filepath.Join(dir, progressFile), &w.Progress); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -131,159 +115,127 @@ func writeJSON(path string, value any) error {
 func (w *Workspace) Save() error { return writeJSON(filepath.Join(w.Dir, progressFile), w.Progress) }
 
 // Choose returns the exercise of that name, or all.
-func (w *Workspace) Choose(name string) ([]*Exercise, error) {
+func (w *Workspace) Choose(name string) ([]*chapters.Exercise, error) {
 	if name == "" {
 		return w.Exercises, nil
 	}
 	var known []string
 	for _, e := range w.Exercises {
 		if e.Name == name {
-			return []*Exercise{e}, nil
+			return []*chapters.Exercise{e}, nil
 		}
 		known = append(known, e.Name)
 	}
-	return nil, fmt.Errorf("chapter %02d has no exercise %s: it has %s", w.Chapter, name, strings.Join(known, ", "))
+	return nil, fmt.Errorf("chapter %02d has no exercise %s: it has %s", w.Number, name, strings.Join(known, ", "))
 }
 
-// Scenario tells whether the reader writes a scenario.
-func (e *Exercise) Scenario() bool { return e.Broken != "" }
+// Answer is what the reader has of an exercise: the functions, or all that a whole
+// package declares, or the scenario.
+type Answer []Declaration
 
-// Texts returns the reader's functions of an exercise by their names, or all that a
-// whole package declares. One that is not there is "".
-func (w *Workspace) Texts(e *Exercise) (map[string]string, error) {
+// Answer returns what the reader has of an exercise.
+func (w *Workspace) Answer(e *chapters.Exercise) (Answer, error) {
 	if e.Scenario() {
-		text, err := os.ReadFile(filepath.Join(w.Dir, e.Files[0]))
-		return map[string]string{e.Name: string(text)}, err
+		text, err := os.ReadFile(filepath.Join(w.Dir, scenarioOf(e)))
+		return Answer{{Name: e.Name, File: scenarioOf(e), Text: string(text)}}, err
 	}
-	all, err := readPackage(w.Dir, e.Dir, func(name string) bool { return e.Whole || slices.Contains(e.Files, name) })
-	texts := map[string]string{}
-	for _, d := range all {
-		if e.Whole || slices.Contains(e.Functions, d.name) {
-			texts[d.name] = d.text
-		}
-	}
-	return texts, err
-}
-
-// Sum is a checksum of the reader's functions.
-func Sum(texts map[string]string) string {
-	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		fmt.Fprintf(sum, "%s\n%s\n", name, texts[name])
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
-}
-
-// unwritten is what the body of a function of an exercise says that nobody has written.
-func unwritten(name string) string { return fmt.Sprintf("panic(%q)", weave.Unwritten+name) }
-
-// Unwritten returns the functions of an exercise that nobody has written.
-func (e *Exercise) Unwritten(texts map[string]string) []string {
 	var names []string
-	for _, name := range e.Functions {
-		if text := texts[name]; text == "" || strings.Contains(text, unwritten(e.Name)) {
-			names = append(names, name)
+	for _, b := range e.Blocks {
+		names = append(names, b.Names...)
+	}
+	all, err := readPackage(w.Dir, e.Blocks[0].Package)
+	if e.Whole() {
+		return all, err
+	}
+	return slices.DeleteFunc(all, func(d Declaration) bool { return !slices.Contains(names, d.Name) }), err
+}
+
+// Unwritten returns the names of the functions that nobody has written.
+func (a Answer) Unwritten() (names []string) {
+	for _, part := range a {
+		if isUnwritten(part.Text) {
+			names = append(names, part.Name)
 		}
 	}
 	return names
 }
 
-func describe(e *weave.Exercise) *Exercise {
-	described := &Exercise{Name: e.Name, Minutes: e.Minutes, Dir: e.Dir, Tests: e.Tests, Whole: e.Whole(), Rule: e.Heading,
-		Page: path.Base(e.Path), Hints: e.Hints, Broken: e.Broken, Answer: e.Answer}
-	if e.Scenario() {
-		described.Files = []string{"scenarios/" + e.Name + ".txtar"}
-	}
-	for _, f := range e.Functions {
-		if f.Unnamed {
-			continue
-		}
-		described.Functions = append(described.Functions, f.Name)
-		if file := e.Dir + "/" + f.File; !slices.Contains(described.Files, file) {
-			described.Files = append(described.Files, file)
+// isUnwritten tells whether a function has the body that the reader begins with.
+func isUnwritten(text string) bool { return strings.Contains(text, `panic("`+weave.Unwritten) }
+
+// Files returns the files that have it.
+func (a Answer) Files() (files []string) {
+	for _, part := range a {
+		if !slices.Contains(files, part.File) {
+			files = append(files, part.File)
 		}
 	}
-	return described
+	return files
 }
 
-// Options say where a workspace is written, and from what.
-type Options struct {
-	// Root is that of the repository, Number the chapter as it was typed.
-	Root, Number string
-	// Dir is where to, if not exercises/NN, From the workspace that has the earlier
-	// chapters, if not the last one below exercises/.
-	Dir, From string
-	// Force overwrites what the reader has changed.
-	Force bool
+// Sum is a checksum of the texts.
+func (a Answer) Sum() string {
+	sum := sha256.New()
+	for _, part := range slices.SortedStableFunc(slices.Values(a), func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) }) {
+		fmt.Fprintf(sum, "%s\n%s\n", part.Name, part.Text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
+
+// scenarioOf returns where in a workspace the reader writes a scenario.
+func scenarioOf(e *chapters.Exercise) string { return "scenarios/" + e.Name + ".txtar" }
 
 // Written says what has become of a workspace.
 type Written struct {
 	*Workspace
-	// Kept is what the reader has changed and still has, Overwritten what was forced,
-	// of which there is a copy in OverwrittenDir. Carried are the earlier exercises that
-	// are the reader's, Left those that have changed since they passed. New tells
+	// Kept are the files that the reader has changed. Carried are the earlier exercises
+	// that are the reader's, Left those that have changed since they passed. New tells
 	// whether there was no workspace.
-	Kept, Overwritten, Carried, Left []string
-	New                              bool
+	Kept, Carried, Left []string
+	New                 bool
 }
 
-// Write writes the workspace of a chapter.
-func Write(o Options) (*Written, error) {
-	book, err := weave.Open(o.Root)
+// Write writes the workspace of a chapter, whose number is as it was typed, to a
+// directory, if not exercises/NN. From is the workspace that has the earlier chapters,
+// if not the last one beside it or below exercises/.
+func Write(root, number, dir, from string) (*Written, error) {
+	book, err := weave.Open(root)
 	if err != nil {
 		return nil, err
 	}
-	chapter, err := book.Chapter(o.Number)
+	chapter, err := book.Chapter(number)
 	if err != nil {
 		return nil, err
 	}
-	exercises, err := book.Exercises(chapter.Number)
-	if err != nil {
+	if dir, err = filepath.Abs(cmp.Or(dir, filepath.Join(root, Default(chapter.Number)))); err != nil {
 		return nil, err
-	}
-	o.Dir, err = filepath.Abs(cmp.Or(o.Dir, filepath.Join(o.Root, Default(chapter.Number))))
-	if err != nil {
-		return nil, err
-	}
-	w := &Workspace{Dir: o.Dir, Root: o.Root, Chapter: chapter.Number, Slug: chapter.Slug, Progress: newProgress()}
-	var before []*weave.Exercise
-	for _, e := range exercises {
-		if e.Chapter == chapter {
-			w.Exercises = append(w.Exercises, describe(e))
-		} else if !e.Scenario() {
-			before = append(before, e)
-		}
-	}
-	if len(w.Exercises) == 0 {
-		return nil, fmt.Errorf("chapter %02d has no exercises", chapter.Number)
 	}
 	files, err := book.Module(chapter.Number, func(e *weave.Exercise) map[string]string {
-		if e.Chapter != chapter {
-			return nil
+		if e.Chapter == chapter {
+			return e.Cut()
 		}
-		return e.Cut()
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := w.addTexts(chapter, files); err != nil {
+	w := &Written{Workspace: &Workspace{Chapter: chapter, Dir: dir, Root: root, Progress: newProgress()}, New: true}
+	if err := w.addTexts(files); err != nil {
 		return nil, err
 	}
-	written := &Written{Workspace: w, New: true}
-	if written.Carried, written.Left, err = w.carry(before, files, o.From); err != nil {
+	if err := w.carry(book, files, from); err != nil {
 		return nil, err
 	}
-	return written, written.put(files, o.Force)
+	return w, w.put(book.Chapters(), files)
 }
 
 // addTexts adds what is not code.
-func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte) error {
+func (w *Workspace) addTexts(files map[string][]byte) error {
 	note, err := filled("note.md", w)
 	if err != nil {
 		return err
 	}
-	for _, page := range chapter.Pages {
+	for _, page := range w.Pages {
 		text := remark.ReplaceAllString(page.WithoutAnswers(), "")
 		heading, rest, _ := strings.Cut(text, "\n")
 		text = heading + "\n" + string(note) + rest
@@ -295,7 +247,7 @@ func (w *Workspace) addTexts(chapter *chapters.Chapter, files map[string][]byte)
 	}
 	for _, e := range w.Exercises {
 		if e.Scenario() {
-			if files[e.Files[0]], err = filled("scenario.txtar", e); err != nil {
+			if files[scenarioOf(e)], err = filled("scenario.txtar", e); err != nil {
 				return err
 			}
 		}
@@ -323,59 +275,60 @@ var remark = regexp.MustCompile(`(?m)^<!-- (exercise|scenario): [^>]*-->\n`)
 
 // carry puts the reader's own functions of earlier chapters into the files, where
 // they have passed there and are still the same. Others are left.
-func (w *Workspace) carry(before []*weave.Exercise, files map[string][]byte, from string) (carried, left []string, err error) {
-	earlier, err := w.earlier(from)
+func (w *Written) carry(book *weave.Book, files map[string][]byte, from string) error {
+	earlier, err := w.earlier(book.Chapters(), from)
 	if err != nil || earlier == nil {
-		return nil, nil, err
+		return err
+	}
+	before, err := book.Exercises(min(w.Number-1, earlier.Number))
+	if err != nil {
+		return err
 	}
 	for _, e := range before {
-		if earlier.Progress.Passed[e.Name] == "" || e.Chapter.Number > earlier.Chapter {
+		passed := earlier.Progress.Passed[e.Name]
+		if e.Scenario() || passed == "" {
 			continue
 		}
-		texts, err := earlier.Texts(describe(e))
-		if err != nil || Sum(texts) != earlier.Progress.Passed[e.Name] {
-			left = append(left, e.Name)
+		if answer, err := earlier.Answer(e.Exercise); err != nil || answer.Sum() != passed {
+			w.Left = append(w.Left, e.Name)
 			continue
 		}
-		if err := graftFrom(earlier.Dir, e, files, false); err != nil {
-			return nil, nil, fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
+		if err := Graft(earlier.Dir, e, files, false); err != nil {
+			return fmt.Errorf("carry %s over from %s: %w", e.Name, earlier.Dir, err)
 		}
-		w.Progress.Passed[e.Name] = Sum(texts)
-		carried = append(carried, e.Name)
+		w.Progress.Passed[e.Name] = passed
+		w.Carried = append(w.Carried, e.Name)
 	}
-	return carried, left, nil
+	return nil
 }
 
 // earlier returns the workspace that earlier exercises are carried over from, if
 // there is one.
-func (w *Workspace) earlier(from string) (*Workspace, error) {
+func (w *Workspace) earlier(all []*chapters.Chapter, from string) (*Workspace, error) {
 	if from != "" {
-		earlier, err := Open(from)
+		earlier, err := Open(w.Root, all, from)
 		if err != nil {
 			err = fmt.Errorf("FROM=%s is no workspace: %w", from, err)
 		}
 		return earlier, err
 	}
-	for number := w.Chapter - 1; number >= 0; number-- {
+	for number := w.Number - 1; number >= 0; number-- {
 		for _, parent := range []string{filepath.Dir(w.Dir), filepath.Join(w.Root, "exercises")} {
-			earlier, err := Open(filepath.Join(parent, fmt.Sprintf("%02d", number)))
-			if err == nil {
-				return earlier, nil
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
+			earlier, err := Open(w.Root, all, filepath.Join(parent, fmt.Sprintf("%02d", number)))
+			if !errors.Is(err, fs.ErrNotExist) {
+				return earlier, err
 			}
 		}
 	}
 	return nil, nil
 }
 
-// put writes the files. What the reader has changed since they were written stays,
-// function by function, unless it is to be forced.
-func (w *Written) put(files map[string][]byte, force bool) error {
-	before, err := Open(w.Dir)
+// put writes the files. What the reader has changed since they were written stays.
+func (w *Written) put(all []*chapters.Chapter, files map[string][]byte) error {
+	before, err := Open(w.Root, all, w.Dir)
 	switch {
-	case err == nil && before.Chapter != w.Chapter:
-		return fmt.Errorf("%s is the workspace of chapter %02d: choose another with DEST=", w.Dir, before.Chapter)
+	case err == nil && before.Number != w.Number:
+		return fmt.Errorf("%s is the workspace of chapter %02d: choose another with DEST=", w.Dir, before.Number)
 	case err == nil:
 		w.New = false
 		carried := w.Progress.Passed
@@ -389,11 +342,9 @@ func (w *Written) put(files map[string][]byte, force bool) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		text := files[name]
-		if !w.New {
-			if text, err = w.keep(name, text, force); err != nil {
-				return err
-			}
+		text, err := w.merged(name, files[name])
+		if err != nil {
+			return err
 		}
 		// go takes no notice of what lies below a directory that begins with a dot.
 		if err := write(filepath.Join(w.Dir, bookDir, name), files[name]); err != nil {
@@ -403,50 +354,37 @@ func (w *Written) put(files map[string][]byte, force bool) error {
 			return err
 		}
 	}
-	if err := writeJSON(filepath.Join(w.Dir, stateFile), w.Workspace); err != nil {
+	if err := writeJSON(filepath.Join(w.Dir, stateFile), state{w.Number}); err != nil {
 		return err
 	}
 	return w.Save()
 }
 
-// keep returns a file that is to be written with what the reader has changed in it, or
-// with force as it is: then what was there is put where it does no harm.
-func (w *Written) keep(name string, text []byte, force bool) ([]byte, error) {
-	mine, err := os.ReadFile(filepath.Join(w.Dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
+// merged returns a file that is to be written with what the reader has changed in it.
+// Where the book has changed the same lines, they are the reader's.
+func (w *Written) merged(name string, text []byte) ([]byte, error) {
+	mine, base := filepath.Join(w.Dir, name), filepath.Join(w.Dir, bookDir, name)
+	own, err := os.ReadFile(mine)
+	if errors.Is(err, fs.ErrNotExist) || bytes.Equal(own, text) {
 		return text, nil
 	}
-	if err != nil {
+	was, wasErr := os.ReadFile(base)
+	if err != nil || wasErr == nil && bytes.Equal(own, was) {
+		return text, err
+	}
+	if w.Kept = append(w.Kept, name); wasErr != nil {
+		base = os.DevNull
+	}
+	theirs := filepath.Join(w.Dir, bookDir, name+".new")
+	if err := write(theirs, text); err != nil {
 		return nil, err
 	}
-	base, err := os.ReadFile(filepath.Join(w.Dir, bookDir, name))
-	if err == nil && bytes.Equal(mine, base) || bytes.Equal(mine, text) {
-		return text, nil
+	defer os.Remove(theirs)
+	merged, err := exec.Command("git", "merge-file", "-p", "--ours", mine, base, theirs).Output()
+	if err != nil {
+		err = fmt.Errorf("merge what you and the book have changed in %s: %w", name, err)
 	}
-	if force {
-		w.Overwritten = append(w.Overwritten, name)
-		return text, write(filepath.Join(w.Dir, OverwrittenDir, name), mine)
-	}
-	own, err := parse(name, mine)
-	was, baseErr := parse(name, base)
-	if err != nil || baseErr != nil { // it is no code, too
-		w.Kept = append(w.Kept, name)
-		return mine, nil
-	}
-	files := map[string][]byte{name: text}
-	for _, d := range own.declarations {
-		if before := was.find(d.name); before != nil && before.text == d.text {
-			continue
-		}
-		w.Kept = append(w.Kept, name+": "+d.name)
-		if err := graft(files, name, d); err != nil {
-			return nil, err
-		}
-	}
-	if bytes.Equal(base, text) {
-		return mine, nil // the book has not changed
-	}
-	return files[name], nil
+	return merged, err
 }
 
 // WriteFiles writes the files of a module.

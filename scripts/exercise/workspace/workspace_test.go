@@ -208,22 +208,20 @@ const (
 )
 
 // solve writes a body of the first exercise, as a reader would, and says that it has passed.
-func solve(t *testing.T, dir string) {
+func solve(t *testing.T, w *Written) {
 	t.Helper()
-	text := read(t, dir, shop)
+	text := read(t, w.Dir, shop)
 	from, to := strings.Index(text, mine), strings.Index(text, "\tpanic(")
-	edit(t, dir, shop, text[from:to]+"\tpanic(\"yours: total\")", solved)
-	w, err := Open(dir)
+	edit(t, w.Dir, shop, text[from:to]+"\tpanic(\"yours: total\")", solved)
+	answer, err := w.Answer(w.Exercises[0])
 	require.NoError(t, err)
-	texts, err := w.Texts(w.Exercises[0])
-	require.NoError(t, err)
-	w.Progress.Passed["total"] = Sum(texts)
+	w.Progress.Passed["total"] = answer.Sum()
 	require.NoError(t, w.Save())
 }
 
 func TestACutBodyKeepsItsSignatureAndItsCommentAndSaysWhatIsToBeDone(t *testing.T) {
 	t.Parallel()
-	w, err := Write(Options{Root: writeBook(t), Number: "1"})
+	w, err := Write(writeBook(t), "1", "", "")
 	require.NoError(t, err)
 	assert.Contains(t, read(t, w.Dir, shop), `
 // total returns the sum of prices, at most the limit.
@@ -242,18 +240,18 @@ func total(prices ...int) int {
 
 func TestAWorkspaceHasAllPagesOfTheChapter(t *testing.T) {
 	t.Parallel()
-	w, err := Write(Options{Root: writeBook(t), Number: "3"})
+	w, err := Write(writeBook(t), "3", "", "")
 	require.NoError(t, err)
 	assert.Contains(t, read(t, w.Dir, "README.md"), "> Your workspace of chapter 03")
 	assert.Contains(t, read(t, w.Dir, "README.md"), "See [the paper](2-paper.md).")
 	assert.Contains(t, read(t, w.Dir, "code.md"), "Of [the lesson](README.md).")
 	assert.Contains(t, read(t, w.Dir, "2-paper.md"), "**Yours**")
-	assert.Equal(t, "2-paper.md", w.Exercises[0].Page)
+	assert.Equal(t, "chapters/03-receipt/2-paper.md", w.Exercises[0].Path)
 }
 
 func TestEachFunctionOfAnExerciseIsCutAndTheListStandsInTheFirst(t *testing.T) {
 	t.Parallel()
-	w, err := Write(Options{Root: writeBook(t), Number: "2"})
+	w, err := Write(writeBook(t), "2", "", "")
 	require.NoError(t, err)
 	text := read(t, w.Dir, shop)
 	assert.Equal(t, 2, strings.Count(text, `panic("yours: report")`))
@@ -265,7 +263,7 @@ func TestEachFunctionOfAnExerciseIsCutAndTheListStandsInTheFirst(t *testing.T) {
 func TestTheMakefileOfAWorkspaceTakesTheCommandsAsTheBookWritesThem(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "2"})
+	w, err := Write(root, "2", "", "")
 	require.NoError(t, err)
 	writeFiles(t, root, "-- Makefile --\n%-02:\n\t@echo $@ $(ONLY) $(DEST)\n")
 	for _, command := range []string{"check", "hint", "solution", "watch", "build"} {
@@ -282,16 +280,16 @@ func TestTheMakefileOfAWorkspaceTakesTheCommandsAsTheBookWritesThem(t *testing.T
 func TestASecondWriteKeepsWhatWasChangedAsItIs(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
 	assert.True(t, w.New)
-	solve(t, w.Dir)
+	solve(t, w)
 	edit(t, w.Dir, shop, "// price is one.", "// a note between two declarations\n\n// price is one.")
 	before := read(t, w.Dir, shop)
-	w, err = Write(Options{Root: root, Number: "1"})
+	w, err = Write(root, "1", "", "")
 	require.NoError(t, err)
 	assert.False(t, w.New)
-	assert.Equal(t, []string{shop + ": total", shop + ": add", shop + ": unused"}, w.Kept)
+	assert.Equal(t, []string{shop}, w.Kept)
 	assert.Equal(t, before, read(t, w.Dir, shop))
 	assert.NotEmpty(t, w.Progress.Passed["total"])
 }
@@ -299,67 +297,57 @@ func TestASecondWriteKeepsWhatWasChangedAsItIs(t *testing.T) {
 func TestAfterTheBookHasChangedTheReadersBodiesStay(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
-	solve(t, w.Dir)
+	solve(t, w)
 	edit(t, root, shop, "limit = 100", "limit = 200")
 	edit(t, root, shop, "\treturn min(sum, limit)", "\treturn min(limit, sum)")
-	w, err = Write(Options{Root: root, Number: "1"})
+	w, err = Write(root, "1", "", "")
 	require.NoError(t, err)
 	assert.Contains(t, read(t, w.Dir, shop), "limit = 200")
 	assert.Contains(t, read(t, w.Dir, shop), "\treturn min(add(prices), limit) // mine")
 	assert.Contains(t, read(t, w.Dir, shop), "func add(")
-	texts, err := w.Texts(w.Exercises[0])
+	answer, err := w.Answer(w.Exercises[0])
 	require.NoError(t, err)
-	assert.Equal(t, w.Progress.Passed["total"], Sum(texts), "what has passed still has")
+	assert.Equal(t, w.Progress.Passed["total"], answer.Sum(), "what has passed still has")
 }
 
-func TestWhatDoesNotParseIsKept(t *testing.T) {
+func TestWhatBothHaveChangedIsTheReaders(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
 	edit(t, w.Dir, shop, mine, "\tfor {")
-	before := read(t, w.Dir, shop)
+	edit(t, w.Dir, "README.md", "# A till", "# My till")
+	edit(t, root, "chapters/01-till/README.md", "1. Begin with nothing.", "1. Begin with an empty drawer.")
 	edit(t, root, shop, "limit = 100", "limit = 200")
-	w, err = Write(Options{Root: root, Number: "1"})
+	w, err = Write(root, "1", "", "")
 	require.NoError(t, err)
-	assert.Equal(t, []string{shop}, w.Kept)
-	assert.Equal(t, before, read(t, w.Dir, shop))
-}
-
-func TestForceOverwritesWhatWasChanged(t *testing.T) {
-	t.Parallel()
-	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
-	require.NoError(t, err)
-	before := read(t, w.Dir, shop)
-	solve(t, w.Dir)
-	w, err = Write(Options{Root: root, Number: "1", Force: true})
-	require.NoError(t, err)
-	assert.Empty(t, w.Kept)
-	assert.Equal(t, before, read(t, w.Dir, shop))
-	assert.Equal(t, []string{shop}, w.Overwritten)
-	assert.Contains(t, read(t, w.Dir, filepath.Join(OverwrittenDir, shop)), "// mine")
+	assert.Equal(t, []string{"README.md", shop}, w.Kept)
+	assert.Contains(t, read(t, w.Dir, shop), "limit = 200")
+	assert.Contains(t, read(t, w.Dir, shop), "\tfor {\n", "though it does not compile")
+	assert.NotContains(t, read(t, w.Dir, shop), "empty drawer")
+	assert.Contains(t, read(t, w.Dir, "README.md"), "# My till")
+	assert.Contains(t, read(t, w.Dir, "README.md"), "1. Begin with an empty drawer.")
 }
 
 func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
 	elsewhere := filepath.Join(t.TempDir(), "first")
-	for name, first := range map[string]Options{
-		"from the one before it":            {Root: root, Number: "1"},
-		"from where somebody says":          {Root: root, Number: "1", Dir: elsewhere},
-		"from the one beside it, elsewhere": {Root: root, Number: "1", Dir: filepath.Join(t.TempDir(), "01")},
+	for name, first := range map[string]string{
+		"from the one before it":            "",
+		"from where somebody says":          elsewhere,
+		"from the one beside it, elsewhere": filepath.Join(t.TempDir(), "01"),
 	} {
-		w, err := Write(first)
+		w, err := Write(root, "1", first, "")
 		require.NoError(t, err, name)
-		solve(t, w.Dir)
-		next := Options{Root: root, Number: "2", Dir: filepath.Join(filepath.Dir(w.Dir), "02")}
-		if first.Dir == elsewhere {
-			next.From = elsewhere
+		solve(t, w)
+		from := ""
+		if first == elsewhere {
+			from = elsewhere
 		}
-		w, err = Write(next)
+		w, err = Write(root, "2", filepath.Join(filepath.Dir(w.Dir), "02"), from)
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{"total"}, w.Carried, name)
 		text := read(t, w.Dir, shop)
@@ -372,11 +360,11 @@ func TestWhatHasPassedIsCarriedIntoTheNextChapterWithWhatItUses(t *testing.T) {
 func TestWhatIsCarriedIsCarriedOn(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
-	solve(t, w.Dir)
+	solve(t, w)
 	for _, number := range []string{"2", "3"} {
-		w, err = Write(Options{Root: root, Number: number})
+		w, err = Write(root, number, "", "")
 		require.NoError(t, err)
 		assert.Equal(t, []string{"total"}, w.Carried)
 		assert.Contains(t, read(t, w.Dir, shop), "// mine")
@@ -387,11 +375,11 @@ func TestWhatIsCarriedIsCarriedOn(t *testing.T) {
 func TestWhatHasNotPassedAsItIsIsNotCarried(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
-	w, err := Write(Options{Root: root, Number: "1"})
+	w, err := Write(root, "1", "", "")
 	require.NoError(t, err)
-	solve(t, w.Dir)
+	solve(t, w)
 	edit(t, w.Dir, shop, "// mine", "// changed since")
-	w, err = Write(Options{Root: root, Number: "2"})
+	w, err = Write(root, "2", "", "")
 	require.NoError(t, err)
 	assert.Empty(t, w.Carried)
 	assert.Equal(t, []string{"total"}, w.Left)
@@ -403,21 +391,19 @@ func TestMistakesAreSaidAndNothingIsLost(t *testing.T) {
 	root := writeBook(t)
 	full := t.TempDir()
 	writeFiles(t, full, "-- diary.txt --\nmine\n")
-	first, err := Write(Options{Root: root, Number: "1", Dir: filepath.Join(t.TempDir(), "first")})
+	first, err := Write(root, "1", filepath.Join(t.TempDir(), "first"), "")
 	require.NoError(t, err)
 	for _, c := range []struct {
-		options Options
-		says    string
+		number, dir, from, says string
 	}{
-		{Options{Number: "99"}, "99"},
-		{Options{Number: "x"}, "x"},
-		{Options{Number: "1", Dir: full}, full + " is not empty and no workspace: choose another with DEST="},
-		{Options{Number: "2", Dir: first.Dir}, first.Dir + " is the workspace of chapter 01: choose another with DEST="},
-		{Options{Number: "2", From: filepath.Join(full, "nowhere")}, "is no workspace"},
-		{Options{Number: "1", Dir: filepath.Join(full, "diary.txt")}, "diary.txt"},
+		{"99", "", "", "99"},
+		{"x", "", "", "x"},
+		{"1", full, "", full + " is not empty and no workspace: choose another with DEST="},
+		{"2", first.Dir, "", first.Dir + " is the workspace of chapter 01: choose another with DEST="},
+		{"2", "", filepath.Join(full, "nowhere"), "is no workspace"},
+		{"1", filepath.Join(full, "diary.txt"), "", "diary.txt"},
 	} {
-		c.options.Root = root
-		_, err := Write(c.options)
+		_, err := Write(root, c.number, c.dir, c.from)
 		require.ErrorContains(t, err, c.says)
 		assert.NotContains(t, err.Error(), "\n")
 	}
