@@ -62,14 +62,14 @@ func (s *Store[T]) Create(obj T) (T, error) {
 // Update replaces an object by the one that was made of it. An update that changes nothing gives no new resource version
 // and no notification.
 func (s *Store[T]) Update(obj T) (T, error) {
-	there, exists := s.objects[obj.GetName()]
+	there, err := s.Get(obj.GetName())
 	switch {
-	case !exists:
-		return *new(T), apierrors.NewNotFound(s.resource, obj.GetName())
+	case err != nil:
+		return *new(T), err
 	case there.GetResourceVersion() != obj.GetResourceVersion() || there.GetUID() != obj.GetUID():
 		return *new(T), apierrors.NewConflict(s.resource, obj.GetName(), errors.New("the object has been modified"))
 	case equality.Semantic.DeepEqual(there, obj):
-		return there.DeepCopy(), nil
+		return there, nil
 	}
 	return s.write(obj.DeepCopy()), nil
 }
@@ -77,13 +77,12 @@ func (s *Store[T]) Update(obj T) (T, error) {
 // Delete removes an object at once. A deletion that takes its time is an Update that sets the deletion timestamp, and
 // this later.
 func (s *Store[T]) Delete(name string) error {
-	obj, exists := s.objects[name]
-	if !exists {
-		return apierrors.NewNotFound(s.resource, name)
+	obj, err := s.Get(name)
+	if err == nil {
+		delete(s.objects, name)
+		s.append(change[T]{obj, true})
 	}
-	delete(s.objects, name)
-	s.append(change[T]{obj.DeepCopy(), true})
-	return nil
+	return err
 }
 
 // Get returns the object of that name.
