@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -255,12 +254,13 @@ func (r *round) send(ctx context.Context, op Op) error {
 		if err != nil || len(list.Items) == 0 {
 			return fmt.Errorf("there is none: %w", err)
 		}
-		slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int {
-			return strings.Compare(a.GetName(), b.GetName())
-		})
 		name = list.Items[op.Which%len(list.Items)].GetName()
 	}
-	body, err := json.Marshal(op.Body)
+	if op.Verb == "delete" {
+		return api.Delete(ctx, name, op.How)
+	}
+	object := op.object(name)
+	body, err := object.MarshalJSON()
 	if err != nil {
 		return err
 	}
@@ -268,10 +268,8 @@ func (r *round) send(ctx context.Context, op Op) error {
 		uid := r.uids[strings.Trim(string(promise), `"`)]
 		return fmt.Appendf(nil, "%q", cmp.Or(uid, "00000000-0000-4000-8000-000000000000")) // nobody's
 	})
-	subresources := []string(nil)
 	switch op.Verb {
 	case "create":
-		object := &unstructured.Unstructured{}
 		if err := object.UnmarshalJSON(body); err != nil {
 			return err
 		}
@@ -280,12 +278,11 @@ func (r *round) send(ctx context.Context, op Op) error {
 			r.uids[promise(op)] = created.GetUID()
 		}
 		return err
-	case "delete":
-		return api.Delete(ctx, name, op.How)
 	case "status":
-		subresources = []string{"status"}
+		_, err = api.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	default:
+		_, err = api.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
 	}
-	_, err = api.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, subresources...)
 	return err
 }
 
