@@ -194,9 +194,11 @@ func Growth(rounds []map[string]int) (says []string) {
 		return nil
 	}
 	for metric, most := range noGrowth {
-		by := func(a, b map[string]int) int { return a[metric] - b[metric] }
-		before, after := slices.MaxFunc(rounds[:third], by), slices.MinFunc(rounds[len(rounds)-third:], by)
-		if more := after[metric] - before[metric]; more > most {
+		var values []int
+		for _, round := range rounds {
+			values = append(values, round[metric])
+		}
+		if more := slices.Min(values[len(values)-third:]) - slices.Max(values[:third]); more > most {
 			says = append(says, fmt.Sprintf("%s: at least %d more in the last %d of %d rounds than in the first",
 				metric, more, third, len(rounds)))
 		}

@@ -6,6 +6,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
@@ -16,7 +18,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,7 +41,12 @@ const (
 	// going is how long namespaces may take to go.
 	going = 2 * time.Minute
 	every = time.Second
+	// rare is of how many writes of the manager one is refused, and one done with an answer that is lost.
+	rare = 20
 )
+
+// refusals are the codes of which one is drawn.
+var refusals = []int{403, 409, 422, 429, 500, 504}
 
 // Player plays draws, one after the other, on a cluster of its own with one manager, which runs all its loops with the
 // rate limits that it has by default.
@@ -52,45 +58,30 @@ type Player struct {
 	kube    kubernetes.Interface
 
 	proxy      *httptest.Server
-	faulty     bool
-	disturbing atomic.Bool  // while operations are sent
-	faults     atomic.Int64 // since they began to be sent
+	disturbing atomic.Bool // while operations are sent
 }
 
-// Start starts a cluster and a manager: the program, or the original. If it is to be faulty, the API server refuses
-// some of the manager's writes, and some answers are lost, while operations are sent.
-func Start(ctx context.Context, program string, reference, faulty bool) (_ *Player, err error) {
+// Start starts a cluster and a manager: the program, or the original. The player has to be closed, also if there is an
+// error.
+func Start(ctx context.Context, program string, reference bool) (*Player, error) {
 	c, err := cluster.StartEmbedded(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := newPlayer(c)
-	p.faulty = faulty
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.Close())
-		}
-	}()
 	m, err := play.NewManager(ctx, c, reference, program)
 	if err != nil {
-		return nil, err
-	}
-	user := cluster.KCM
-	if reference {
-		user = cluster.Reference
+		return p, err
 	}
 	kubeconfig := filepath.Join(c.Dir(), "disturbed.kubeconfig")
-	if p.proxy, err = proxy.Start(c.RESTConfig(user), kubeconfig, p.disturb); err != nil {
-		return nil, err
+	if p.proxy, err = proxy.Start(c.RESTConfig(cluster.KCM), kubeconfig, p.disturb); err != nil {
+		return p, err
 	}
 	if p.port, err = process.FreePort(); err != nil {
-		return nil, err
+		return p, err
 	}
-	flags := []string{"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--secure-port=" + p.port}
-	if p.process, err = m.Start(m.Loops, flags...); err != nil {
-		return nil, err
-	}
-	return p, nil
+	p.process, err = m.Start(m.Loops, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port="+p.port)
+	return p, err
 }
 
 func newPlayer(c *cluster.Cluster) *Player {
@@ -110,14 +101,27 @@ func (p *Player) Close() error {
 	return p.cluster.Close()
 }
 
+// disturb is what passes between a manager and the API server: while operations are sent, some of its writes are
+// refused, and some answers lost.
+func (p *Player) disturb(next proxy.RoundTripper) proxy.RoundTripper {
+	return func(request *http.Request) (*http.Response, error) {
+		at := rand.N(rare)
+		if at > 1 || request.Method == http.MethodGet || !p.disturbing.Load() {
+			return next(request)
+		}
+		if at == 0 {
+			return proxy.Refuse(request, refusals[rand.N(len(refusals))]), nil
+		}
+		if response, err := next(request); err == nil {
+			response.Body.Close()
+		}
+		return nil, proxy.ErrBroken
+	}
+}
+
 // Result is what came of a draw.
 type Result struct {
-	// Sent are the operations that were sent before the manager ended, if it did, and Taken how many of them the API
-	// server has taken.
-	Sent  []Op
-	Taken int
-	// Faults is how many writes of the manager were refused or got no answer.
-	Faults   int
+	Taken    int // how many operations the API server has taken, before the manager ended, if it did
 	Findings []Finding
 	// Metrics are what the manager says of itself in the end.
 	Metrics map[string]int
@@ -126,17 +130,17 @@ type Result struct {
 // Finding is something that is not as it should be.
 type Finding struct{ About, Says string }
 
-// Play sends operations of a draw, and looks whether the manager bears them. If about is not empty, it looks for
-// nothing else. An error is one of the lab, and says nothing about the manager.
+// Play sends operations of a draw, and looks whether the manager bears them. If about is not empty, it looks no longer
+// than it takes to find that. An error is one of the lab, and says nothing about the manager.
 func (p *Player) Play(ctx context.Context, seed uint64, ops []Op, about string) (*Result, error) {
-	r := &round{Player: p, seed: seed, about: about, uids: map[string]types.UID{}}
+	r := &round{Player: p, seed: seed, uids: map[string]types.UID{}}
 	alive, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // which ends with the player
 		<-p.process.Exited
 		cancel()
 	}()
-	err := r.play(alive, ops)
+	err := r.play(alive, ops, about)
 	if ctx.Err() != nil || err != nil && alive.Err() == nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
@@ -147,46 +151,36 @@ func (p *Player) Play(ctx context.Context, seed uint64, ops []Op, about string) 
 // round is a draw while it is played.
 type round struct {
 	*Player
-	seed  uint64
-	about string
-	uids  map[string]types.UID // by promise
-	mu    sync.Mutex           // for findings
+	seed uint64
+	uids map[string]types.UID // by promise
+	mu   sync.Mutex           // for findings
 	Result
 }
-
-func (r *round) wants(about string) bool { return r.about == "" || r.about == about }
 
 func (r *round) found(about, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.wants(about) {
-		r.Findings = append(r.Findings, Finding{about, fmt.Sprintf(format, args...)})
-	}
+	r.Findings = append(r.Findings, Finding{about, fmt.Sprintf(format, args...)})
 }
 
-func (r *round) play(ctx context.Context, ops []Op) (err error) {
+func (r *round) play(ctx context.Context, ops []Op, about string) error {
 	if err := r.setUp(ctx); err != nil {
 		return err
 	}
-	r.faults.Store(0)
-	r.disturbing.Store(r.faulty)
+	r.disturbing.Store(true)
 	r.sendAll(ctx, ops)
 	r.disturbing.Store(false)
-	r.Faults = int(r.faults.Load())
-	if r.wants("panic") || r.wants("hot") || r.wants("unmade") {
-		sleep(ctx, settling)
-	}
-	if r.about != "panic" && r.about != "namespaces" {
-		if err := r.beQuiet(ctx); err != nil {
-			return err
-		}
-	}
-	if !r.wants("namespaces") {
+	sleep(ctx, settling)
+	if about == "panic" {
 		return nil
+	}
+	if err := r.beQuiet(ctx); err != nil || about != "" && about != "namespaces" {
+		return err
 	}
 	if err := r.cleanUp(ctx); err != nil {
 		return err
 	}
+	var err error
 	r.Metrics, err = r.metrics(ctx)
 	return err
 }
@@ -222,19 +216,14 @@ func (r *round) sendAll(ctx context.Context, ops []Op) {
 	meanwhile, stop := context.WithCancel(ctx)
 	var tries sync.WaitGroup
 	tries.Go(func() {
-		for i := 0; r.about == "" && meanwhile.Err() == nil; i = (i + 1) % len(canary.All) {
+		for i := 0; meanwhile.Err() == nil; i = (i + 1) % len(canary.All) {
 			if canary.All[i].Period.Duration == 0 {
 				r.try(meanwhile, i)
 			}
 		}
 	})
-	for i, op := range ops {
-		r.Sent = ops[:i+1]
-		err := r.send(ctx, op)
-		if ctx.Err() != nil {
-			break
-		}
-		if err == nil {
+	for _, op := range ops {
+		if r.send(ctx, op) == nil {
 			r.Taken++
 		}
 		sleep(ctx, op.Pause)
@@ -292,24 +281,18 @@ const canaries = "canary-"
 // try tries a loop with a canary. An end of ctx is no finding.
 func (r *round) try(ctx context.Context, i int) {
 	c := canary.All[i]
-	about := "canary: " + c.Does
-	if !r.wants(about) {
-		return
-	}
 	if err := c.Try(ctx, r.cluster, fmt.Sprint(canaries, i), late); err != nil && ctx.Err() == nil {
-		r.found(about, "%v", err)
+		r.found("canary: "+c.Does, "%v", err)
 	}
 }
 
 // beQuiet changes nothing for a while, looks what the manager does meanwhile, and tries all loops.
-func (r *round) beQuiet(ctx context.Context) (err error) {
+func (r *round) beQuiet(ctx context.Context) error {
 	var tries sync.WaitGroup
 	for i := range canary.All {
 		tries.Go(func() { r.try(ctx, i) })
 	}
-	if r.wants("hot") || r.wants("unmade") {
-		err = r.watchQuiet(ctx)
-	}
+	err := r.watchQuiet(ctx)
 	tries.Wait()
 	return errors.Join(ctx.Err(), err)
 }
@@ -318,7 +301,7 @@ func (r *round) beQuiet(ctx context.Context) (err error) {
 // namespaces. It is a finding if they do not go though all finalizers are taken away that none of its loops takes away.
 func (r *round) cleanUp(ctx context.Context) error {
 	for until := time.Now().Add(going); ; sleep(ctx, every) {
-		left, namespaces := 0, []string(nil)
+		var left []unstructured.Unstructured
 		for _, k := range slices.Backward(Kinds) {
 			list, err := r.api(k, "").List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) {
@@ -334,20 +317,18 @@ func (r *round) cleanUp(ctx context.Context) error {
 				if err := r.end(ctx, k, o); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 					return fmt.Errorf("%s %s/%s: %w", k, o.GetNamespace(), o.GetName(), err)
 				}
-				if left++; k.Kind == "Namespace" {
-					namespaces = append(namespaces, fmt.Sprintf("%s: %v", o.GetName(), o.Object["status"]))
-				}
+				left = append(left, o)
 			}
 		}
-		if left == 0 {
-			return nil
+		if len(left) > 0 && time.Now().Before(until) {
+			continue
 		}
-		if time.Now().After(until) {
-			if len(namespaces) > 0 {
-				r.found("namespaces", "still there after %v: %s", going, strings.Join(namespaces, "\n"))
+		for _, o := range left {
+			if o.GetKind() == "Namespace" {
+				r.found("namespaces", "%s is still there after %v: %v", o.GetName(), going, o.Object["status"])
 			}
-			return nil
 		}
+		return nil
 	}
 }
 
@@ -359,42 +340,36 @@ func (r *round) drew(k *Kind, o unstructured.Unstructured) bool {
 }
 
 // end deletes an object, unless it goes with its namespace, and takes away its finalizers but those that a loop takes
-// away: that of Jobs from pods that nothing else controls, those for dependents from all but events, which the garbage
-// collector does not look at, and nodes, whose dependents may wait for pods that the lab does not end when a node goes.
+// away.
 func (r *round) end(ctx context.Context, k *Kind, o unstructured.Unstructured) error {
 	api := r.api(k, o.GetNamespace())
 	if o.GetDeletionTimestamp() == nil && !strings.HasPrefix(o.GetNamespace(), own(r.seed, "")) {
 		return api.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
 	}
-	if k.Kind == "CustomResourceDefinition" {
-		return nil // its finalizer is the API server's
+	kept := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return !goes(k, o, f) })
+	if len(kept) == len(o.GetFinalizers()) {
+		return nil
 	}
-	owner := metav1.GetControllerOf(&o)
-	mayBeOfJob := k.Kind == "Pod" && (owner == nil || owner.Kind == "Job")
-	kept := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool {
-		ofDependents := f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
-		return !(ofDependents && k.Kind != "Event" && k.Kind != "Node" || f == batchv1.JobTrackingFinalizer && mayBeOfJob)
-	})
-	if len(kept) < len(o.GetFinalizers()) {
-		if k.Kind == "Node" {
-			// With a status that was drawn it may be too odd to be updated.
-			valid := []byte(`{"status":{"nodeInfo":null},"metadata":{"resourceVersion":"` + o.GetResourceVersion() + `"}}`)
-			node, err := api.Patch(ctx, o.GetName(), types.MergePatchType, valid, metav1.PatchOptions{}, "status")
-			if err != nil {
-				return err
-			}
-			o = *node
-		}
-		o.SetFinalizers(kept)
-		_, err := api.Update(ctx, &o, metav1.UpdateOptions{})
-		return err
+	o.SetFinalizers(kept)
+	var subresources []string
+	if k.Kind == "Node" { // whose status may be too odd to be updated
+		subresources = []string{"status"}
+		unstructured.RemoveNestedField(o.Object, "status", "nodeInfo")
 	}
-	ofNamespace, _, _ := unstructured.NestedSlice(o.Object, "spec", "finalizers")
-	ofLoop := slices.DeleteFunc(slices.Clone(ofNamespace), func(f any) bool { return f != string(corev1.FinalizerKubernetes) })
-	if k.Kind == "Namespace" && len(ofLoop) < len(ofNamespace) {
-		o.Object["spec"] = map[string]any{"finalizers": ofLoop}
-		_, err := api.Update(ctx, &o, metav1.UpdateOptions{}, "finalize")
-		return err
+	_, err := api.Update(ctx, &o, metav1.UpdateOptions{}, subresources...)
+	return err
+}
+
+// goes tells whether a finalizer goes by itself: that of definitions the API server takes away, and loops that of Jobs
+// from pods that nothing else controls, and those for dependents from all but events, which the garbage collector does
+// not look at, and nodes, whose dependents may wait for pods that the lab does not end when a node goes.
+func goes(k *Kind, o unstructured.Unstructured, finalizer string) bool {
+	switch finalizer {
+	case metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+		return k.Kind != "Event" && k.Kind != "Node"
+	case batchv1.JobTrackingFinalizer:
+		owner := metav1.GetControllerOf(&o)
+		return k.Kind == "Pod" && (owner == nil || owner.Kind == "Job")
 	}
-	return nil
+	return strings.HasPrefix(finalizer, "customresourcecleanup.")
 }

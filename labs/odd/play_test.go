@@ -60,7 +60,7 @@ case $1 in
 esac
 `
 	require.NoError(t, os.WriteFile(program, []byte(script), 0o755))
-	player, err := Start(t.Context(), program, false, false)
+	player, err := Start(t.Context(), program, false)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, player.Close()) })
 	result, err := player.Play(t.Context(), 1, Draw(1), "")

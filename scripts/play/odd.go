@@ -15,107 +15,87 @@ import (
 	"github.com/kcm-book/kcm-book/labs/odd"
 )
 
-// oddPlay plays seeds with odd objects, and gathers what they find.
+// oddPlay plays seeds with odd objects.
 type oddPlay struct {
 	runs      int
 	seed      uint64 // the first
 	shorten   time.Duration
-	faulty    bool
-	keep      []int // the numbers of the operations that are to be played again; nil plays all of many seeds
+	keep      string // the numbers of the operations that are to be played again; if empty, all of many seeds are played
 	program   string
 	reference bool
 
 	player  *odd.Player
 	metrics []map[string]int // of this player's manager, after each seed
-	found   []oddFinding     // the first about each thing
+	told    map[string]bool  // about what there was a finding
 }
 
-// oddFinding is what operations of a seed have shown. Growth is shown by all.
-type oddFinding struct {
-	seed uint64
-	ops  []odd.Op
-	odd.Finding
-}
-
-func parseOdd(args []string) (*oddPlay, error) {
-	p := &oddPlay{reference: os.Getenv("REFERENCE") == "1"}
+// playOdd has a manager live with odd objects, and is an error if it cannot.
+func playOdd(ctx context.Context, args []string) (err error) {
+	p := &oddPlay{reference: os.Getenv("REFERENCE") == "1", told: map[string]bool{}}
 	flags := flag.NewFlagSet("odd", flag.ContinueOnError)
 	flags.IntVar(&p.runs, "runs", 20, "how many seeds to play")
 	flags.DurationVar(&p.shorten, "shorten", 10*time.Minute, "how long to look for fewer operations of a seed that fails")
 	flags.Uint64Var(&p.seed, "seed", rand.Uint64N(100_000), "the first seed; by default any")
-	flags.BoolVar(&p.faulty, "faults", true, "refuse some writes of the manager, and lose some answers, while a seed is played")
-	flags.Func("keep", "play the operations of the seed with these `numbers` again, such as 3,9,12", func(text string) error {
-		p.runs = 1
-		for number := range strings.SplitSeq(text, ",") {
-			n, err := strconv.Atoi(number)
-			if err != nil || n < 1 || n > odd.Ops {
-				return fmt.Errorf("%q is not from 1 to %d", number, odd.Ops)
-			}
-			p.keep = append(p.keep, n)
-		}
-		return nil
-	})
+	flags.StringVar(&p.keep, "keep", "", "play the operations of the seed with these `numbers` again, such as 3,9,12")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "Usage: odd [flags]; REFERENCE=1 in the environment plays with the original")
 		flags.PrintDefaults()
-		fmt.Fprint(flags.Output(), "\nWhat has to hold:\n")
-		for _, about := range odd.Abouts {
-			fmt.Fprintf(flags.Output(), "  %-11s %s\n", about[0], about[1])
-		}
+		fmt.Fprint(flags.Output(), odd.Rules)
 	}
-	return p, parse(flags, args)
-}
-
-// playOdd has a manager live with odd objects, and is an error if it cannot.
-func playOdd(ctx context.Context, args []string) error {
-	p, err := parseOdd(args)
-	if errors.Is(err, flag.ErrHelp) {
+	if err := parse(flags, args); errors.Is(err, flag.ErrHelp) {
 		return nil
-	}
-	if err == nil {
-		p.program, err = finished()
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
+	}
+	if p.program, err = finished(); err != nil {
+		return err
+	}
+	if p.keep != "" {
+		p.runs = 1
 	}
 	for seed := p.seed; err == nil && seed < p.seed+uint64(p.runs); seed++ {
 		err = p.playSeed(ctx, seed)
 	}
 	for _, says := range odd.Growth(p.metrics) {
-		p.found = append(p.found, oddFinding{p.seed, nil, odd.Finding{About: "growth", Says: says}})
+		p.tell(p.seed, nil, odd.Finding{About: "growth", Says: says})
 	}
 	err = errors.Join(err, p.end())
-	for _, f := range p.found {
-		if p.keep == nil && f.ops != nil && ctx.Err() == nil {
-			f = p.shortened(ctx, f)
-		}
-		p.tell(f)
-	}
-	if err == nil && len(p.found) > 0 {
+	if err == nil && len(p.told) > 0 {
 		err = fmt.Errorf("%s cannot bear all of it", nameOf(p.reference))
 	}
 	return err
 }
 
-// playSeed plays a seed, keeps what became of it, and tells it.
+// playSeed plays a seed, and tells what became of it. The first about each thing is shortened.
 func (p *oddPlay) playSeed(ctx context.Context, seed uint64) error {
-	began := time.Now()
-	r, err := p.play(ctx, seed, slices.DeleteFunc(odd.Draw(seed), func(op odd.Op) bool {
-		return p.keep != nil && !slices.Contains(p.keep, op.Number)
-	}), "")
+	began, ops := time.Now(), odd.Draw(seed)
+	if p.keep != "" {
+		numbers := strings.Split(p.keep, ",")
+		ops = slices.DeleteFunc(ops, func(op odd.Op) bool { return !slices.Contains(numbers, strconv.Itoa(op.Number)) })
+		if len(ops) < len(numbers) {
+			return fmt.Errorf("-keep %s: the numbers of operations are from 1 to %d", p.keep, odd.Ops)
+		}
+	}
+	r, err := p.play(ctx, seed, ops, "")
 	if r == nil {
 		return err
 	}
 	mark, about := "✓", ""
 	for _, f := range r.Findings {
 		mark, about = "✗", about+" | "+f.About
-		if !slices.ContainsFunc(p.found, func(other oddFinding) bool { return other.About == f.About }) {
-			p.found = append(p.found, oddFinding{seed, r.Sent, f})
+	}
+	fmt.Fprintf(os.Stderr, "%s %5.1f s  %s, seed %d: %d of %d operations taken; then %d goroutines, %d MiB%s\n",
+		mark, time.Since(began).Seconds(), nameOf(p.reference), seed, r.Taken, len(ops),
+		r.Metrics[odd.Goroutines], r.Metrics[odd.Heap]>>20, about)
+	for _, f := range r.Findings {
+		if !p.told[f.About] {
+			few := ops
+			if p.keep == "" {
+				few, f = p.shortened(ctx, seed, ops, f)
+			}
+			p.tell(seed, few, f)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%s %5.1f s  %s, seed %d: %d of %d operations taken, %d faults; then %d goroutines, %d MiB%s\n",
-		mark, time.Since(began).Seconds(), nameOf(p.reference), seed, r.Taken, len(r.Sent), r.Faults,
-		r.Metrics[odd.Goroutines], r.Metrics[odd.Heap]>>20, about)
 	return err
 }
 
@@ -124,8 +104,8 @@ func (p *oddPlay) playSeed(ctx context.Context, seed uint64) error {
 // played.
 func (p *oddPlay) play(ctx context.Context, seed uint64, ops []odd.Op, about string) (r *odd.Result, err error) {
 	if p.player == nil {
-		if p.player, err = odd.Start(ctx, p.program, p.reference, p.faulty); err != nil {
-			return nil, err
+		if p.player, err = odd.Start(ctx, p.program, p.reference); err != nil {
+			return nil, errors.Join(err, p.end())
 		}
 	}
 	r, err = p.player.Play(ctx, seed, ops, about)
@@ -144,47 +124,48 @@ func (p *oddPlay) end() (err error) {
 	return err
 }
 
-// shortened returns a finding with as few operations as show it. At first it tries those on objects that the finding
-// names. What cannot be played, or not in time, shows nothing.
-func (p *oddPlay) shortened(ctx context.Context, f oddFinding) oddFinding {
+// shortened returns as few operations as show a finding, and what they show. At first it tries those on objects that
+// the finding names. What cannot be played, or not in time, shows nothing.
+func (p *oddPlay) shortened(ctx context.Context, seed uint64, ops []odd.Op, f odd.Finding) ([]odd.Op, odd.Finding) {
 	fmt.Fprintf(os.Stderr, "\nseed %d, %s: %s\nlooking for the operations that show it, for %v at most\n",
-		f.seed, f.About, f.Says, p.shorten)
+		seed, f.About, f.Says, p.shorten)
 	ctx, cancel := context.WithTimeout(ctx, p.shorten)
 	defer cancel()
-	fails := func(ops []odd.Op) bool {
-		if ctx.Err() != nil || len(ops) == 0 {
+	fails := func(few []odd.Op) bool {
+		if ctx.Err() != nil || len(few) == 0 {
 			return false
 		}
-		r, _ := p.play(ctx, f.seed, ops, f.About)
-		if r == nil || len(r.Findings) == 0 {
+		r, _ := p.play(ctx, seed, few, f.About)
+		if r == nil {
 			return false
 		}
-		f.ops, f.Finding = ops, r.Findings[0]
-		fmt.Fprintf(os.Stderr, "      %d operations show it\n", len(ops))
-		return true
+		at := slices.IndexFunc(r.Findings, func(other odd.Finding) bool { return other.About == f.About })
+		if at >= 0 {
+			ops, f = few, r.Findings[at]
+			fmt.Fprintf(os.Stderr, "      %d operations show it\n", len(ops))
+		}
+		return at >= 0
 	}
-	fails(slices.DeleteFunc(slices.Clone(f.ops), func(op odd.Op) bool {
+	fails(slices.DeleteFunc(slices.Clone(ops), func(op odd.Op) bool {
 		return op.Name == "" || !strings.Contains(strings.ReplaceAll(f.Says, "/", " "), op.Namespace+" "+op.Name)
 	}))
-	odd.Shorten(f.ops, fails)
-	return f
+	odd.Shorten(ops, fails)
+	return ops, f
 }
 
 // tell tells what was wrong, after which operations, and how to see it again.
-func (p *oddPlay) tell(f oddFinding) {
+func (p *oddPlay) tell(seed uint64, ops []odd.Op, f odd.Finding) {
+	p.told[f.About] = true
 	fmt.Printf("\n%s, %s: %s\n", nameOf(p.reference), f.About, f.Says)
 	var numbers []string
-	for _, op := range f.ops {
+	for _, op := range ops {
 		fmt.Println("---\n" + op.String())
 		numbers = append(numbers, strconv.Itoa(op.Number))
 	}
-	environment, flags := "", ""
-	if !p.faulty {
-		flags = "-faults=false "
-	}
+	environment := ""
 	if p.reference {
 		environment = "REFERENCE=1 "
 	}
-	fmt.Printf("%d operations; again: %smake prove-odd ARGS=\"%s-seed %d -keep %s\"\n",
-		len(f.ops), environment, flags, f.seed, strings.Join(numbers, ","))
+	fmt.Printf("%d operations; again: %smake prove-odd ARGS=\"-seed %d -keep %s\"\n",
+		len(ops), environment, seed, strings.Join(numbers, ","))
 }
