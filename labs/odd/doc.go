@@ -14,7 +14,6 @@ What has to hold:
   panic       no loop panics, whether that ends the manager or not, and the manager does not end
   canary      each loop does its work in another namespace within half a minute, all along and in the end
   hot         while nothing changes, no request is made over and over
-  unmade      a DaemonSet that wants a pod on each node has one on each for which the API server takes it
   namespaces  when all is deleted, the namespaces go within two minutes
   growth      when all is deleted, goroutines and memory do not grow from seed to seed
 `

@@ -2,8 +2,6 @@ package odd
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,11 +10,7 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/process"
@@ -61,7 +55,7 @@ func hot(events []cluster.AuditEvent, in time.Duration) (says []string) {
 	return says
 }
 
-// watchQuiet looks what the manager does while nothing changes, and what it has not done in the end.
+// watchQuiet looks what the manager does while nothing changes.
 func (r *round) watchQuiet(ctx context.Context) error {
 	from := time.Now()
 	before, err := r.metrics(ctx)
@@ -80,60 +74,7 @@ func (r *round) watchQuiet(ctx context.Context) error {
 	for _, says := range append(hot(events, took), busy(before, after, took)...) {
 		r.found("hot", "%s", says)
 	}
-	return errors.Join(err, r.lookForUnmade(ctx))
-}
-
-// lookForUnmade looks for pods that a DaemonSet does not have though it wants one on each node: of others nobody knows
-// here on which.
-func (r *round) lookForUnmade(ctx context.Context) error {
-	nodes, noNodes := r.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	sets, noSets := r.kube.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
-	pods, noPods := r.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	if err := errors.Join(noNodes, noSets, noPods); err != nil {
-		return err
-	}
-	for _, set := range sets.Items {
-		ours := strings.HasPrefix(set.Namespace, own(r.seed, "")) && set.DeletionTimestamp == nil
-		for _, node := range nodes.Items {
-			has := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
-				return metav1.IsControlledBy(&pod, &set) && isMeantFor(pod, node.Name)
-			})
-			wanted := ours && int(set.Status.DesiredNumberScheduled) == len(nodes.Items)
-			if wanted && !has && r.isTaken(ctx, set, node.Name) {
-				r.found("unmade", "DaemonSet %s/%s has no pod on %s, though the API server takes one",
-					set.Namespace, set.Name, node.Name)
-			}
-		}
-	}
-	return nil
-}
-
-func isMeantFor(pod corev1.Pod, node string) bool {
-	text, _ := json.Marshal(pod.Spec.Affinity)
-	return pod.Spec.NodeName == node || pod.Spec.NodeName == "" && strings.Contains(string(text), `"`+node+`"`)
-}
-
-// isTaken creates the pod that a DaemonSet lacks on a node, in the name of its loop, and deletes it. A dry run would
-// not ask quotas.
-func (r *round) isTaken(ctx context.Context, set appsv1.DaemonSet, node string) bool {
-	config := r.cluster.RESTConfig(cluster.Admin)
-	config.Impersonate.UserName = loops + "daemon-set-controller"
-	config.WarningHandler = rest.NoWarnings{}
-	pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
-	pod.Name, pod.GenerateName = "", "unmade-"
-	owner := metav1.NewControllerRef(&set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
-	pod.OwnerReferences = []metav1.OwnerReference{*owner}
-	on := corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
-	terms := []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{on}}}
-	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
-	pods := kubernetes.NewForConfigOrDie(config).CoreV1().Pods(set.Namespace)
-	created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
-		return false
-	}
-	pods.Delete(ctx, created.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}) // it may be gone already
-	return true
+	return err
 }
 
 // lookForPanics looks into the log, and whether the manager has ended.

@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/canary"
@@ -55,7 +54,6 @@ type Player struct {
 	process *process.Process
 	port    string
 	client  dynamic.Interface
-	kube    kubernetes.Interface
 
 	proxy      *httptest.Server
 	disturbing atomic.Bool // while operations are sent
@@ -87,7 +85,7 @@ func Start(ctx context.Context, program string, reference bool) (*Player, error)
 func newPlayer(c *cluster.Cluster) *Player {
 	config := c.RESTConfig(cluster.Admin)
 	config.WarningHandler = rest.NoWarnings{}
-	return &Player{cluster: c, client: dynamic.NewForConfigOrDie(config), kube: kubernetes.NewForConfigOrDie(config)}
+	return &Player{cluster: c, client: dynamic.NewForConfigOrDie(config)}
 }
 
 // Close ends the manager and the cluster.
