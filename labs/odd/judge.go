@@ -16,22 +16,23 @@ import (
 	"github.com/kcm-book/kcm-book/labs/process"
 )
 
-// How many requests a minute about one object a loop may make while nothing changes, and how many creations in one
-// namespace, for those have no name yet. What fails is tried again, each time later than before: ten seconds after it
-// has begun to fail, that is a few times a minute.
-const (
-	mostOfOne  = 30
-	mostOfMany = 180
-	mostSyncs  = 1200 // of one loop, whatever comes of them
-)
+// How often a minute a loop may make requests about one object while nothing changes, create objects in one namespace,
+// for those have no name yet, and sync, whatever comes of it. What fails is tried again, each time later than before:
+// ten seconds after it has begun to fail, that is a few times a minute.
+const mostOfOne, mostOfMany, mostSyncs = 30, 180, 1200
 
 // loops is how the names of the users begin as which the loops act.
 const loops = "system:serviceaccount:kube-system:"
 
-// hot tells which requests a manager has made too often in that time, the most frequent first. What is about canaries
-// does not count.
-func hot(events []cluster.AuditEvent, in time.Duration) (says []string) {
-	counts, answers := map[string]int{}, map[string]int{}
+// hot tells what a manager has done too often in that time: requests, but for those about canaries, and syncs of kcm's
+// loops by the metrics before and after. The original does not say how often its loops sync.
+func hot(events []cluster.AuditEvent, before, after map[string]int, in time.Duration) (says []string) {
+	counts, last := map[string]int{}, map[string]string{}
+	for metric, count := range after {
+		if strings.HasPrefix(metric, "kcm_loop_sync_duration_seconds_count{") {
+			counts[metric] = count - before[metric]
+		}
+	}
 	for _, e := range events {
 		isLoop := strings.HasPrefix(e.User, loops) || e.User == "system:kube-controller-manager"
 		if !isLoop || strings.HasPrefix(e.Namespace, canaries) || strings.HasPrefix(e.Name, canaries) {
@@ -40,16 +41,19 @@ func hot(events []cluster.AuditEvent, in time.Duration) (says []string) {
 		asked := fmt.Sprintf("%s: %s %s.%s %s %s/%s", strings.TrimPrefix(e.User, loops), e.Verb, e.Resource, e.APIGroup,
 			e.Subresource, e.Namespace, e.Name)
 		counts[asked]++
-		answers[asked] = e.Code
+		last[asked] = fmt.Sprintf("; the last answer was %d", e.Code)
 	}
-	for _, asked := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] }) {
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
 		most := mostOfOne
-		if strings.HasSuffix(asked, "/") {
+		switch what[len(what)-1] {
+		case '/':
 			most = mostOfMany
+		case '}':
+			most = mostSyncs
 		}
-		if float64(counts[asked]) > float64(most)*in.Minutes() {
-			says = append(says, fmt.Sprintf("%s, %d times in %v though nothing changed; the last answer was %d",
-				asked, counts[asked], in.Round(time.Second), answers[asked]))
+		if float64(counts[what]) > float64(most)*in.Minutes() {
+			says = append(says, fmt.Sprintf("%s, %d times in %v though nothing changed%s",
+				what, counts[what], in.Round(time.Second), last[what]))
 		}
 	}
 	return says
@@ -71,7 +75,7 @@ func (r *round) watchQuiet(ctx context.Context) error {
 	events, err := r.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
 		return e.Time.After(from) && e.Time.Before(from.Add(took))
 	})
-	for _, says := range append(hot(events, took), busy(before, after, took)...) {
+	for _, says := range hot(events, before, after, took) {
 		r.found("hot", "%s", says)
 	}
 	return err
@@ -107,22 +111,8 @@ func (p *Player) metrics(ctx context.Context) (map[string]int, error) {
 	return metrics, err
 }
 
-// busy tells which loops of kcm have synced too much in that time. The original does not say how often its loops do.
-func busy(before, after map[string]int, in time.Duration) (says []string) {
-	for _, loop := range slices.Sorted(maps.Keys(after)) {
-		syncs := after[loop] - before[loop]
-		if strings.HasPrefix(loop, "kcm_loop_sync_duration_seconds_count") && float64(syncs) > mostSyncs*in.Minutes() {
-			says = append(says, fmt.Sprintf("%s: %d syncs in %v though nothing changed", loop, syncs, in.Round(time.Second)))
-		}
-	}
-	return says
-}
-
-// Metrics of what a manager needs.
-const (
-	Goroutines = "go_goroutines"
-	Heap       = "go_memstats_heap_inuse_bytes"
-)
+// Goroutines and Heap are metrics of what a manager needs.
+const Goroutines, Heap = "go_goroutines", "go_memstats_heap_inuse_bytes"
 
 // noGrowth is by how much they may rise: caches grow to their size.
 var noGrowth = map[string]int{Goroutines: 50, Heap: 16 << 20}

@@ -78,6 +78,7 @@ func TestWhatALoopAsksForOverAndOverIsHot(t *testing.T) {
 		return events
 	}
 	const loop = loops + "job-controller"
+	hot := func(events []cluster.AuditEvent, in time.Duration) []string { return hot(events, nil, nil, in) }
 	require.Empty(t, hot(ask(30, loop, "patch", "odd", "a"), time.Minute))
 	require.Len(t, hot(ask(31, loop, "patch", "odd", "a"), time.Minute), 1)
 	require.Len(t, hot(ask(11, loop, "patch", "odd", "a"), 20*time.Second), 1)
@@ -90,8 +91,8 @@ func TestWhatALoopAsksForOverAndOverIsHot(t *testing.T) {
 func TestALoopThatSyncsOverAndOverIsHotWhateverComesOfIt(t *testing.T) {
 	const loop = `kcm_loop_sync_duration_seconds_count{loop="job"}`
 	before := map[string]int{loop: 500, "other": 0}
-	require.Empty(t, busy(before, map[string]int{loop: 1700, "other": 9000}, time.Minute))
-	require.Len(t, busy(before, map[string]int{loop: 1701}, time.Minute), 1)
+	require.Empty(t, hot(nil, before, map[string]int{loop: 1700, "other": 9000}, time.Minute))
+	require.Len(t, hot(nil, before, map[string]int{loop: 1701}, time.Minute), 1)
 }
 
 func TestGrowthIsWhatTheLastRoundsNeedMoreThanAnyOfTheFirst(t *testing.T) {
