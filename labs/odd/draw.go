@@ -2,7 +2,6 @@ package odd
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -220,14 +219,8 @@ func (d *drawer) status(of Op) Op {
 
 func (d *drawer) delete(of Op) Op {
 	of.Verb, of.Body = "delete", nil
-	policy := one(d, "", metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
-		metav1.DeletePropagationOrphan)
-	if policy != "" {
-		of.How.PropagationPolicy = &policy
-	}
-	if grace := one(d, -1, -1, 0, 1, int64(1<<31-1)); grace >= 0 {
-		of.How.GracePeriodSeconds = &grace
-	}
+	of.How.PropagationPolicy = one(d, vocabulary.Policies...)
+	of.How.GracePeriodSeconds = one(d, vocabulary.Graces...)
 	return of
 }
 
@@ -251,11 +244,7 @@ func (d *drawer) metadata(metadata map[string]any) map[string]any {
 	case 0:
 		metadata["labels"] = d.more(metadata["labels"], vocabulary.Labels, vocabulary.Texts)
 	case 1:
-		annotations := d.more(metadata["annotations"], vocabulary.Annotations, vocabulary.Nonsense)
-		if d.in100(5) {
-			annotations[one(d, vocabulary.Annotations...)] = strings.Repeat("9", 5000)
-		}
-		metadata["annotations"] = annotations
+		metadata["annotations"] = d.more(metadata["annotations"], vocabulary.Annotations, vocabulary.Nonsense)
 	case 2, 3:
 		metadata["ownerReferences"] = d.owners()
 	case 4:
@@ -267,7 +256,7 @@ func (d *drawer) metadata(metadata map[string]any) map[string]any {
 // more is a map with some entries more.
 func (d *drawer) more(former any, keys, values []string) map[string]any {
 	entries, _ := former.(map[string]any)
-	if entries = maps.Clone(entries); entries == nil {
+	if entries == nil {
 		entries = map[string]any{}
 	}
 	for range 1 + d.IntN(4) {

@@ -4,7 +4,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"slices"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
@@ -41,11 +43,14 @@ var vocabulary = func() (v struct {
 	Labels      []string                       `json:"labels"`
 	Texts       []string                       `json:"texts"`
 	Numbers     []int64                        `json:"numbers"`
+	Policies    []*metav1.DeletionPropagation  `json:"policies"`
+	Graces      []*int64                       `json:"graces"`
 	Values      map[string][]json.RawMessage   `json:"values"`
 }) {
 	if err := yaml.UnmarshalStrict(described, &v); err != nil {
 		panic(err)
 	}
+	v.Nonsense = append(v.Nonsense, strings.Repeat("9", 5000))
 	return v
 }()
 

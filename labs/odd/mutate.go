@@ -73,7 +73,7 @@ func (d *drawer) graft(object, other map[string]any) {
 	key := one(d, slices.Sorted(maps.Keys(other))...)
 	if into, of := d.inside(object[key]), d.inside(other[key]); len(into) > 0 && len(of) > 0 {
 		d.graft(into, of)
-	} else {
+	} else if other[key] != nil {
 		object[key] = other[key]
 	}
 }
@@ -117,7 +117,7 @@ func (d *drawer) fill(v reflect.Value) {
 		for i := range v.NumField() {
 			d.fill(v.Field(i))
 		}
-	case d.in100(60):
+	case d.in100(45):
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		d.fill(v.Elem())
