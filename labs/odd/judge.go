@@ -62,13 +62,13 @@ func hot(events []cluster.AuditEvent, before, after map[string]int, in time.Dura
 // watchQuiet looks what the manager does while nothing changes.
 func (r *round) watchQuiet(ctx context.Context) error {
 	from := time.Now()
-	before, err := r.metrics(ctx)
+	before, err := r.measure(ctx)
 	if err != nil {
 		return err
 	}
 	sleep(ctx, quiet)
 	took := time.Since(from)
-	after, err := r.metrics(ctx)
+	after, err := r.measure(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func (r *round) lookForPanics() {
 	}
 }
 
-// metrics are what the manager says at /metrics, by name with labels, after a garbage collection.
-func (p *Player) metrics(ctx context.Context) (map[string]int, error) {
+// measure returns what the manager says at /metrics, by name with labels, after a garbage collection.
+func (p *Player) measure(ctx context.Context) (map[string]int, error) {
 	config := p.cluster.RESTConfig(cluster.Admin)
 	config.Host = "https://127.0.0.1:" + p.port
 	config.TLSClientConfig.Insecure = true // the manager has made its certificate itself
@@ -117,22 +117,22 @@ const Goroutines, Heap = "go_goroutines", "go_memstats_heap_inuse_bytes"
 // noGrowth is by how much they may rise: caches grow to their size.
 var noGrowth = map[string]int{Goroutines: 50, Heap: 16 << 20}
 
-// Growth tells which metrics have grown without end over six rounds or more: of the last third of them each needs more
-// than any of the first.
-func Growth(rounds []map[string]int) (says []string) {
-	third := len(rounds) / 3
+// Growth tells which metrics have grown without end over six draws or more: after the last third of them each is higher
+// than after any of the first.
+func (p *Player) Growth() (findings []Finding) {
+	third := len(p.metrics) / 3
 	if third < 2 {
 		return nil
 	}
 	for metric, most := range noGrowth {
 		var values []int
-		for _, round := range rounds {
-			values = append(values, round[metric])
+		for _, metrics := range p.metrics {
+			values = append(values, metrics[metric])
 		}
 		if more := slices.Min(values[len(values)-third:]) - slices.Max(values[:third]); more > most {
-			says = append(says, fmt.Sprintf("%s: at least %d more in the last %d of %d rounds than in the first",
-				metric, more, third, len(rounds)))
+			findings = append(findings, Finding{"growth", fmt.Sprintf(
+				"%s: at least %d more after the last %d of %d draws than after the first", metric, more, third, len(values))})
 		}
 	}
-	return says
+	return findings
 }

@@ -102,7 +102,7 @@ func (d *drawer) filled(k *Kind) map[string]any {
 // it leaves most out that may be left out.
 func (d *drawer) fill(v reflect.Value) {
 	values, known := vocabulary.Values[v.Type().Name()]
-	switch n := d.IntN(3); {
+	switch n := 1 + d.IntN(2); {
 	case known:
 		if err := json.Unmarshal(one(d, values...), v.Addr().Interface()); err != nil {
 			panic(err)
@@ -117,7 +117,7 @@ func (d *drawer) fill(v reflect.Value) {
 		for i := range v.NumField() {
 			d.fill(v.Field(i))
 		}
-	case d.in100(45):
+	case d.in100(40):
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		d.fill(v.Elem())

@@ -50,53 +50,52 @@ var refusals = []int{403, 409, 422, 429, 500, 504}
 // Player plays draws, one after the other, on a cluster of its own with one manager, which runs all its loops with the
 // rate limits that it has by default.
 type Player struct {
-	cluster *cluster.Cluster
+	// Program is that of the manager, unless it is the original.
+	Program   string
+	Reference bool
+
+	cluster *cluster.Cluster // nil before something is played, and after a finding
 	process *process.Process
 	port    string
-	client  dynamic.Interface
+	metrics []map[string]int // after each draw
 
 	proxy      *httptest.Server
 	disturbing atomic.Bool // while operations are sent
 }
 
-// Start starts a cluster and a manager: the program, or the original. The player has to be closed, also if there is an
-// error.
-func Start(ctx context.Context, program string, reference bool) (*Player, error) {
-	c, err := cluster.StartEmbedded(ctx)
-	if err != nil {
-		return nil, err
+// start starts a cluster and the manager.
+func (p *Player) start(ctx context.Context) (err error) {
+	if p.cluster, err = cluster.StartEmbedded(ctx); err != nil {
+		return err
 	}
-	p := newPlayer(c)
-	m, err := play.NewManager(ctx, c, reference, program)
+	m, err := play.NewManager(ctx, p.cluster, p.Reference, p.Program)
 	if err != nil {
-		return p, err
+		return err
 	}
-	kubeconfig := filepath.Join(c.Dir(), "disturbed.kubeconfig")
-	if p.proxy, err = proxy.Start(c.RESTConfig(cluster.KCM), kubeconfig, p.disturb); err != nil {
-		return p, err
+	kubeconfig := filepath.Join(p.cluster.Dir(), "disturbed.kubeconfig")
+	if p.proxy, err = proxy.Start(p.cluster.RESTConfig(cluster.KCM), kubeconfig, p.disturb); err != nil {
+		return err
 	}
 	if p.port, err = process.FreePort(); err != nil {
-		return p, err
+		return err
 	}
 	p.process, err = m.Start(m.Loops, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port="+p.port)
-	return p, err
+	return err
 }
 
-func newPlayer(c *cluster.Cluster) *Player {
-	config := c.RESTConfig(cluster.Admin)
-	config.WarningHandler = rest.NoWarnings{}
-	return &Player{cluster: c, client: dynamic.NewForConfigOrDie(config)}
-}
-
-// Close ends the manager and the cluster.
-func (p *Player) Close() error {
+// Close ends the manager and the cluster, if there are any.
+func (p *Player) Close() (err error) {
 	if p.process != nil {
 		p.process.Kill()
 	}
 	if p.proxy != nil {
 		proxy.Close(p.proxy)
 	}
-	return p.cluster.Close()
+	if p.cluster != nil {
+		err = p.cluster.Close()
+	}
+	p.process, p.proxy, p.cluster, p.metrics = nil, nil, nil, nil
+	return err
 }
 
 // disturb is what passes between a manager and the API server: while operations are sent, some of its writes are
@@ -129,20 +128,31 @@ type Result struct {
 type Finding struct{ About, Says string }
 
 // Play sends operations of a draw, and looks whether the manager bears them. If about is not empty, it looks no longer
-// than it takes to find that. An error is one of the lab, and says nothing about the manager.
+// than it takes to find that. After a finding, or if there might have been one, the cluster ends: what is left there
+// might disturb what is played next. Without a result there is an error of the lab, which says nothing about the
+// manager.
 func (p *Player) Play(ctx context.Context, seed uint64, ops []Op, about string) (*Result, error) {
+	if p.cluster == nil {
+		if err := p.start(ctx); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
 	r := &round{Player: p, seed: seed, uids: map[string]types.UID{}}
 	alive, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // which ends with the player
-		<-p.process.Exited
+	exited := p.process.Exited
+	go func() { // which ends with the manager
+		<-exited
 		cancel()
 	}()
 	err := r.play(alive, ops, about)
 	if ctx.Err() != nil || err != nil && alive.Err() == nil {
-		return nil, errors.Join(ctx.Err(), err)
+		return nil, errors.Join(ctx.Err(), err, p.Close())
 	}
-	r.lookForPanics()
+	if r.lookForPanics(); about != "" || len(r.Findings) > 0 {
+		return &r.Result, p.Close()
+	}
+	p.metrics = append(p.metrics, r.Metrics)
 	return &r.Result, nil
 }
 
@@ -179,7 +189,7 @@ func (r *round) play(ctx context.Context, ops []Op, about string) error {
 		return err
 	}
 	var err error
-	r.Metrics, err = r.metrics(ctx)
+	r.Metrics, err = r.measure(ctx)
 	return err
 }
 
@@ -206,7 +216,9 @@ func (r *round) setUp(ctx context.Context) error {
 
 // api talks about objects of a kind. Those of some are in no namespace, which is "".
 func (p *Player) api(k *Kind, namespace string) dynamic.ResourceInterface {
-	return p.client.Resource(k.resource()).Namespace(namespace)
+	config := p.cluster.RESTConfig(cluster.Admin)
+	config.WarningHandler = rest.NoWarnings{}
+	return dynamic.NewForConfigOrDie(config).Resource(k.resource()).Namespace(namespace)
 }
 
 // sendAll sends operations, and tries one loop after the other meanwhile.
@@ -349,12 +361,7 @@ func (r *round) end(ctx context.Context, k *Kind, o unstructured.Unstructured) e
 		return nil
 	}
 	o.SetFinalizers(kept)
-	var subresources []string
-	if k.Kind == "Node" { // whose status may be too odd to be updated
-		subresources = []string{"status"}
-		unstructured.RemoveNestedField(o.Object, "status", "nodeInfo")
-	}
-	_, err := api.Update(ctx, &o, metav1.UpdateOptions{}, subresources...)
+	_, err := api.Update(ctx, &o, metav1.UpdateOptions{})
 	return err
 }
 

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
 func TestTheAPIServerTakesMoreThanAThirdOfWhatIsDrawn(t *testing.T) {
-	r := &round{Player: newPlayer(clustertest.Cluster(t)), uids: map[string]types.UID{}}
+	r := &round{Player: &Player{cluster: clustertest.Cluster(t)}, uids: map[string]types.UID{}}
 	client := clustertest.Client(t)
 	taken, created, all := 0, map[string]int{}, 0
 	for seed := range uint64(6) {
@@ -60,10 +60,7 @@ case $1 in
 esac
 `
 	require.NoError(t, os.WriteFile(program, []byte(script), 0o755))
-	player, err := Start(t.Context(), program, false)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, player.Close()) })
-	result, err := player.Play(t.Context(), 1, Draw(1), "")
+	result, err := (&Player{Program: program}).Play(t.Context(), 1, Draw(1), "")
 	require.NoError(t, err)
 	require.Len(t, result.Findings, 1)
 	require.Equal(t, "panic", result.Findings[0].About)
@@ -102,12 +99,13 @@ func TestGrowthIsWhatTheLastRoundsNeedMoreThanAnyOfTheFirst(t *testing.T) {
 		}
 		return rounds
 	}
-	require.Empty(t, Growth(grows(0)))
-	require.Len(t, Growth(grows(20)), 2)
-	require.Empty(t, Growth(grows(20)[:5]), "too few rounds tell nothing")
+	growth := func(metrics []map[string]int) []Finding { return (&Player{metrics: metrics}).Growth() }
+	require.Empty(t, growth(grows(0)))
+	require.Len(t, growth(grows(20)), 2)
+	require.Empty(t, growth(grows(20)[:5]), "too few rounds tell nothing")
 	once := grows(20)
 	once[8] = once[0]
-	require.Empty(t, Growth(once))
+	require.Empty(t, growth(once))
 }
 
 func TestWhatIsPrintedOfAnOperationIsShort(t *testing.T) {

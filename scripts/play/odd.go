@@ -21,16 +21,13 @@ type oddPlay struct {
 	seed      uint64 // the first
 	shorten   time.Duration
 	keep      string // the numbers of the operations that are to be played again; if empty, all of many seeds are played
-	program   string
 	reference bool
-
-	player  *odd.Player
-	metrics []map[string]int // of this player's manager, after each seed
-	told    map[string]bool  // about what there was a finding
+	player    *odd.Player
+	told      map[string]bool // about what there was a finding
 }
 
 // playOdd has a manager live with odd objects, and is an error if it cannot.
-func playOdd(ctx context.Context, args []string) (err error) {
+func playOdd(ctx context.Context, args []string) error {
 	p := &oddPlay{reference: os.Getenv("REFERENCE") == "1", told: map[string]bool{}}
 	flags := flag.NewFlagSet("odd", flag.ContinueOnError)
 	flags.IntVar(&p.runs, "runs", 20, "how many seeds to play")
@@ -47,19 +44,21 @@ func playOdd(ctx context.Context, args []string) (err error) {
 	} else if err != nil {
 		return err
 	}
-	if p.program, err = finished(); err != nil {
+	program, err := finished()
+	if err != nil {
 		return err
 	}
+	p.player = &odd.Player{Program: program, Reference: p.reference}
 	if p.keep != "" {
 		p.runs = 1
 	}
 	for seed := p.seed; err == nil && seed < p.seed+uint64(p.runs); seed++ {
 		err = p.playSeed(ctx, seed)
 	}
-	for _, says := range odd.Growth(p.metrics) {
-		p.tell(p.seed, nil, odd.Finding{About: "growth", Says: says})
+	for _, f := range p.player.Growth() {
+		p.tell(p.seed, nil, f)
 	}
-	err = errors.Join(err, p.end())
+	err = errors.Join(err, p.player.Close())
 	if err == nil && len(p.told) > 0 {
 		err = fmt.Errorf("%s cannot bear all of it", nameOf(p.reference))
 	}
@@ -76,7 +75,7 @@ func (p *oddPlay) playSeed(ctx context.Context, seed uint64) error {
 			return fmt.Errorf("-keep %s: the numbers of operations are from 1 to %d", p.keep, odd.Ops)
 		}
 	}
-	r, err := p.play(ctx, seed, ops, "")
+	r, err := p.player.Play(ctx, seed, ops, "")
 	if r == nil {
 		return err
 	}
@@ -99,31 +98,6 @@ func (p *oddPlay) playSeed(ctx context.Context, seed uint64) error {
 	return err
 }
 
-// play plays operations with the player that there is, or with a new one. One that has found something, or was to look
-// for one thing only, ends: what is left in its cluster might disturb what is played next. Without a result nothing was
-// played.
-func (p *oddPlay) play(ctx context.Context, seed uint64, ops []odd.Op, about string) (r *odd.Result, err error) {
-	if p.player == nil {
-		if p.player, err = odd.Start(ctx, p.program, p.reference); err != nil {
-			return nil, errors.Join(err, p.end())
-		}
-	}
-	r, err = p.player.Play(ctx, seed, ops, about)
-	if err != nil || len(r.Findings) > 0 || about != "" {
-		return r, errors.Join(err, p.end())
-	}
-	p.metrics = append(p.metrics, r.Metrics)
-	return r, nil
-}
-
-func (p *oddPlay) end() (err error) {
-	if p.player != nil {
-		err = p.player.Close()
-	}
-	p.player, p.metrics = nil, nil
-	return err
-}
-
 // shortened returns as few operations as show a finding, and what they show. At first it tries those on objects that
 // the finding names. What cannot be played, or not in time, shows nothing.
 func (p *oddPlay) shortened(ctx context.Context, seed uint64, ops []odd.Op, f odd.Finding) ([]odd.Op, odd.Finding) {
@@ -135,7 +109,7 @@ func (p *oddPlay) shortened(ctx context.Context, seed uint64, ops []odd.Op, f od
 		if ctx.Err() != nil || len(few) == 0 {
 			return false
 		}
-		r, _ := p.play(ctx, seed, few, f.About)
+		r, _ := p.player.Play(ctx, seed, few, f.About)
 		if r == nil {
 			return false
 		}
