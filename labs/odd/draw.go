@@ -140,7 +140,7 @@ func (d *drawer) kind() *Kind {
 		return kindNamed("CustomResourceDefinition") // or most of its objects would be refused
 	}
 	for {
-		if k := one(d, Kinds...); d.IntN(10) < k.Often {
+		if k := one(d, vocabulary.Kinds...); d.IntN(10) < k.Often {
 			return k
 		}
 	}
@@ -219,7 +219,7 @@ func (d *drawer) status(of Op) Op {
 
 func (d *drawer) delete(of Op) Op {
 	of.Verb, of.Body = "delete", nil
-	of.How.PropagationPolicy = one(d, vocabulary.Policies...)
+	of.How.PropagationPolicy = one(d, vocabulary.Propagation...)
 	of.How.GracePeriodSeconds = one(d, vocabulary.Graces...)
 	return of
 }

@@ -30,7 +30,7 @@ func TestEveryKindIsDrawnAndAllThatIsDoneToIt(t *testing.T) {
 			drawn[op.Verb+" "+op.Kind.String()]++
 		}
 	}
-	for _, k := range Kinds {
+	for _, k := range vocabulary.Kinds {
 		assert.NotZero(t, drawn["create "+k.String()], k)
 		assert.NotZero(t, drawn["patch "+k.String()], k)
 		assert.NotZero(t, drawn["delete "+k.String()], k)

@@ -43,7 +43,7 @@ var vocabulary = func() (v struct {
 	Labels      []string                       `json:"labels"`
 	Texts       []string                       `json:"texts"`
 	Numbers     []int64                        `json:"numbers"`
-	Policies    []*metav1.DeletionPropagation  `json:"policies"`
+	Propagation []*metav1.DeletionPropagation  `json:"propagation"`
 	Graces      []*int64                       `json:"graces"`
 	Values      map[string][]json.RawMessage   `json:"values"`
 }) {
@@ -54,10 +54,7 @@ var vocabulary = func() (v struct {
 	return v
 }()
 
-// Kinds are all kinds that are drawn: those that a loop has an informer for, some of which the loops for garbage,
-// namespaces and quotas see only the metadata, and one that is not always there.
-var Kinds = vocabulary.Kinds
-
 func kindNamed(name string) *Kind {
-	return Kinds[slices.IndexFunc(Kinds, func(k *Kind) bool { return k.Kind == name })]
+	kinds := vocabulary.Kinds
+	return kinds[slices.IndexFunc(kinds, func(k *Kind) bool { return k.Kind == name })]
 }

@@ -312,7 +312,7 @@ func (r *round) beQuiet(ctx context.Context) error {
 func (r *round) cleanUp(ctx context.Context) error {
 	for until := time.Now().Add(going); ; sleep(ctx, every) {
 		var left []unstructured.Unstructured
-		for _, k := range slices.Backward(Kinds) {
+		for _, k := range slices.Backward(vocabulary.Kinds) {
 			list, err := r.api(k, "").List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) {
 				continue // there is no such kind now
@@ -333,10 +333,14 @@ func (r *round) cleanUp(ctx context.Context) error {
 		if len(left) > 0 && time.Now().Before(until) {
 			continue
 		}
+		var stay []string
 		for _, o := range left {
 			if o.GetKind() == "Namespace" {
-				r.found("namespaces", "%s is still there after %v: %v", o.GetName(), going, o.Object["status"])
+				stay = append(stay, fmt.Sprintf("%s: %v", o.GetName(), o.Object["status"]))
 			}
+		}
+		if len(stay) > 0 {
+			r.found("namespaces", "still there after %v: %s", going, strings.Join(stay, "\n"))
 		}
 		return nil
 	}

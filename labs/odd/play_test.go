@@ -43,7 +43,7 @@ func TestTheAPIServerTakesMoreThanAThirdOfWhatIsDrawn(t *testing.T) {
 	}
 	t.Logf("%d of %d", taken, all)
 	assert.Greater(t, 3*taken, all)
-	for _, k := range Kinds {
+	for _, k := range vocabulary.Kinds {
 		if k.Often >= 6 {
 			assert.NotZero(t, created[k.String()], k)
 		}

@@ -110,15 +110,14 @@ func (p *oddPlay) shortened(ctx context.Context, seed uint64, ops []odd.Op, f od
 			return false
 		}
 		r, _ := p.player.Play(ctx, seed, few, f.About)
-		if r == nil {
-			return false
+		for i := 0; r != nil && i < len(r.Findings); i++ {
+			if r.Findings[i].About == f.About {
+				ops, f = few, r.Findings[i]
+				fmt.Fprintf(os.Stderr, "      %d operations show it\n", len(ops))
+				return true
+			}
 		}
-		at := slices.IndexFunc(r.Findings, func(other odd.Finding) bool { return other.About == f.About })
-		if at >= 0 {
-			ops, f = few, r.Findings[at]
-			fmt.Fprintf(os.Stderr, "      %d operations show it\n", len(ops))
-		}
-		return at >= 0
+		return false
 	}
 	fails(slices.DeleteFunc(slices.Clone(ops), func(op odd.Op) bool {
 		return op.Name == "" || !strings.Contains(strings.ReplaceAll(f.Says, "/", " "), op.Namespace+" "+op.Name)
@@ -136,10 +135,6 @@ func (p *oddPlay) tell(seed uint64, ops []odd.Op, f odd.Finding) {
 		fmt.Println("---\n" + op.String())
 		numbers = append(numbers, strconv.Itoa(op.Number))
 	}
-	environment := ""
-	if p.reference {
-		environment = "REFERENCE=1 "
-	}
 	fmt.Printf("%d operations; again: %smake prove-odd ARGS=\"-seed %d -keep %s\"\n",
-		len(ops), environment, seed, strings.Join(numbers, ","))
+		len(ops), map[bool]string{true: "REFERENCE=1 "}[p.reference], seed, strings.Join(numbers, ","))
 }
