@@ -3,6 +3,7 @@ package odd
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ func (op Op) object(name string) *unstructured.Unstructured {
 	return o
 }
 
+// digits are more of them than anybody wants to read.
+var digits = regexp.MustCompile(`(\d{10})\d{90,}`)
+
 // longest is how much of an operation is printed of its begin, and of its end.
 const longest = 3000
 
@@ -60,6 +64,7 @@ func (op Op) String() string {
 		return fmt.Sprintf("%s %s", said, how)
 	}
 	text, _ := yaml.Marshal(op.object(op.Name).Object)
+	text = digits.ReplaceAll(text, []byte("$1…"))
 	if len(text) > 2*longest {
 		text = slices.Concat(text[:longest], []byte("\n…\n"), text[len(text)-longest:])
 	}
