@@ -1,8 +1,6 @@
 package latecache
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 
 	"k8s.io/client-go/tools/cache"
@@ -25,21 +23,17 @@ func NewInformer[T Object[T]](store *Store[T]) *Informer[T] { return NewLateInfo
 // NewLateInformer returns an informer that has listed the store as it was that many changes ago. A manager that starts
 // anew may well list from an API server that is behind the one which the former manager watched.
 func NewLateInformer[T Object[T]](store *Store[T], behind int) *Informer[T] {
-	i := &Informer[T]{
-		SharedIndexInformer: cache.NewSharedIndexInformer(nil, *new(T), 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
-		store:               store,
-	}
-	i.shown = max(0, len(store.log)-behind)
-	then := map[string]any{}
-	for _, c := range store.log[:i.shown] {
-		if c.gone {
-			delete(then, c.obj.GetName())
-		} else {
-			then[c.obj.GetName()] = c.obj
-		}
-	}
-	must(i.GetStore().Replace(slices.Collect(maps.Values(then)), strconv.Itoa(firstVersion+i.shown)))
+	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	i := &Informer[T]{SharedIndexInformer: cache.NewSharedIndexInformer(nil, *new(T), 0, indexers), store: store}
+	i.Show(len(store.log) - behind)
+	i.untold = nil // a list is told to each handler as it comes
+	i.listed()
 	return i
+}
+
+// listed tells the cache of which version it is, which it does not hear by a deletion.
+func (i *Informer[T]) listed() {
+	must(i.GetStore().Replace(i.GetStore().List(), strconv.Itoa(firstVersion+i.shown)))
 }
 
 // SetTransform is called by a factory that has a transform. What is in the cache already, and what comes, is as it leaves it.
@@ -86,7 +80,7 @@ func (i *Informer[T]) Show(n int) {
 
 func (i *Informer[T]) show(c change[T]) {
 	obj := i.trimmed(c.obj)
-	old, exists := i.cached(obj.GetName())
+	old, exists := i.cached(obj)
 	switch {
 	case c.gone && exists:
 		must(i.GetStore().Delete(obj))
@@ -128,31 +122,22 @@ func (i *Informer[T]) Behind() (unshown, untold int) {
 // created and went again unseen: no handler will ever hear of it.
 func (i *Informer[T]) Relist() (missed []T) {
 	for _, c := range i.store.log[i.shown:] {
-		_, exists := i.cached(c.obj.GetName())
-		if !exists && c.gone {
+		if _, exists := i.cached(c.obj); !exists && c.gone {
 			missed = append(missed, c.obj)
 		}
 	}
 	i.shown = len(i.store.log)
-
-	cached := i.GetStore().List()
-	var list []any
 	for _, obj := range i.store.List() {
-		obj = i.trimmed(obj)
-		list = append(list, obj)
-		if old, exists := i.cached(obj.GetName()); exists {
-			i.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
-		} else {
-			i.tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
+		i.show(change[T]{obj, false})
+	}
+	for _, old := range i.Cached() {
+		if _, err := i.store.Get(old.GetName()); err != nil {
+			must(i.GetStore().Delete(old))
+			gone := cache.DeletedFinalStateUnknown{Key: cache.MetaObjectToName(old).String(), Obj: old}
+			i.tell(func(h cache.ResourceEventHandler) { h.OnDelete(gone) })
 		}
 	}
-	must(i.GetStore().Replace(list, strconv.Itoa(i.store.version)))
-	for _, old := range cached {
-		if _, exists := i.cached(old.(T).GetName()); !exists {
-			key := cache.MetaObjectToName(old.(T)).String()
-			i.tell(func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Key: key, Obj: old}) })
-		}
-	}
+	i.listed()
 	return missed
 }
 
@@ -165,13 +150,11 @@ func (i *Informer[T]) Cached() []T {
 	return objects
 }
 
-func (i *Informer[T]) cached(name string) (obj T, exists bool) {
-	for _, obj := range i.Cached() {
-		if obj.GetName() == name {
-			return obj, true
-		}
-	}
-	return obj, false
+// cached is what the cache has in place of an object.
+func (i *Informer[T]) cached(obj T) (old any, exists bool) {
+	old, exists, err := i.GetStore().Get(obj)
+	must(err)
+	return old, exists
 }
 
 func (i *Informer[T]) tell(notify func(cache.ResourceEventHandler)) {

@@ -32,7 +32,6 @@ type Store[T Object[T]] struct {
 	resource schema.GroupResource
 	objects  map[string]T
 	log      []change[T]
-	version  int
 }
 
 // change is an object as it was created, changed or, when gone, last seen.
@@ -46,7 +45,7 @@ const firstVersion = 1
 
 // NewStore returns an empty store. Errors name the resource.
 func NewStore[T Object[T]](resource schema.GroupResource) *Store[T] {
-	return &Store[T]{resource: resource, objects: map[string]T{}, version: firstVersion}
+	return &Store[T]{resource: resource, objects: map[string]T{}}
 }
 
 // Create stores an object, unless there is one of that name.
@@ -55,35 +54,33 @@ func (s *Store[T]) Create(obj T) (T, error) {
 		return *new(T), apierrors.NewAlreadyExists(s.resource, obj.GetName())
 	}
 	obj = obj.DeepCopy()
-	obj.SetUID(types.UID(fmt.Sprintf("uid-%s-%d", obj.GetName(), s.version+1)))
-	return s.write(obj), nil
+	obj.SetUID(types.UID(fmt.Sprintf("uid-%s-%d", obj.GetName(), firstVersion+len(s.log)+1)))
+	return s.write(obj, false), nil
 }
 
 // Update replaces an object by the one that was made of it. An update that changes nothing gives no new resource version
 // and no notification.
 func (s *Store[T]) Update(obj T) (T, error) {
-	there, exists := s.objects[obj.GetName()]
+	there, err := s.Get(obj.GetName())
 	switch {
-	case !exists:
-		return *new(T), apierrors.NewNotFound(s.resource, obj.GetName())
+	case err != nil:
+		return *new(T), err
 	case there.GetResourceVersion() != obj.GetResourceVersion() || there.GetUID() != obj.GetUID():
 		return *new(T), apierrors.NewConflict(s.resource, obj.GetName(), errors.New("the object has been modified"))
 	case equality.Semantic.DeepEqual(there, obj):
-		return there.DeepCopy(), nil
+		return there, nil
 	}
-	return s.write(obj.DeepCopy()), nil
+	return s.write(obj.DeepCopy(), false), nil
 }
 
 // Delete removes an object at once. A deletion that takes its time is an Update that sets the deletion timestamp, and
 // this later.
 func (s *Store[T]) Delete(name string) error {
-	obj, exists := s.objects[name]
-	if !exists {
-		return apierrors.NewNotFound(s.resource, name)
+	obj, err := s.Get(name)
+	if err == nil {
+		s.write(obj, true)
 	}
-	delete(s.objects, name)
-	s.append(change[T]{obj.DeepCopy(), true})
-	return nil
+	return err
 }
 
 // Get returns the object of that name.
@@ -97,23 +94,20 @@ func (s *Store[T]) Get(name string) (T, error) {
 
 // List returns all objects, sorted by name.
 func (s *Store[T]) List() []T {
-	list := slices.Collect(maps.Values(s.objects))
-	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	byName := func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) }
+	list := slices.SortedFunc(maps.Values(s.objects), byName)
 	for i, obj := range list {
 		list[i] = obj.DeepCopy()
 	}
 	return list
 }
 
-func (s *Store[T]) write(obj T) T {
-	s.append(change[T]{obj, false})
-	s.objects[obj.GetName()] = obj
+// write logs a change, which gets its resource version. A deletion has one, too.
+func (s *Store[T]) write(obj T, gone bool) T {
+	s.log = append(s.log, change[T]{obj, gone})
+	obj.SetResourceVersion(strconv.Itoa(firstVersion + len(s.log)))
+	if delete(s.objects, obj.GetName()); !gone {
+		s.objects[obj.GetName()] = obj
+	}
 	return obj.DeepCopy()
-}
-
-// append gives the change its resource version. A deletion has one, too.
-func (s *Store[T]) append(c change[T]) {
-	s.version++
-	c.obj.SetResourceVersion(strconv.Itoa(s.version))
-	s.log = append(s.log, c)
 }

@@ -1,9 +1,7 @@
 package odd
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -28,17 +26,33 @@ type Op struct {
 	// are there, most likely one that a loop has created.
 	Namespace, Name string
 	Which           int
-	// Body is the object, or a merge patch. A UID in it may be a [promise].
+	// Body is the object, or a merge patch, without its type and name. A UID in it may be a [promise].
 	Body map[string]any
 	How  metav1.DeleteOptions
 	// Pause is how long the loops get before the next one.
 	Pause time.Duration
 }
 
+// object is what is sent of the operation for the object of that name.
+func (op Op) object(name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(op.Body)}
+	if o.Object["metadata"] == nil {
+		delete(o.Object, "metadata")
+	}
+	o.SetAPIVersion(op.Kind.APIVersion)
+	o.SetKind(op.Kind.Kind)
+	o.SetNamespace(op.Namespace)
+	o.SetName(name)
+	return o
+}
+
 // digits are more of them than anybody wants to read.
 var digits = regexp.MustCompile(`(\d{10})\d{90,}`)
 
-// String is the operation as YAML, without what there is too much of.
+// longest is how much of an operation is printed of its begin, and of its end.
+const longest = 3000
+
+// String is the operation as YAML, without the middle of what nobody wants to read.
 func (op Op) String() string {
 	name := op.Name
 	if name == "" {
@@ -49,36 +63,27 @@ func (op Op) String() string {
 		how, _ := json.Marshal(op.How)
 		return fmt.Sprintf("%s %s", said, how)
 	}
-	body := runtime.DeepCopyJSON(op.Body)
-	for _, metadata := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
-		if owners, _, _ := unstructured.NestedSlice(body, append(metadata, "ownerReferences")...); len(owners) > 4 {
-			owners = append(owners[:4], fmt.Sprintf("… and %d more", len(owners)-4))
-			unstructured.SetNestedSlice(body, owners, append(metadata, "ownerReferences")...)
-		}
+	text, _ := yaml.Marshal(op.object(op.Name).Object)
+	text = digits.ReplaceAll(text, []byte("$1…"))
+	if len(text) > 2*longest {
+		text = slices.Concat(text[:longest], []byte("\n…\n"), text[len(text)-longest:])
 	}
-	text, _ := yaml.Marshal(body)
-	return said + "\n" + digits.ReplaceAllString(strings.TrimSpace(string(text)), "$1…")
+	return said + "\n" + strings.TrimSpace(string(text))
 }
 
-// Shorten leaves out operations as long as what is left still fails, halves first and single ones in the end. Those on
-// one kind of object are left out together at first. What it tries is in the order of the numbers.
+// Shorten leaves out operations as long as what is left still fails, halves first and single ones in the end.
 func Shorten(ops []Op, fails func([]Op) bool) []Op {
-	inOrder := func(ops []Op) []Op {
-		return slices.SortedFunc(slices.Values(ops), func(a, b Op) int { return cmp.Compare(a.Number, b.Number) })
-	}
-	byKind := func(a, b Op) int { return cmp.Compare(a.Kind.Resource, b.Kind.Resource) }
-	kept := slices.SortedStableFunc(slices.Values(ops), byKind)
-	for size := (len(kept) + 1) / 2; size >= 1; size /= 2 {
-		for start := 0; start < len(kept); {
-			rest := slices.Concat(kept[:start], kept[min(start+size, len(kept)):])
-			if len(rest) > 0 && fails(inOrder(rest)) {
-				kept = rest
+	for size := (len(ops) + 1) / 2; size >= 1; size /= 2 {
+		for start := 0; start < len(ops); {
+			rest := slices.Concat(ops[:start], ops[min(start+size, len(ops)):])
+			if len(rest) > 0 && fails(rest) {
+				ops = rest
 			} else {
 				start += size
 			}
 		}
 	}
-	return inOrder(kept)
+	return ops
 }
 
 // Ops is how many are drawn from a seed.
@@ -139,7 +144,11 @@ func (d *drawer) kind() *Kind {
 	if len(d.ops) == 0 && d.in100(70) {
 		return kindNamed("CustomResourceDefinition") // or most of its objects would be refused
 	}
-	return one(d, oftenDrawn...)
+	for {
+		if k := one(d, vocabulary.Kinds...); d.IntN(10) < k.Often {
+			return k
+		}
+	}
 }
 
 // create draws an object: a good one, most often with something odd. Most policies stay good, for an odd one refuses
@@ -153,17 +162,8 @@ func (d *drawer) create() Op {
 	op.Body = d.good(k, op.Namespace)
 	if !d.in100(25) && (k.Kind != "ValidatingAdmissionPolicy" || d.in100(30)) {
 		for range 1 + d.IntN(3) {
-			op.Body = d.odd(k, op.Body)
+			d.odd(k, op.Body)
 		}
-	}
-	if op.Body["metadata"] == nil {
-		delete(op.Body, "metadata")
-	}
-	o := &unstructured.Unstructured{Object: op.Body}
-	o.SetAPIVersion(k.APIVersion)
-	o.SetKind(k.Kind)
-	if o.SetName(op.Name); op.Namespace != "" {
-		o.SetNamespace(op.Namespace)
 	}
 	return op
 }
@@ -184,13 +184,15 @@ func (d *drawer) namespace(k *Kind) string {
 
 // good is an object that the API server takes.
 func (d *drawer) good(k *Kind, namespace string) (object map[string]any) {
-	selection, refusal := one(d, vocabulary.Selections...), one(d, vocabulary.Refusals...)
-	values := strings.NewReplacer(`"$SELECTOR"`, string(selection.Selector), `"$LABELS"`, string(selection.Labels),
-		`"$PODS"`, string(one(d, vocabulary.Pods...)), `"$REFUSAL"`, string(refusal.Rule),
-		`"$UNLESS"`, string(refusal.Unless))
+	var values []string
+	for _, choice := range vocabulary.Choices {
+		for name, value := range one(d, choice...) {
+			values = append(values, fmt.Sprintf("%q", name), string(value))
+		}
+	}
 	node := one(d, "node-1", "node-2", "node-3", own(d.seed, "a"), "nowhere")
 	words := strings.NewReplacer("$APP", d.app(), "$NODE", node, "$NAMESPACE", namespace)
-	text := words.Replace(values.Replace(string(one(d, k.Good...))))
+	text := words.Replace(strings.NewReplacer(values...).Replace(string(one(d, k.Good...))))
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
 		panic(err)
 	}
@@ -201,38 +203,29 @@ func (d *drawer) app() string { return one(d, "a", "b", "c") }
 
 // patch changes an object that was drawn, whatever may be changed of it.
 func (d *drawer) patch(of Op) Op {
-	body := d.odd(of.Kind, runtime.DeepCopyJSON(of.Body))
+	of.Verb, of.Body = "patch", runtime.DeepCopyJSON(of.Body)
 	if d.in100(30) {
-		body = d.good(of.Kind, of.Namespace)
+		of.Body = d.good(of.Kind, of.Namespace)
+	} else {
+		d.odd(of.Kind, of.Body)
 	}
-	for _, key := range []string{"apiVersion", "kind", "status"} {
-		delete(body, key)
-	}
-	unstructured.RemoveNestedField(body, "metadata", "name")
-	unstructured.RemoveNestedField(body, "metadata", "namespace")
-	of.Verb, of.Body = "patch", body
 	return of
 }
 
 // status writes a status by hand.
 func (d *drawer) status(of Op) Op {
-	if !of.Kind.Status {
+	status, has := d.filled(of.Kind)["status"]
+	if !has {
 		return d.patch(of)
 	}
-	of.Verb, of.Body = "status", map[string]any{"status": d.filledStatus(of.Kind)}
+	of.Verb, of.Body = "status", map[string]any{"status": status}
 	return of
 }
 
 func (d *drawer) delete(of Op) Op {
 	of.Verb, of.Body = "delete", nil
-	policy := one(d, "", metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
-		metav1.DeletePropagationOrphan)
-	if policy != "" {
-		of.How.PropagationPolicy = &policy
-	}
-	if grace := one(d, -1, -1, 0, 1, int64(1<<31-1)); grace >= 0 {
-		of.How.GracePeriodSeconds = &grace
-	}
+	of.How.PropagationPolicy = one(d, vocabulary.Propagation...)
+	of.How.GracePeriodSeconds = one(d, vocabulary.Graces...)
 	return of
 }
 
@@ -256,11 +249,7 @@ func (d *drawer) metadata(metadata map[string]any) map[string]any {
 	case 0:
 		metadata["labels"] = d.more(metadata["labels"], vocabulary.Labels, vocabulary.Texts)
 	case 1:
-		annotations := d.more(metadata["annotations"], vocabulary.Annotations, vocabulary.Nonsense)
-		if d.in100(5) {
-			annotations[one(d, vocabulary.Annotations...)] = strings.Repeat("9", 5000)
-		}
-		metadata["annotations"] = annotations
+		metadata["annotations"] = d.more(metadata["annotations"], vocabulary.Annotations, vocabulary.Nonsense)
 	case 2, 3:
 		metadata["ownerReferences"] = d.owners()
 	case 4:
@@ -272,7 +261,7 @@ func (d *drawer) metadata(metadata map[string]any) map[string]any {
 // more is a map with some entries more.
 func (d *drawer) more(former any, keys, values []string) map[string]any {
 	entries, _ := former.(map[string]any)
-	if entries = maps.Clone(entries); entries == nil {
+	if entries == nil {
 		entries = map[string]any{}
 	}
 	for range 1 + d.IntN(4) {
@@ -311,15 +300,13 @@ func (d *drawer) owner(version, kind, name, uid string) map[string]any {
 
 // crowd are up to some thousand owners that there never were, of which many share a UID.
 func (d *drawer) crowd() (owners []any) {
-	each := 1 + d.IntN(150)
-	for range 1 + d.IntN(min(30, 3000/each)) {
-		uid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", d.Uint32())
-		if d.in100(70) {
+	uid, each := "", 1+d.IntN(150)
+	for i := range each * (1 + d.IntN(min(30, 3000/each))) {
+		if i%each == 0 {
+			uid = fmt.Sprintf("%08x-0000-4000-8000-000000000000", d.Uint32())
 			owners = append(owners, d.owner("nope.example.com/v1", "Nope", "nobody", uid))
 		}
-		for i := range each {
-			owners = append(owners, d.owner("v1", "ConfigMap", fmt.Sprintf("nobody-%s-%d", uid[:8], i), uid))
-		}
+		owners = append(owners, d.owner("v1", "ConfigMap", fmt.Sprintf("nobody-%d", i), uid))
 	}
 	return owners
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // odd changes an object: in its metadata, in any of its fields, or by a field that it did not have.
-func (d *drawer) odd(k *Kind, object map[string]any) map[string]any {
+func (d *drawer) odd(k *Kind, object map[string]any) {
 	switch at := d.IntN(100); {
 	case at < 35:
 		metadata, _ := object["metadata"].(map[string]any)
@@ -21,140 +21,88 @@ func (d *drawer) odd(k *Kind, object map[string]any) map[string]any {
 		}
 		object["metadata"] = d.metadata(metadata)
 	case at < 42:
-		if spec, _ := object["spec"].(map[string]any); spec["template"] != nil {
-			template, _ := spec["template"].(map[string]any)
+		if template := d.inside(d.inside(object["spec"])["template"]); template != nil {
 			template["metadata"] = d.metadata(map[string]any{"labels": map[string]any{"app": d.app()}})
 		}
 	case at < 75:
 		d.change(object)
 	default:
-		object = d.graft(k, object)
+		other := d.filled(k)
+		for _, drawnElsewhere := range []string{"apiVersion", "kind", "metadata", "status"} {
+			delete(other, drawnElsewhere)
+		}
+		d.graft(object, other)
 	}
-	return object
 }
 
 // change changes one field of an object, at any depth.
 func (d *drawer) change(object map[string]any) {
-	var changes []func()
-	var walk func(value any)
-	walk = func(value any) {
-		switch v := value.(type) {
-		case map[string]any:
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				changes = append(changes, func() { d.changeField(v, key) })
-				walk(v[key])
-			}
-		case []any:
-			for _, element := range v {
-				walk(element)
-			}
-		}
-	}
-	if walk(object); len(changes) > 0 {
-		one(d, changes...)()
-	}
-}
-
-func (d *drawer) changeField(m map[string]any, key string) {
-	switch d.IntN(8) {
-	case 0:
-		delete(m, key)
-		return
-	case 1:
-		m[key] = nil
+	if len(object) == 0 {
 		return
 	}
-	switch value := m[key].(type) {
+	key := one(d, slices.Sorted(maps.Keys(object))...)
+	if into := d.inside(object[key]); len(into) > 0 && d.in100(85) {
+		d.change(into)
+		return
+	}
+	if d.in100(25) {
+		object[key] = nil
+		return
+	}
+	switch value := object[key].(type) {
 	case string:
-		m[key] = one(d, vocabulary.Texts...)
+		object[key] = one(d, vocabulary.Texts...)
 	case bool:
-		m[key] = !value
+		object[key] = !value
 	case int64:
-		m[key] = one(d, vocabulary.Numbers...)
+		object[key] = one(d, vocabulary.Numbers...)
 	case map[string]any:
-		m[key] = map[string]any{}
+		object[key] = map[string]any{}
 	case []any:
-		if m[key] = []any{}; len(value) > 0 && d.in100(60) {
-			m[key] = append(value, value[0])
+		if object[key] = []any{}; len(value) > 0 && d.in100(60) {
+			object[key] = append(value, value[0])
 		}
 	}
 }
 
-// graft fills in a field that an object does not have, of those that its Go type has.
-func (d *drawer) graft(k *Kind, object map[string]any) map[string]any {
-	typed, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(k.APIVersion, k.Kind))
-	if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed) != nil {
-		return object // it has no Go type, or is too odd for it already
+// graft puts a field of another object into one, at any depth.
+func (d *drawer) graft(object, other map[string]any) {
+	if len(other) == 0 {
+		return
 	}
-	var empty []reflect.Value
-	emptyFields(reflect.ValueOf(typed).Elem(), &empty)
-	if len(empty) > 0 {
-		d.fill(one(d, empty...))
+	key := one(d, slices.Sorted(maps.Keys(other))...)
+	if into, of := d.inside(object[key]), d.inside(other[key]); len(into) > 0 && len(of) > 0 {
+		d.graft(into, of)
+	} else if other[key] != nil {
+		object[key] = other[key]
 	}
-	return unstructuredFrom(typed, object)
 }
 
-// unstructuredFrom returns a typed object, or the former if it cannot be written as JSON.
-func unstructuredFrom(typed any, former map[string]any) map[string]any {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+// inside is the map that a value is, or that one of its elements is.
+func (d *drawer) inside(value any) map[string]any {
+	if list, _ := value.([]any); len(list) > 0 {
+		value = one(d, list...)
+	}
+	fields, _ := value.(map[string]any)
+	return fields
+}
+
+// filled is an object that is filled in at random, or nothing if its kind has no Go type.
+func (d *drawer) filled(k *Kind) map[string]any {
+	typed, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(k.APIVersion, k.Kind))
 	if err != nil {
-		return former
+		return nil
 	}
-	if metadata, ok := object["metadata"].(map[string]any); ok {
-		delete(metadata, "creationTimestamp")
-	}
-	if status, ok := object["status"].(map[string]any); ok && len(status) == 0 {
-		delete(object, "status")
-	}
+	d.fill(reflect.ValueOf(typed).Elem())
+	object, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(typed) // or it cannot be written as JSON
 	return object
-}
-
-var drawnElsewhere = []string{"ObjectMeta", "TypeMeta", "Status"}
-
-// emptyFields gathers the fields of an object in which nothing is, at any depth.
-func emptyFields(v reflect.Value, empty *[]reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			emptyFields(v.Elem(), empty)
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			emptyFields(v.Index(i), empty)
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			field, name := v.Field(i), v.Type().Field(i).Name
-			switch {
-			case !field.CanSet() || field.Kind() == reflect.Interface || slices.Contains(drawnElsewhere, name):
-			case field.IsZero():
-				*empty = append(*empty, field)
-			default:
-				emptyFields(field, empty)
-			}
-		}
-	}
-}
-
-// filledStatus fills in a status at random.
-func (d *drawer) filledStatus(k *Kind) any {
-	typed, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(k.APIVersion, k.Kind))
-	if err != nil {
-		return map[string]any{"replicas": one(d, vocabulary.Numbers...)}
-	}
-	status := reflect.ValueOf(typed).Elem().FieldByName("Status")
-	d.fill(status)
-	if filled := unstructuredFrom(typed, nil)["status"]; filled != nil {
-		return filled
-	}
-	return map[string]any{}
 }
 
 // fill fills in a value of the API's types: with what the vocabulary has for the type, or else part by part, of which
 // it leaves most out that may be left out.
 func (d *drawer) fill(v reflect.Value) {
 	values, known := vocabulary.Values[v.Type().Name()]
-	switch n := d.IntN(3); {
+	switch n := 1 + d.IntN(2); {
 	case known:
 		if err := json.Unmarshal(one(d, values...), v.Addr().Interface()); err != nil {
 			panic(err)
@@ -169,7 +117,7 @@ func (d *drawer) fill(v reflect.Value) {
 		for i := range v.NumField() {
 			d.fill(v.Field(i))
 		}
-	case d.in100(60):
+	case d.in100(40):
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		d.fill(v.Elem())

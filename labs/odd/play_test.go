@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
 func TestTheAPIServerTakesMoreThanAThirdOfWhatIsDrawn(t *testing.T) {
-	r := &round{Player: newPlayer(clustertest.Cluster(t)), uids: map[string]types.UID{}}
+	r := &round{Player: &Player{cluster: clustertest.Cluster(t)}, uids: map[string]types.UID{}}
 	client := clustertest.Client(t)
 	taken, created, all := 0, map[string]int{}, 0
 	for seed := range uint64(6) {
@@ -43,7 +43,7 @@ func TestTheAPIServerTakesMoreThanAThirdOfWhatIsDrawn(t *testing.T) {
 	}
 	t.Logf("%d of %d", taken, all)
 	assert.Greater(t, 3*taken, all)
-	for _, k := range Kinds {
+	for _, k := range vocabulary.Kinds {
 		if k.Often >= 6 {
 			assert.NotZero(t, created[k.String()], k)
 		}
@@ -60,10 +60,7 @@ case $1 in
 esac
 `
 	require.NoError(t, os.WriteFile(program, []byte(script), 0o755))
-	player, err := Start(t.Context(), program, false, false)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, player.Close()) })
-	result, err := player.Play(t.Context(), 1, Draw(1), "")
+	result, err := (&Player{Program: program}).Play(t.Context(), 1, Draw(1), "")
 	require.NoError(t, err)
 	require.Len(t, result.Findings, 1)
 	require.Equal(t, "panic", result.Findings[0].About)
@@ -78,6 +75,7 @@ func TestWhatALoopAsksForOverAndOverIsHot(t *testing.T) {
 		return events
 	}
 	const loop = loops + "job-controller"
+	hot := func(events []cluster.AuditEvent, in time.Duration) []string { return hot(events, nil, nil, in) }
 	require.Empty(t, hot(ask(30, loop, "patch", "odd", "a"), time.Minute))
 	require.Len(t, hot(ask(31, loop, "patch", "odd", "a"), time.Minute), 1)
 	require.Len(t, hot(ask(11, loop, "patch", "odd", "a"), 20*time.Second), 1)
@@ -90,8 +88,8 @@ func TestWhatALoopAsksForOverAndOverIsHot(t *testing.T) {
 func TestALoopThatSyncsOverAndOverIsHotWhateverComesOfIt(t *testing.T) {
 	const loop = `kcm_loop_sync_duration_seconds_count{loop="job"}`
 	before := map[string]int{loop: 500, "other": 0}
-	require.Empty(t, busy(before, map[string]int{loop: 1700, "other": 9000}, time.Minute))
-	require.Len(t, busy(before, map[string]int{loop: 1701}, time.Minute), 1)
+	require.Empty(t, hot(nil, before, map[string]int{loop: 1700, "other": 9000}, time.Minute))
+	require.Len(t, hot(nil, before, map[string]int{loop: 1701}, time.Minute), 1)
 }
 
 func TestGrowthIsWhatTheLastRoundsNeedMoreThanAnyOfTheFirst(t *testing.T) {
@@ -101,12 +99,13 @@ func TestGrowthIsWhatTheLastRoundsNeedMoreThanAnyOfTheFirst(t *testing.T) {
 		}
 		return rounds
 	}
-	require.Empty(t, Growth(grows(0)))
-	require.Len(t, Growth(grows(20)), 2)
-	require.Empty(t, Growth(grows(20)[:5]), "too few rounds tell nothing")
+	growth := func(metrics []map[string]int) []Finding { return (&Player{metrics: metrics}).Growth() }
+	require.Empty(t, growth(grows(0)))
+	require.Len(t, growth(grows(20)), 2)
+	require.Empty(t, growth(grows(20)[:5]), "too few rounds tell nothing")
 	once := grows(20)
 	once[8] = once[0]
-	require.Empty(t, Growth(once))
+	require.Empty(t, growth(once))
 }
 
 func TestWhatIsPrintedOfAnOperationIsShort(t *testing.T) {
