@@ -52,7 +52,11 @@ func Start(ctx context.Context, opts ...Option) (*Cluster, error) {
 	case "", onEmbedded:
 		return StartEmbedded(ctx, opts...)
 	case onKind:
-		return startKind(ctx, newOptions(opts))
+		root, err := Root()
+		if err != nil {
+			return nil, err
+		}
+		return begin("labcluster-kind-", func(dir string) (*kind.Cluster, error) { return kind.Start(ctx, root, dir, newOptions(opts).progress) })
 	default:
 		return nil, fmt.Errorf("%s is %q: set it to %s or %s, or to nothing, which means %s",
 			clusterVariable, choice, onEmbedded, onKind, onEmbedded)
@@ -79,33 +83,9 @@ func StartEmbedded(ctx context.Context, opts ...Option) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "labcluster-")
-	if err != nil {
-		return nil, err
-	}
-	platform, err := embedded.Start(ctx, binary, dir, o.nodes, o.progress)
-	if err != nil {
-		os.Remove(dir) // it is empty
-		return nil, err
-	}
-	return newCluster(platform, platform.Files)
-}
-
-func startKind(ctx context.Context, o options) (*Cluster, error) {
-	root, err := Root()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "labcluster-kind-")
-	if err != nil {
-		return nil, err
-	}
-	platform, err := kind.Start(ctx, root, dir, o.progress)
-	if err != nil {
-		os.Remove(dir) // it is empty, unless what is left has been told
-		return nil, err
-	}
-	return newCluster(platform, platform.Files)
+	return begin("labcluster-", func(dir string) (*embedded.Cluster, error) {
+		return embedded.Start(ctx, binary, dir, o.nodes, o.progress)
+	})
 }
 
 // A StaticPod is a controller manager that the kubelet of a kind cluster's node runs.

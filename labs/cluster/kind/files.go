@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,15 +74,13 @@ func prepareDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("create the cluster's directory: %w: choose another", err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", fmt.Errorf("read the cluster's directory: %w: choose another", err)
-	}
 	if _, err := nameIn(dir); err == nil {
 		return "", fmt.Errorf("%s already holds a kind cluster: use it, or end it with 'make cluster-down CLUSTER=kind'", dir)
+	}
+	makeErr := os.MkdirAll(dir, 0o700)
+	entries, err := os.ReadDir(dir)
+	if err := cmp.Or(makeErr, err); err != nil {
+		return "", fmt.Errorf("create the cluster's directory: %w: choose another", err)
 	}
 	if len(entries) > 0 {
 		return "", fmt.Errorf("%s is not empty, and not a kind cluster's directory: choose another", dir)
@@ -91,20 +90,15 @@ func prepareDir(dir string) (string, error) {
 
 // writeFiles writes what there is before the cluster is: whose directory it is, what the node shares, and a key.
 func (c *Cluster) writeFiles(context.Context) error {
-	state, err := json.Marshal(state{stateKind, c.name})
-	if err != nil {
-		return err
-	}
-	if err := writeSecret(filepath.Join(c.Files.Dir, stateFile), append(state, '\n')); err != nil {
-		return err
-	}
+	state, stateErr := json.Marshal(state{stateKind, c.name})
 	// All clusters have the same policy.
-	policy, err := os.ReadFile(filepath.Join(c.root, "labs", "controlplane", policyName))
-	if err != nil {
+	policy, policyErr := os.ReadFile(filepath.Join(c.root, "labs", "controlplane", policyName))
+	nextKey, keyErr := keyutil.MakeEllipticPrivateKeyPEM()
+	if err := cmp.Or(stateErr, policyErr, keyErr); err != nil {
 		return err
 	}
-	nextKey, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
+	// Only with this file are the others known to be the cluster's.
+	if err := writeSecret(filepath.Join(c.Files.Dir, stateFile), append(state, '\n')); err != nil {
 		return err
 	}
 	shared := filepath.Join(c.Files.Dir, sharedName)
@@ -148,10 +142,16 @@ func (c *Cluster) fetchCredentials(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
-	if c.Files.Server, err = c.hostServer(); err != nil {
-		return err
+	// The host reaches the API server at another address than the node.
+	kinds, err := c.engine.KubeConfig(c.name, false)
+	if err != nil {
+		return fmt.Errorf("ask kind for the API server's address: %w", err)
 	}
+	host, err := clientcmd.RESTConfigFromKubeConfig([]byte(kinds))
+	if err != nil {
+		return fmt.Errorf("read kind's kubeconfig: %w", err)
+	}
+	c.Files.Server = host.Host
 	for user := range users {
 		if err := c.writeKubeconfig(ctx, user); err != nil {
 			return err
@@ -163,19 +163,6 @@ func (c *Cluster) fetchCredentials(ctx context.Context) error {
 	}
 	c.client, err = kubernetes.NewForConfig(config)
 	return err
-}
-
-// hostServer is the URL at which the host reaches the API server. In the node it has another.
-func (c *Cluster) hostServer() (string, error) {
-	content, err := c.engine.provider.KubeConfig(c.name, false)
-	if err != nil {
-		return "", fmt.Errorf("ask kind for the API server's address: %w", err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content))
-	if err != nil {
-		return "", fmt.Errorf("read kind's kubeconfig: %w", err)
-	}
-	return config.Host, nil
 }
 
 // writeKubeconfig has kubeadm make a user's certificate.

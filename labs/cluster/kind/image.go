@@ -19,6 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/rogpeppe/go-internal/lockedfile"
 	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
+
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // Image is a container image FROM scratch.
@@ -110,8 +112,8 @@ func build(ctx context.Context, dir, source, arch, ldflags string) ([]byte, erro
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+ldflags, "-o", program, "./"+source)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
-	if _, err := outputOf(cmd); err != nil {
-		return nil, fmt.Errorf("build %s: %w", source, err)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s: %w: %s", source, err, process.LastLines(string(said), 1))
 	}
 	return os.ReadFile(program)
 }

@@ -386,9 +386,6 @@ func TestKindLeavesNothingWhenItsStartIsInterrupted(t *testing.T) {
 func TestKindClustersAreLeftRunning(t *testing.T) {
 	onKind(t)
 	dir := filepath.Join(t.TempDir(), "cluster")
-	_, err := kind.Kubeconfig(dir)
-	require.ErrorIs(t, err, kind.ErrNotRunning)
-
 	started, err := kind.Up(t.Context(), root(t), dir, t.Output())
 	skipWithoutEngine(t, err)
 	require.NoError(t, err)
@@ -396,12 +393,8 @@ func TestKindClustersAreLeftRunning(t *testing.T) {
 	_, err = kind.Up(t.Context(), root(t), dir, t.Output())
 	require.ErrorContains(t, err, "already holds a kind cluster")
 
-	kubeconfig, err := kind.Kubeconfig(dir)
-	require.NoError(t, err)
-	require.Equal(t, started.Kubeconfigs["admin"], kubeconfig)
-	var status strings.Builder
-	require.NoError(t, kind.Status(t.Context(), dir, &status))
-	require.Contains(t, status.String(), "pod/kube-apiserver-kcm-book-")
+	require.Equal(t, filepath.Join(dir, "kubeconfig", "admin.kubeconfig"), started.Kubeconfigs["admin"], "make kubectl looks there")
+	require.FileExists(t, started.Kubeconfigs["admin"])
 
 	require.NoError(t, kind.Down(dir))
 	require.NoDirExists(t, dir)

@@ -130,30 +130,14 @@ const dockerThatRuns = `case $1 in -v) echo Docker version 99;; esac`
 
 func TestWithoutAnEngineTheErrorSaysWhatToDo(t *testing.T) {
 	pretend(t, nil)
-	_, err := findEngine(t.Context())
+	_, err := findEngine()
 	require.ErrorIs(t, err, ErrNoEngine)
 	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and neither Docker nor Podman is installed: install one, or unset CLUSTER to use the embedded cluster")
 
 	pretend(t, map[string]string{"docker": `case $1 in -v) echo Docker version 99;; *) echo noise >&2; echo no daemon >&2; exit 1;; esac`})
-	_, err = findEngine(t.Context())
+	_, err = findEngine()
 	require.ErrorIs(t, err, ErrNoEngine)
-	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and docker does not answer: start it, or unset CLUSTER to use the embedded cluster: no daemon")
-}
-
-func TestPodmanByDockersNameIsPodman(t *testing.T) {
-	pretend(t, map[string]string{"docker": "echo podman version 5", "podman": "echo podman version 5"})
-	engine, err := findEngine(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "podman", engine.program)
-}
-
-func TestAnImageThatCannotBePulledIsOneLine(t *testing.T) {
-	pretend(t, map[string]string{"docker": `case $1 in -v) echo Docker version 99;; image) exit 1;; pull) echo Error: no such host >&2; exit 1;; esac`})
-	engine, err := findEngine(t.Context())
-	require.NoError(t, err)
-	c := &Cluster{engine: engine, progress: io.Discard}
-	require.EqualError(t, c.ensureImage(t.Context(), "node:1"),
-		"the node image node:1 cannot be pulled: set KIND_NODE_IMAGE to a node image that the engine has, if it cannot reach the registry: Error: no such host")
+	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and the one here does not answer: start it, or unset CLUSTER to use the embedded cluster: no daemon")
 }
 
 func TestAKindClusterIsRemovedOnlyWhenItsOwnerIsGone(t *testing.T) {
@@ -161,7 +145,7 @@ func TestAKindClusterIsRemovedOnlyWhenItsOwnerIsGone(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", home)
 	pretend(t, map[string]string{"docker": dockerThatRuns})
-	engine, err := findEngine(t.Context())
+	engine, err := findEngine()
 	require.NoError(t, err)
 	dir, err := prepareDir(filepath.Join(t.TempDir(), "cluster"))
 	require.NoError(t, err)
@@ -172,7 +156,7 @@ func TestAKindClusterIsRemovedOnlyWhenItsOwnerIsGone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, removeOrphans(engine))
 	require.FileExists(t, filepath.Join(dir, stateFile), "its owner lives")
-	require.NoError(t, claim.abandon())
+	require.NoError(t, claim.Close())
 	require.NoError(t, removeOrphans(engine))
 	require.NoDirExists(t, dir)
 	require.NoError(t, removeOrphans(engine), "and that is all")
