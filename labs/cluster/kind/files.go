@@ -3,11 +3,11 @@ package kind
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,18 +19,8 @@ import (
 // ErrNotRunning is returned, wrapped, when no kind cluster of ours runs in a directory.
 var ErrNotRunning = errors.New("no lab cluster is running")
 
-// stateFile makes a directory a kind cluster's.
-const stateFile = "cluster.json"
-
-// state is what it says.
-type state struct {
-	// Kind is stateKind: the embedded cluster's directory has such a file, too.
-	Kind string `json:"kind"`
-	// Name is kind's name of the cluster.
-	Name string `json:"name"`
-}
-
-const stateKind = "labcluster-kind"
+// nameFile makes a directory a kind cluster's: kind's name of the cluster is in it.
+const nameFile = "kind-cluster"
 
 // Names in the directory that the node shares.
 const (
@@ -41,7 +31,7 @@ const (
 )
 
 // names are all that a kind cluster's directory contains, in the order in which they are removed.
-var names = []string{sharedName, "pki", "kubeconfig", "kubectl-cache", stateFile}
+var names = []string{sharedName, "pki", "kubeconfig", "kubectl-cache", nameFile}
 
 const admin = "admin"
 
@@ -90,15 +80,14 @@ func prepareDir(dir string) (string, error) {
 
 // writeFiles writes what there is before the cluster is: whose directory it is, what the node shares, and a key.
 func (c *Cluster) writeFiles(context.Context) error {
-	state, stateErr := json.Marshal(state{stateKind, c.name})
 	// All clusters have the same policy.
 	policy, policyErr := os.ReadFile(filepath.Join(c.root, "labs", "controlplane", policyName))
 	nextKey, keyErr := keyutil.MakeEllipticPrivateKeyPEM()
-	if err := cmp.Or(stateErr, policyErr, keyErr); err != nil {
+	if err := cmp.Or(policyErr, keyErr); err != nil {
 		return err
 	}
 	// Only with this file are the others known to be the cluster's.
-	if err := writeSecret(filepath.Join(c.Files.Dir, stateFile), append(state, '\n')); err != nil {
+	if err := writeSecret(filepath.Join(c.Files.Dir, nameFile), []byte(c.name)); err != nil {
 		return err
 	}
 	shared := filepath.Join(c.Files.Dir, sharedName)
@@ -184,18 +173,14 @@ func (c *Cluster) writeKubeconfig(ctx context.Context, user string) error {
 
 // nameIn reads which kind cluster's files are in dir. It returns ErrNotRunning, wrapped, if no cluster's are.
 func nameIn(dir string) (string, error) {
-	content, err := os.ReadFile(filepath.Join(dir, stateFile))
+	name, err := os.ReadFile(filepath.Join(dir, nameFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("%w in %s: run 'make cluster CLUSTER=kind'", ErrNotRunning, dir)
 	}
-	if err != nil {
-		return "", err
+	if err == nil && !strings.HasPrefix(string(name), namePrefix) {
+		err = fmt.Errorf("%s is not a kind cluster's directory", dir) // kind would take an empty name for a cluster of yours
 	}
-	var found state
-	if json.Unmarshal(content, &found) != nil || found.Kind != stateKind {
-		return "", fmt.Errorf("%s is not a kind cluster's directory", dir)
-	}
-	return found.Name, nil
+	return string(name), err
 }
 
 // removeFiles removes the files of the named cluster and its directory. What is not of that cluster stays.

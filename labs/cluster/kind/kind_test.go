@@ -3,7 +3,6 @@ package kind_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -309,12 +308,11 @@ func componentsDieAndComeBack(t *testing.T, c *cluster.Cluster, client kubernete
 // nodesOf returns the nodes of a kind cluster by its directory; none if there is no such directory yet.
 func nodesOf(t *testing.T, dir string) []nodes.Node {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
-	var state struct{ Name string }
-	if err != nil || json.Unmarshal(content, &state) != nil {
+	name, err := os.ReadFile(filepath.Join(dir, "kind-cluster"))
+	if err != nil {
 		return nil
 	}
-	return nodesNamed(t, state.Name)
+	return nodesNamed(t, string(name))
 }
 
 func nodesNamed(t *testing.T, name string) []nodes.Node {

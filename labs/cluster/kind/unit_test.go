@@ -155,7 +155,7 @@ func TestAKindClusterIsRemovedOnlyWhenItsOwnerIsGone(t *testing.T) {
 	claim, err := newClaim(c.name, dir)
 	require.NoError(t, err)
 	require.NoError(t, removeOrphans(engine))
-	require.FileExists(t, filepath.Join(dir, stateFile), "its owner lives")
+	require.FileExists(t, filepath.Join(dir, nameFile), "its owner lives")
 	require.NoError(t, claim.Close())
 	require.NoError(t, removeOrphans(engine))
 	require.NoDirExists(t, dir)
@@ -165,9 +165,9 @@ func TestAKindClusterIsRemovedOnlyWhenItsOwnerIsGone(t *testing.T) {
 func TestOnlyTheFilesOfTheNamedClusterAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, stateFile), []byte(`{"kind": "labcluster-kind", "name": "kcm-book-1"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, nameFile), []byte("kcm-book-1"), 0o600))
 	require.NoError(t, removeFiles(dir, "kcm-book-2"))
-	require.FileExists(t, filepath.Join(dir, stateFile))
+	require.FileExists(t, filepath.Join(dir, nameFile))
 
 	_, err := prepareDir(dir)
 	require.ErrorContains(t, err, "already holds a kind cluster")
