@@ -56,7 +56,9 @@ func Start(ctx context.Context, opts ...Option) (*Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		return begin("labcluster-kind-", func(dir string) (*kind.Cluster, error) { return kind.Start(ctx, root, dir, newOptions(opts).progress) })
+		return begin("labcluster-kind-", func(dir string) (*kind.Cluster, error) {
+			return kind.Start(ctx, root, dir, newOptions(opts).progress)
+		})
 	default:
 		return nil, fmt.Errorf("%s is %q: set it to %s or %s, or to nothing, which means %s",
 			clusterVariable, choice, onEmbedded, onKind, onEmbedded)

@@ -35,8 +35,8 @@ func newClaim(name, dir string) (claim, error) {
 		return claim{}, err
 	}
 	_, err = file.WriteString(dir)
-	err = errors.Join(err, syscall.Flock(int(file.Fd()), syscall.LOCK_EX), os.Rename(file.Name(), filepath.Join(claims, name)))
-	return claim{file}, err
+	err = errors.Join(err, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
+	return claim{file}, errors.Join(err, os.Rename(file.Name(), filepath.Join(claims, name)))
 }
 
 // release gives up the claim on a cluster that is removed, or that is to stay. If it is only closed, the next removeOrphans

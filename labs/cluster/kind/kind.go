@@ -99,7 +99,8 @@ func newName() string {
 
 // up is how a kind cluster becomes one of ours.
 func (c *Cluster) up(ctx context.Context) error {
-	creating := fmt.Sprintf("creating the kind cluster %s from %s; this takes about half a minute, and longer if the image is to be pulled", c.name, nodeImage())
+	creating := fmt.Sprintf("creating the kind cluster %s from %s; this takes about half a minute, "+
+		"and longer if the image is to be pulled", c.name, nodeImage())
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
