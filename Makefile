@@ -301,7 +301,6 @@ prove-conformance: bin/labcluster bin/kcm
 	@echo "building upstream's end-to-end suite; about 5 minutes the first time, then half a minute"
 	@$(upstream_tool) . github.com/onsi/ginkgo/v2/ginkgo
 	@cd labs/upstream && go test -c -vet=off -ldflags='-s -w' -o ../../build/upstream/bin/e2e.test k8s.io/kubernetes/test/e2e
-	@$(if $(on_kind),cd labs/upstream && CGO_ENABLED=0 go build -ldflags='-s -w' -o ../../build/upstream/bin/agnhost k8s.io/kubernetes/test/images/agnhost)
 	@build/upstream/bin/upstream $(upstream_flags) conformance
 
 # The original as it is released, a program of its own. Built with the lab cluster's flags, it says which release it is.
