@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -88,33 +87,4 @@ func StartEmbedded(ctx context.Context, opts ...Option) (*Cluster, error) {
 	return begin("labcluster-", func(dir string) (*embedded.Cluster, error) {
 		return embedded.Start(ctx, binary, dir, o.nodes, o.progress)
 	})
-}
-
-// A StaticPod is a controller manager that the kubelet of a kind cluster's node runs.
-type StaticPod = kind.StaticPod
-
-// RunStaticPod runs kcm, built from the module in dir, as kubeadm runs the original: by kubeadm's own manifest, in which
-// nothing but the image and the command is replaced. It returns when the pod is Ready. The cluster must be a kind cluster.
-func RunStaticPod(ctx context.Context, c *Cluster, dir string) (*StaticPod, error) {
-	platform, ok := c.Platform.(*kind.Cluster)
-	if !ok {
-		return nil, errors.New("a static pod needs a kubelet: set CLUSTER=kind")
-	}
-	return platform.RunStaticPod(ctx, dir)
-}
-
-// Image is a container image FROM scratch, and File what is in it.
-type (
-	Image = kind.Image
-	File  = kind.File
-)
-
-// LoadImages loads images into the node of a kind cluster, so that pods find them there. Their programs are for the machine that
-// this runs on.
-func LoadImages(ctx context.Context, c *Cluster, what string, images ...Image) error {
-	platform, ok := c.Platform.(*kind.Cluster)
-	if !ok {
-		return errors.New("images need containers: set CLUSTER=kind")
-	}
-	return platform.LoadImages(ctx, what, images...)
 }
