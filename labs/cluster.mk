@@ -39,7 +39,7 @@ bin/labcluster: $(labcluster_sources) labs/cluster.mk
 
 .PHONY: bin/kindcluster
 bin/kindcluster:
-	@go build -o bin/kindcluster ./labs/cluster/kindcluster
+	@go build -o bin/kindcluster ./labs/cluster/kind
 
 # What kubectl discovers of a kind cluster is not for other clusters.
 kind_kubectl = KUBECACHEDIR=$(LABCLUSTER_DIR)/kubectl-cache bin/labcluster kubectl --kubeconfig $(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig
@@ -51,11 +51,11 @@ lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 
 .PHONY: cluster
 cluster: $(lab_program) ## start a lab cluster and leave it running (NODES=3); `make cluster-status` shows what it consists of
-	@$(call lab,bin/labcluster up --dir $(LABCLUSTER_DIR) --nodes $(NODES),bin/kindcluster up $(LABCLUSTER_DIR))
+	@$(lab_program) up --dir $(LABCLUSTER_DIR) --nodes $(NODES)
 
 .PHONY: cluster-down
 cluster-down: $(lab_program) ## end the lab cluster and remove its files
-	@$(call lab,bin/labcluster down --dir $(LABCLUSTER_DIR),bin/kindcluster down $(LABCLUSTER_DIR))
+	@$(lab_program) down --dir $(LABCLUSTER_DIR)
 
 .PHONY: cluster-status
 cluster-status: bin/labcluster

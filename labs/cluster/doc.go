@@ -1,7 +1,7 @@
 // Package cluster gives tests, labs and the demo a Kubernetes control plane to run controllers on.
 //
-// [Start] starts what CLUSTER in the environment names. Without it, that is the embedded lab cluster (bin/labcluster: etcd,
-// kube-apiserver, kube-scheduler, and kwok for the nodes) attached to the calling process, in a directory of its own. It
+// [Start] starts what CLUSTER in the environment names, attached to the calling process, in a directory of its own. Without it,
+// that is the embedded lab cluster (bin/labcluster: etcd, kube-apiserver, kube-scheduler, and kwok for the nodes). Start
 // never uses the cluster that `make cluster` has left running: two controller managers on one cluster fight over the same
 // objects.
 //
@@ -26,8 +26,6 @@
 //     the first namespaces have what it creates; then it was taken away, and its Lease is free.
 //   - A component that crashes is started again by the kubelet; one that was killed with Kill is not. Etcd can be
 //     frozen, but not killed: the kubelet would take minutes to start it again.
-//   - A process that is killed leaves its cluster behind. The next Start of the same user removes it.
+//   - Only if bin/kindcluster, which removes it, is killed itself, it stays: kind shows it under a name like kcm-book-0d7b06c7.
 //   - The node image is that of kind's release for our minor version. KIND_NODE_IMAGE in the environment names another.
-//
-// Each is a package of its own, embedded and kind.
 package cluster

@@ -1,4 +1,4 @@
-package kind
+package main
 
 import (
 	"cmp"
@@ -25,9 +25,9 @@ var readyURLs = map[string]string{
 
 func components() []string { return slices.Sorted(maps.Keys(readyURLs)) }
 
-// Disturb kills, stops, continues or restarts a component, see [cluster.Platform]. One that is killed is kept from the
-// kubelet, which would start it again.
-func (c *Cluster) Disturb(ctx context.Context, command, component string) error {
+// disturb kills, stops, continues or restarts a component. One that is killed is kept from the kubelet, which would start it
+// again.
+func (c *kindCluster) disturb(ctx context.Context, command, component string) error {
 	switch {
 	case component == "kwok":
 		return errors.New("no kwok runs on kind: its node is a real one")
@@ -50,7 +50,7 @@ func (c *Cluster) Disturb(ctx context.Context, command, component string) error 
 }
 
 // restart kills a component if it runs, has the kubelet start it again, and returns when it is ready.
-func (c *Cluster) restart(ctx context.Context, component string) error {
+func (c *kindCluster) restart(ctx context.Context, component string) error {
 	if err := c.takeAway(ctx, component); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *Cluster) restart(ctx context.Context, component string) error {
 
 // takeAway takes a component's manifest from the kubelet, which then ends its pod, and returns when that has ended. A
 // component that can be broken does not live to see it.
-func (c *Cluster) takeAway(ctx context.Context, component string) error {
+func (c *kindCluster) takeAway(ctx context.Context, component string) error {
 	const script = `if [ -e "$1$3.yaml" ]; then mv "$1$3.yaml" "$2"; fi; pkill --signal=KILL --exact "$3" || true`
 	if _, err := c.inNode(ctx, "bash", "-c", script, "bash", manifests, aside, component); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package kind
+package main
 
 import (
 	"cmp"
@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/kcm-book/kcm-book/labs/cluster/directory"
+	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
-// ErrNotRunning is returned, wrapped, when no kind cluster of ours runs in a directory.
-var ErrNotRunning = errors.New("no lab cluster is running")
+// errNotRunning is returned, wrapped, when no kind cluster of ours runs in a directory.
+var errNotRunning = errors.New("no lab cluster is running")
 
 // nameFile makes a directory a kind cluster's: kind's name of the cluster is in it.
 const nameFile = "kind-cluster"
@@ -33,27 +33,25 @@ const (
 // names are all that a kind cluster's directory contains, in the order in which they are removed.
 var names = []string{sharedName, "pki", "kubeconfig", "kubectl-cache", nameFile}
 
-const admin = "admin"
-
 // users are who the users of a kind cluster are, as kubeadm takes them.
-var users = map[string]struct{ name, group string }{
-	admin:       {"kubernetes-admin", "system:masters"},
-	"kcm":       {"system:kube-controller-manager", "kcm-book:kcm"},
-	"reference": {"system:kube-controller-manager", "kcm-book:reference"},
+var users = map[cluster.User]struct{ name, group string }{
+	cluster.Admin:     {"kubernetes-admin", "system:masters"},
+	cluster.KCM:       {"system:kube-controller-manager", "kcm-book:kcm"},
+	cluster.Reference: {"system:kube-controller-manager", "kcm-book:reference"},
 }
 
 // filesIn says where the files of a kind cluster are. They have the names that the embedded cluster's have.
-func filesIn(dir string) directory.Files {
-	f := directory.Files{
+func filesIn(dir string) cluster.Files {
+	f := cluster.Files{
 		Dir:                   dir,
-		Kubeconfigs:           map[string]string{},
+		Kubeconfigs:           map[cluster.User]string{},
 		RootCA:                filepath.Join(dir, "pki", "ca.crt"),
 		ServiceAccountKey:     filepath.Join(dir, "pki", "service-account.key"),
 		NextServiceAccountKey: filepath.Join(dir, "pki", "service-account-next.key"),
 		AuditLog:              filepath.Join(dir, sharedName, auditName),
 	}
 	for user := range users {
-		f.Kubeconfigs[user] = filepath.Join(dir, "kubeconfig", user+".kubeconfig")
+		f.Kubeconfigs[user] = filepath.Join(dir, "kubeconfig", string(user)+".kubeconfig")
 	}
 	return f
 }
@@ -79,24 +77,25 @@ func prepareDir(dir string) (string, error) {
 }
 
 // writeFiles writes what there is before the cluster is: whose directory it is, what the node shares, and a key.
-func (c *Cluster) writeFiles(context.Context) error {
+func (c *kindCluster) writeFiles(context.Context) error {
 	// All clusters have the same policy.
-	policy, policyErr := os.ReadFile(filepath.Join(c.root, "labs", "controlplane", policyName))
+	root, rootErr := cluster.Root()
+	policy, policyErr := os.ReadFile(filepath.Join(root, "labs", "controlplane", policyName))
 	nextKey, keyErr := keyutil.MakeEllipticPrivateKeyPEM()
-	if err := cmp.Or(policyErr, keyErr); err != nil {
+	if err := cmp.Or(rootErr, policyErr, keyErr); err != nil {
 		return err
 	}
 	// Only with this file are the others known to be the cluster's.
-	if err := writeSecret(filepath.Join(c.Files.Dir, nameFile), []byte(c.name)); err != nil {
+	if err := writeSecret(filepath.Join(c.files.Dir, nameFile), []byte(c.name)); err != nil {
 		return err
 	}
-	shared := filepath.Join(c.Files.Dir, sharedName)
+	shared := filepath.Join(c.files.Dir, sharedName)
 	contents := map[string][]byte{
-		c.Files.NextServiceAccountKey:      nextKey,
+		c.files.NextServiceAccountKey:      nextKey,
 		filepath.Join(shared, nextKeyName): nextKey,
 		filepath.Join(shared, policyName):  policy,
 		// The API server appends to it, as root; it is there before, so that it belongs to who reads it.
-		c.Files.AuditLog: nil,
+		c.files.AuditLog: nil,
 	}
 	for name, patch := range podPatches() {
 		contents[filepath.Join(shared, patchesName, name)] = []byte(patch)
@@ -118,10 +117,10 @@ func writeSecret(path string, content []byte) error {
 }
 
 // fetchCredentials gets the keys and the kubeconfigs from the node, and makes the client.
-func (c *Cluster) fetchCredentials(ctx context.Context) error {
+func (c *kindCluster) fetchCredentials(ctx context.Context) error {
 	for path, source := range map[string]string{
-		c.Files.RootCA:            "/etc/kubernetes/pki/ca.crt",
-		c.Files.ServiceAccountKey: "/etc/kubernetes/pki/sa.key",
+		c.files.RootCA:            "/etc/kubernetes/pki/ca.crt",
+		c.files.ServiceAccountKey: "/etc/kubernetes/pki/sa.key",
 	} {
 		content, err := c.inNode(ctx, "cat", source)
 		if err != nil {
@@ -140,13 +139,13 @@ func (c *Cluster) fetchCredentials(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read kind's kubeconfig: %w", err)
 	}
-	c.Files.Server = host.Host
+	c.files.Server = host.Host
 	for user := range users {
 		if err := c.writeKubeconfig(ctx, user); err != nil {
 			return err
 		}
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.Files.Kubeconfigs[admin])
+	config, err := clientcmd.BuildConfigFromFlags("", c.files.Kubeconfigs[cluster.Admin])
 	if err != nil {
 		return err
 	}
@@ -155,7 +154,7 @@ func (c *Cluster) fetchCredentials(ctx context.Context) error {
 }
 
 // writeKubeconfig has kubeadm make a user's certificate.
-func (c *Cluster) writeKubeconfig(ctx context.Context, user string) error {
+func (c *kindCluster) writeKubeconfig(ctx context.Context, user cluster.User) error {
 	who := users[user]
 	content, err := c.inNode(ctx, "kubeadm", "kubeconfig", "user", "--config=/kind/kubeadm.conf", "--client-name="+who.name, "--org="+who.group)
 	if err != nil {
@@ -165,17 +164,17 @@ func (c *Cluster) writeKubeconfig(ctx context.Context, user string) error {
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig that kubeadm has made for %s: %w", user, err)
 	}
-	for _, cluster := range config.Clusters {
-		cluster.Server = c.Files.Server
+	for _, reached := range config.Clusters {
+		reached.Server = c.files.Server
 	}
-	return clientcmd.WriteToFile(*config, c.Files.Kubeconfigs[user])
+	return clientcmd.WriteToFile(*config, c.files.Kubeconfigs[user])
 }
 
-// nameIn reads which kind cluster's files are in dir. It returns ErrNotRunning, wrapped, if no cluster's are.
+// nameIn reads which kind cluster's files are in dir. It returns errNotRunning, wrapped, if no cluster's are.
 func nameIn(dir string) (string, error) {
 	name, err := os.ReadFile(filepath.Join(dir, nameFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("%w in %s: run 'make cluster CLUSTER=kind'", ErrNotRunning, dir)
+		return "", fmt.Errorf("%w in %s: run 'make cluster CLUSTER=kind'", errNotRunning, dir)
 	}
 	if err == nil && !strings.HasPrefix(string(name), namePrefix) {
 		err = fmt.Errorf("%s is not a kind cluster's directory", dir) // kind would take an empty name for a cluster of yours

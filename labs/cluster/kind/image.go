@@ -1,4 +1,4 @@
-package kind
+package main
 
 import (
 	"archive/tar"
@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/rogpeppe/go-internal/lockedfile"
 	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
 
+	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/process"
 )
 
@@ -28,8 +28,8 @@ var webVersions = []string{"1", "2", "3"}
 
 // loadWeb builds labs/web, makes images of it and loads them into the node, so that pods find them there. They differ in what
 // the program says that it is, and share the rest.
-func (c *Cluster) loadWeb(ctx context.Context) error {
-	program, err := build(ctx, c.root, "labs/web", c.arch, "-s -w")
+func (c *kindCluster) loadWeb(ctx context.Context) error {
+	program, err := build(ctx, "labs/web", c.arch, "-s -w")
 	if err != nil {
 		return err
 	}
@@ -49,13 +49,12 @@ func (c *Cluster) loadWeb(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ManagerImage is the name of kcm's image. A kubelet would try to pull one whose tag is latest.
-const ManagerImage = "kcm:lab"
+// managerImage is the name of kcm's image. A kubelet would try to pull one whose tag is latest.
+const managerImage = "kcm:lab"
 
-// WriteManagerImage writes kcm's image to a file as `docker save` would. The program is built from the module in dir, for the
-// machine that this runs on.
-func WriteManagerImage(ctx context.Context, dir, file string) error {
-	program, err := build(ctx, dir, "kcm/cmd/kcm", runtime.GOARCH, "-s -w "+os.Getenv("KCM_LDFLAGS"))
+// writeManagerImage writes kcm's image to a file as `docker save` would. It is for the architecture of this machine.
+func writeManagerImage(ctx context.Context, file string) error {
+	program, err := build(ctx, "kcm/cmd/kcm", runtime.GOARCH, "-s -w "+os.Getenv("KCM_LDFLAGS"))
 	if err != nil {
 		return err
 	}
@@ -63,26 +62,27 @@ func WriteManagerImage(ctx context.Context, dir, file string) error {
 	if err != nil {
 		return err
 	}
-	content, err := archive(map[string]v1.Image{ManagerImage: image})
+	content, err := archive(map[string]v1.Image{managerImage: image})
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, content.Bytes(), 0o644)
 }
 
-// build builds a program of the module in dir for Linux, such that it needs nothing but a kernel.
-func build(ctx context.Context, dir, source, arch, ldflags string) ([]byte, error) {
-	program := filepath.Join(dir, "bin", filepath.Base(source)+"-linux-"+arch)
-	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+// build builds a program of ours for Linux, such that it needs nothing but a kernel.
+func build(ctx context.Context, source, arch, ldflags string) ([]byte, error) {
+	root, err := cluster.Root()
+	if err != nil {
 		return nil, err
 	}
-	unlock, err := lockedfile.MutexAt(filepath.Join(dir, "bin", ".kind.lock")).Lock()
+	program := filepath.Join(root, "bin", filepath.Base(source)+"-linux-"+arch)
+	unlock, err := cluster.Lock(filepath.Join(root, "bin", ".kind.lock"))
 	if err != nil {
 		return nil, fmt.Errorf("lock the build of %s: %w", source, err)
 	}
 	defer unlock()
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+ldflags, "-o", program, "./"+source)
-	cmd.Dir = dir
+	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build %s: %w: %s", source, err, process.LastLines(string(said), 1))

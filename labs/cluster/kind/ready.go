@@ -1,4 +1,4 @@
-package kind
+package main
 
 import (
 	"cmp"
@@ -19,11 +19,11 @@ func until(ctx context.Context, what string, look func(context.Context) error) e
 }
 
 // waitUntilReady waits until all is up that needs a controller manager to come up.
-func (c *Cluster) waitUntilReady(ctx context.Context) error {
+func (c *kindCluster) waitUntilReady(ctx context.Context) error {
 	return c.withLog(ctx, until(ctx, "DNS and the first ServiceAccounts are up", c.ready))
 }
 
-func (c *Cluster) ready(ctx context.Context) error {
+func (c *kindCluster) ready(ctx context.Context) error {
 	node, err := c.client.CoreV1().Nodes().Get(ctx, c.node.String(), metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c *Cluster) ready(ctx context.Context) error {
 const builtInManager = "kube-controller-manager"
 
 // removeControllerManager ends the controller manager that kind has started, and frees its Lease.
-func (c *Cluster) removeControllerManager(ctx context.Context) error {
+func (c *kindCluster) removeControllerManager(ctx context.Context) error {
 	if err := c.takeAway(ctx, builtInManager); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package kind
+package main
 
 import (
 	"archive/tar"
@@ -114,40 +114,16 @@ func pretend(t *testing.T, scripts map[string]string) {
 	t.Setenv("PATH", dir)
 }
 
-const dockerThatRuns = `case $1 in -v) echo Docker version 99;; esac`
-
 func TestWithoutAnEngineTheErrorSaysWhatToDo(t *testing.T) {
 	pretend(t, nil)
 	_, err := findEngine()
-	require.ErrorIs(t, err, ErrNoEngine)
+	require.ErrorIs(t, err, errNoEngine)
 	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and neither Docker nor Podman is installed: install one, or unset CLUSTER to use the embedded cluster")
 
 	pretend(t, map[string]string{"docker": `case $1 in -v) echo Docker version 99;; *) echo noise >&2; echo no daemon >&2; exit 1;; esac`})
 	_, err = findEngine()
-	require.ErrorIs(t, err, ErrNoEngine)
+	require.ErrorIs(t, err, errNoEngine)
 	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and the one here does not answer: start it, or unset CLUSTER to use the embedded cluster: no daemon")
-}
-
-func TestAKindClusterIsRemovedOnlyWhenItsOwnerIsGone(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("HOME", home)
-	t.Setenv("XDG_CACHE_HOME", home)
-	pretend(t, map[string]string{"docker": dockerThatRuns})
-	engine, err := findEngine()
-	require.NoError(t, err)
-	dir, err := prepareDir(filepath.Join(t.TempDir(), "cluster"))
-	require.NoError(t, err)
-	c := &Cluster{Files: filesIn(dir), name: "kcm-book-1", root: filepath.Join("..", "..", "..")}
-	require.NoError(t, c.writeFiles(t.Context()))
-
-	claim, err := newClaim(c.name, dir)
-	require.NoError(t, err)
-	require.NoError(t, removeOrphans(engine))
-	require.FileExists(t, filepath.Join(dir, nameFile), "its owner lives")
-	require.NoError(t, claim.Close())
-	require.NoError(t, removeOrphans(engine))
-	require.NoDirExists(t, dir)
-	require.NoError(t, removeOrphans(engine), "and that is all")
 }
 
 func TestOnlyTheFilesOfTheNamedClusterAreRemoved(t *testing.T) {

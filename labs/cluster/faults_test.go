@@ -1,4 +1,4 @@
-package embedded_test
+package cluster_test
 
 import (
 	"bufio"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +23,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
-	"github.com/kcm-book/kcm-book/labs/cluster/embedded"
 )
 
 // TestFaults breaks one component after the other of a cluster of its own.
@@ -257,11 +255,12 @@ func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 
 func TestACrashDuringTheStartIsItsError(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "cluster")
 	go killWhenItStarts(ctx, dir, "kube-apiserver")
-	_, err := embedded.Start(t.Context(), binary(t), dir, 1, io.Discard)
+	_, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
 	require.ErrorContains(t, err, "kube-apiserver was ended by signal 9 (killed)")
 	require.False(t, exists(dir))
 }
@@ -334,8 +333,9 @@ func TestWhereNoClusterIsIsSaid(t *testing.T) {
 
 func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	dir := filepath.Join(t.TempDir(), "cluster")
-	c, err := embedded.Start(t.Context(), binary(t), dir, 1, io.Discard)
+	c, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
 	require.NoError(t, err)
 	defer c.Close()
 	processes := pids(t, dir)
