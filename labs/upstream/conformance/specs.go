@@ -33,9 +33,9 @@ type selection struct {
 	Kind map[string][]string `json:"kind"`
 }
 
-// choose returns the conformance specs about controllers that pattern matches, as upstream lists them. With all, none of
-// them is left out for what simulated nodes lack, or the kind cluster.
-func choose(pattern string, all, onKind bool) ([]spec, error) {
+// choose returns the conformance specs about controllers that pattern matches, as upstream lists them, and what simulated
+// nodes lack for them, or the kind cluster.
+func choose(pattern string, onKind bool) ([]spec, error) {
 	var s selection
 	if err := yaml.UnmarshalStrict(specsYAML, &s); err != nil {
 		return nil, fmt.Errorf("specs.yaml: %w", err)
@@ -49,9 +49,7 @@ func choose(pattern string, all, onKind bool) ([]spec, error) {
 		return nil, err
 	}
 	lacks := s.Real
-	if all {
-		lacks = nil
-	} else if onKind {
+	if onKind {
 		lacks = s.Kind
 	}
 	reasons := map[string]string{}
