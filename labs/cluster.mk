@@ -3,8 +3,6 @@
 # With CLUSTER=kind the cluster is a kind cluster, otherwise the embedded one.
 $(if $(filter-out embedded kind,$(CLUSTER)),$(error CLUSTER is "$(CLUSTER)": set it to embedded or kind, or to nothing, which means embedded))
 on_kind := $(filter kind,$(CLUSTER))
-# $(call lab,A,B) is A for the embedded cluster and B for kind.
-lab = $(if $(on_kind),$(2),$(1))
 
 LABCLUSTER_DIR ?= $(if $(on_kind),.labcluster-kind,.labcluster)
 NODES ?= 3
@@ -39,11 +37,12 @@ bin/labcluster: $(labcluster_sources) labs/cluster.mk
 
 .PHONY: bin/kindcluster
 bin/kindcluster:
-	@go build -o bin/kindcluster ./labs/cluster/kind
+	@go build -buildvcs=false -o bin/kindcluster ./labs/cluster/kind
 
-# What kubectl discovers of a kind cluster is not for other clusters.
-kind_kubectl = KUBECACHEDIR=$(LABCLUSTER_DIR)/kubectl-cache bin/labcluster kubectl --kubeconfig $(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig
-kind_status := get nodes,pods --namespace=kube-system
+# What kubectl discovers of a cluster is not for another one that has the same port later.
+admin := $(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig
+lab_kubectl = @[ -e $(admin) ] || { echo "no cluster runs: start one with 'make cluster$(if $(on_kind), CLUSTER=kind)'"; exit 1; }; \
+	KUBECACHEDIR=$(LABCLUSTER_DIR)/kubectl-cache bin/labcluster kubectl --kubeconfig $(admin)
 
 lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 
@@ -59,15 +58,15 @@ cluster-down: $(lab_program) ## end the lab cluster and remove its files
 
 .PHONY: cluster-status
 cluster-status: bin/labcluster
-	@$(call lab,bin/labcluster status --dir $(LABCLUSTER_DIR),$(kind_kubectl) $(kind_status))
+	$(if $(on_kind),$(lab_kubectl) get nodes,pods --namespace=kube-system,@bin/labcluster status --dir $(LABCLUSTER_DIR))
 
 .PHONY: kubectl
 kubectl: bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
-	@$(call lab,bin/labcluster kubectl --dir $(LABCLUSTER_DIR) $(ARGS),$(kind_kubectl) $(ARGS))
+	$(lab_kubectl) $(ARGS)
 
 # Nothing else may be printed here: the shell runs it.
 .PHONY: env
 env: ## print what makes a shell ready for it: eval "$(make env)" (STAGE=03: with that stage's kcm, DEST=exercises/03: yours)
-	@echo 'export KUBECONFIG="$(CURDIR)/$(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig"'
+	@echo 'export KUBECONFIG="$(CURDIR)/$(admin)"'
 	@echo 'export LAB="$(CURDIR)/$(LABCLUSTER_DIR)"'
 	@echo 'export PATH="$(if $(DEST),$(abspath $(DEST))/bin:)$(if $(STAGE),$(CURDIR)/build/stage-$(STAGE)/bin:)$(CURDIR)/scripts/shell:$(CURDIR)/bin:$$PATH"'

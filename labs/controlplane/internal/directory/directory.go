@@ -227,16 +227,3 @@ func (c *Cluster) Running() bool {
 	defer file.Close()
 	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
-
-// CutFlag takes a leading --dir off a program's arguments, which are otherwise its own. The flag may be absent.
-func CutFlag(args []string) (dir string, rest []string) {
-	if len(args) > 1 && args[0] == "--dir" {
-		return args[1], args[2:]
-	}
-	if len(args) > 0 {
-		if dir, ok := strings.CutPrefix(args[0], "--dir="); ok {
-			return dir, args[1:]
-		}
-	}
-	return Default, args
-}

@@ -124,24 +124,3 @@ func TestAClusterThatWasMovedIsWhereItIsNow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, moved, opened.Dir)
 }
-
-func TestTheDirectoryComesBeforeKubectlsOwnArguments(t *testing.T) {
-	t.Parallel()
-	cases := []struct{ args, rest []string }{
-		{[]string{"get", "nodes"}, []string{"get", "nodes"}},
-		{[]string{"--dir", "x", "get", "nodes"}, []string{"get", "nodes"}},
-		{[]string{"--dir=x", "get", "nodes"}, []string{"get", "nodes"}},
-		{[]string{"get", "--dir", "x"}, []string{"get", "--dir", "x"}},
-		{[]string{"--dir"}, []string{"--dir"}},
-		{nil, nil},
-	}
-	for _, c := range cases {
-		dir, rest := CutFlag(c.args)
-		require.Equal(t, c.rest, rest)
-		if len(rest) < len(c.args) {
-			require.Equal(t, "x", dir)
-		} else {
-			require.Equal(t, Default, dir)
-		}
-	}
-}
