@@ -71,7 +71,7 @@ func exit(err error) {
 	switch {
 	case errors.As(err, &with):
 		err, code = with.error, with.code
-	case errors.As(err, new(directory.NoClusterError)), errors.As(err, new(directory.DeadError)):
+	case errors.Is(err, directory.ErrNone), errors.Is(err, directory.ErrDead):
 		code = exitNotRunning
 	}
 	if err != nil {

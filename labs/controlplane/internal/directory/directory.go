@@ -93,7 +93,7 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	switch _, err := OpenRunning(dir); {
 	case err == nil:
 		return nil, nil, fmt.Errorf("a cluster already runs in %s: use it (bin/labcluster status --dir %s) or end it (bin/labcluster down --dir %s)", dir, dir, dir)
-	case !errors.As(err, new(NoClusterError)):
+	case !errors.Is(err, ErrNone):
 		return nil, nil, err
 	}
 	lock, err := LockDir(dir)
@@ -117,26 +117,18 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	return c, lock, nil
 }
 
-// NoClusterError says that there is nothing in a directory.
-type NoClusterError struct{ Dir string }
+// What OpenRunning returns, wrapped, when there is nothing in a directory, and when the supervisor of its cluster is gone.
+var (
+	ErrNone = errors.New("no cluster")
+	ErrDead = errors.New("no longer runs")
+)
 
-func (e NoClusterError) Error() string {
-	return fmt.Sprintf("no cluster in %s: start one with 'bin/labcluster up --dir %s'", e.Dir, e.Dir)
-}
-
-// DeadError says that the supervisor of the cluster in a directory is gone.
-type DeadError struct{ Dir string }
-
-func (e DeadError) Error() string {
-	return fmt.Sprintf("the cluster in %s no longer runs: remove it with 'bin/labcluster down --dir %s'", e.Dir, e.Dir)
-}
-
-// OpenRunning reads the cluster in dir. It returns a NoClusterError if dir is empty or does not exist, the cluster and a
-// DeadError if it does not run, and another error if dir holds anything but a lab cluster.
+// OpenRunning reads the cluster in dir. It returns ErrNone if dir is empty or does not exist, the cluster and ErrDead
+// if it does not run, and another error if dir holds anything but a lab cluster.
 func OpenRunning(dir string) (*Cluster, error) {
 	c, err := Open(dir)
 	if err == nil && !c.Running() {
-		err = DeadError{c.Dir}
+		err = fmt.Errorf("the cluster in %s %w: remove it with 'bin/labcluster down --dir %s'", c.Dir, ErrDead, c.Dir)
 	}
 	return c, err
 }
@@ -149,7 +141,8 @@ func Open(dir string) (*Cluster, error) {
 	}
 	names, err := fileNames(dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && (len(names) == 0 || slices.Equal(names, []string{lockFile})) {
-		return nil, NoClusterError{dir} // one that is just starting or ending may hold the lock
+		// One that is just starting or ending may hold the lock.
+		return nil, fmt.Errorf("%w in %s: start one with 'bin/labcluster up --dir %s'", ErrNone, dir, dir)
 	}
 	c := &Cluster{}
 	content, readErr := os.ReadFile(filepath.Join(dir, markerFile))

@@ -86,7 +86,7 @@ func TestWhereNothingIsThereIsNoCluster(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
 		_, err := Open(dir)
-		require.Equal(t, NoClusterError{dir}, err)
+		require.ErrorIs(t, err, ErrNone)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestADirectoryHasOneCluster(t *testing.T) {
 	require.ErrorContains(t, err, "a cluster already runs in "+c.Dir)
 	require.NoError(t, lock.Close())
 	_, _, err = Claim(c.Dir, 3, nil)
-	require.Equal(t, DeadError{c.Dir}, err)
+	require.ErrorIs(t, err, ErrDead)
 }
 
 func TestAnyNumberMayAskWhetherADirectoryIsLocked(t *testing.T) {
