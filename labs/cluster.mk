@@ -40,9 +40,10 @@ bin/kindcluster:
 	@go build -buildvcs=false -o bin/kindcluster ./labs/cluster/kind
 
 # What kubectl discovers of a cluster is not for another one that has the same port later.
-admin := $(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig
-lab_kubectl = @[ -e $(admin) ] || { echo "no cluster runs: start one with 'make cluster$(if $(on_kind), CLUSTER=kind)'"; exit 1; }; \
-	KUBECACHEDIR=$(LABCLUSTER_DIR)/kubectl-cache bin/labcluster kubectl --kubeconfig $(admin)
+admin_kubeconfig := $(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig
+lab_kubectl = @[ -e $(admin_kubeconfig) ] || \
+	{ echo "no cluster runs: start one with 'make cluster$(if $(on_kind), CLUSTER=kind)'"; exit 1; }; \
+	KUBECACHEDIR=$(LABCLUSTER_DIR)/kubectl-cache bin/labcluster kubectl --kubeconfig $(admin_kubeconfig)
 
 lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 
@@ -67,6 +68,6 @@ kubectl: bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
 # Nothing else may be printed here: the shell runs it.
 .PHONY: env
 env: ## print what makes a shell ready for it: eval "$(make env)" (STAGE=03: with that stage's kcm, DEST=exercises/03: yours)
-	@echo 'export KUBECONFIG="$(CURDIR)/$(admin)"'
+	@echo 'export KUBECONFIG="$(CURDIR)/$(admin_kubeconfig)"'
 	@echo 'export LAB="$(CURDIR)/$(LABCLUSTER_DIR)"'
 	@echo 'export PATH="$(if $(DEST),$(abspath $(DEST))/bin:)$(if $(STAGE),$(CURDIR)/build/stage-$(STAGE)/bin:)$(CURDIR)/scripts/shell:$(CURDIR)/bin:$$PATH"'
