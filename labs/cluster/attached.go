@@ -23,8 +23,8 @@ const closeTimeout = time.Minute
 // interrupted is the exit code of a program that was asked to end while it started a cluster, and has left nothing.
 const interrupted = 130
 
-// attach has the program run a cluster with its files in dir, which must be empty or not exist. It ends with the program's
-// standard input, whose other end the kernel closes when this process ends, in whatever way.
+// attach has the program run a cluster with its files in dir, which must be empty or not exist. It ends with the
+// program's standard input, whose other end the kernel closes when this process ends, in whatever way.
 func (c *Cluster) attach(ctx context.Context, dir string, o options) error {
 	cmd := exec.CommandContext(ctx, c.program, "up", "--attach", "--dir", dir, "--nodes", fmt.Sprint(o.nodes))
 	// A process group of its own: Ctrl-C in a terminal is for the test or lab, which then closes the cluster in order.

@@ -15,8 +15,8 @@ type Cluster struct {
 	close   func() error
 }
 
-// Files say where the files of a cluster are, and its API server. The program that runs the cluster prints them as a line of
-// JSON when the cluster is ready.
+// Files say where the files of a cluster are, and its API server. The program that runs the cluster prints them as a
+// line of JSON when the cluster is ready.
 type Files struct {
 	Dir    string `json:"dir"`
 	Server string `json:"server"`

@@ -127,7 +127,8 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return err
 	}
-	s := &play.Setting{Dir: l.dir, Module: filepath.Dir(filepath.Dir(program)), Logs: logs, Manifests: l.manifests(), Keep: os.Getenv("KEEP") != "", Narrator: narrator}
+	s := &play.Setting{Dir: l.dir, Module: filepath.Dir(filepath.Dir(program)), Logs: logs, Manifests: l.manifests(),
+		Keep: os.Getenv("KEEP") != "", Narrator: narrator}
 	if l.script.NeedsCluster() {
 		if s.Cluster, err = startCluster(ctx, narrator); err != nil {
 			return err

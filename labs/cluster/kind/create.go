@@ -30,18 +30,20 @@ type engine struct {
 	log *process.Log
 }
 
-// findEngine returns the engine that kind finds. It returns an error that wraps errNoEngine if there is none, or if that one
-// does not answer.
+// findEngine returns the engine that kind finds. It returns an error that wraps errNoEngine if there is none, or if
+// that one does not answer.
 func findEngine() (engine, error) {
 	found, err := kind.DetectNodeProvider()
 	if err != nil {
-		return engine{}, fmt.Errorf("%w, and neither Docker nor Podman is installed: install one, or unset CLUSTER to use the embedded cluster", errNoEngine)
+		return engine{}, fmt.Errorf("%w, and neither Docker nor Podman is installed: install one, "+
+			"or unset CLUSTER to use the embedded cluster", errNoEngine)
 	}
 	log, logger := &process.Log{}, kindcmd.NewLogger()
 	logger.(interface{ SetWriter(io.Writer) }).SetWriter(log)
 	e := engine{kind.NewProvider(found, kind.ProviderWithLogger(logger)), log}
 	if _, err := e.List(); err != nil {
-		return engine{}, fmt.Errorf("%w, and the one here does not answer: start it, or unset CLUSTER to use the embedded cluster: %w", errNoEngine, saidBy(err))
+		return engine{}, fmt.Errorf("%w, and the one here does not answer: start it, "+
+			"or unset CLUSTER to use the embedded cluster: %w", errNoEngine, saidBy(err))
 	}
 	return e, nil
 }
@@ -75,7 +77,8 @@ func (c *kindCluster) createNode(ctx context.Context) error {
 	}
 }
 
-// interrupt ends a creation, and returns when its node can be removed. Kind takes no context, but it fails when its node is gone.
+// interrupt ends a creation, and returns when its node can be removed. Kind takes no context, but it fails when its
+// node is gone.
 func (c *kindCluster) interrupt(created <-chan error) {
 	for {
 		_ = c.removeNode() // who removes the cluster in the end says why that fails

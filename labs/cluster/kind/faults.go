@@ -25,8 +25,8 @@ var readyURLs = map[string]string{
 
 func components() []string { return slices.Sorted(maps.Keys(readyURLs)) }
 
-// disturb kills, stops, continues or restarts a component. One that is killed is kept from the kubelet, which would start it
-// again.
+// disturb kills, stops, continues or restarts a component. One that is killed is kept from the kubelet, which would
+// start it again.
 func (c *kindCluster) disturb(ctx context.Context, command, component string) error {
 	switch {
 	case component == "kwok":

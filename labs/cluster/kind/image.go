@@ -94,12 +94,15 @@ func build(ctx context.Context, source, arch, ldflags string) ([]byte, error) {
 func imageOf(program string, content []byte, arch string, env ...string) (v1.Image, error) {
 	files := &bytes.Buffer{}
 	written := tar.NewWriter(files)
-	headerErr := written.WriteHeader(&tar.Header{Name: program, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))})
+	header := &tar.Header{Name: program, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}
+	headerErr := written.WriteHeader(header)
 	_, contentErr := written.Write(content)
 	if err := cmp.Or(headerErr, contentErr, written.Close()); err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,8 @@ type kindCluster struct {
 	arch   string               // the node's, since waitUntilReady
 }
 
-// create creates a kind cluster, or nothing: when it fails, what it has created is removed. Its files are in dir, which must
-// be empty or not exist.
+// create creates a kind cluster, or nothing: when it fails, what it has created is removed. Its files are in dir, which
+// must be empty or not exist.
 func create(ctx context.Context, dir string) (*kindCluster, error) {
 	engine, err := findEngine()
 	if err != nil {

@@ -370,7 +370,9 @@ func TestKindClustersAreLeftRunning(t *testing.T) {
 	root, err := cluster.Root()
 	require.NoError(t, err)
 	run := func(target string) (string, error) {
-		said, err := exec.Command("make", "--no-print-directory", "-C", root, "-f", "labs/cluster.mk", target, "LABCLUSTER_DIR="+dir).CombinedOutput()
+		cmd := exec.Command("make", "--no-print-directory", "-f", "labs/cluster.mk", target, "LABCLUSTER_DIR="+dir)
+		cmd.Dir = root
+		said, err := cmd.CombinedOutput()
 		return string(said), err
 	}
 	said, err := run("cluster")

@@ -1,8 +1,9 @@
-// Command kindcluster runs clusters of kind, with one node, in which the control plane runs and pods too. It needs Docker or
-// Podman. With CLUSTER=kind it is to labs/cluster and to make what bin/labcluster is otherwise, and takes the same words.
+// Command kindcluster runs clusters of kind, with one node, in which the control plane runs and pods too. It needs
+// Docker or Podman. With CLUSTER=kind it is to labs/cluster and to make what bin/labcluster is otherwise, and takes the
+// same words.
 //
-// A cluster is kubeadm's, without its controller manager, and with what the embedded cluster has: the audit log, a second
-// key for service accounts, and components that can be frozen and killed.
+// A cluster is kubeadm's, without its controller manager, and with what the embedded cluster has: the audit log, a
+// second key for service accounts, and components that can be frozen and killed.
 package main
 
 import (
@@ -44,8 +45,9 @@ func main() {
 
 func run(ctx context.Context) error {
 	dir := pflag.String("dir", "", "directory of the cluster's files")
-	attach := pflag.Bool("attach", false, "when it is ready, print where its files are as a line of JSON, and remove it when standard input ends")
-	pflag.Int("nodes", 1, "for bin/labcluster: a kind cluster has one, in which the control plane runs; a second would take as much memory again")
+	attach := pflag.Bool("attach", false, "print where its files are as a line of JSON when it is ready, "+
+		"and remove it when standard input ends")
+	pflag.Int("nodes", 1, "for bin/labcluster: a kind cluster has one, as a second would take as much memory again")
 	pflag.Parse()
 	switch command := pflag.Arg(0); command {
 	case "up":

@@ -27,14 +27,14 @@ var specsYAML []byte
 type selection struct {
 	// Controllers are regular expressions of the names of the specs that are about controllers.
 	Controllers []string `json:"controllers"`
-	// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind cluster of one
-	// node, by the reason why.
+	// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind cluster
+	// of one node, by the reason why.
 	Real map[string][]string `json:"real"`
 	Kind map[string][]string `json:"kind"`
 }
 
-// choose returns the conformance specs about controllers that pattern matches, as upstream lists them, and what simulated
-// nodes lack for them, or the kind cluster.
+// choose returns the conformance specs about controllers that pattern matches, as upstream lists them, and what
+// simulated nodes lack for them, or the kind cluster.
 func choose(pattern string, onKind bool) ([]spec, error) {
 	var s selection
 	if err := yaml.UnmarshalStrict(specsYAML, &s); err != nil {

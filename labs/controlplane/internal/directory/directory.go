@@ -1,8 +1,8 @@
 // Package directory keeps the files of a lab cluster in one directory, and nothing else's.
 //
-// The file cluster.json makes a directory a cluster's, and says so with its first line. It is written first, and removed
-// after all else but the lock: a directory without it is not ours, and is never emptied. The supervisor holds the lock as
-// long as it lives.
+// The file cluster.json makes a directory a cluster's, and says so with its first line. It is written first, and
+// removed after all else but the lock: a directory without it is not ours, and is never emptied. The supervisor holds
+// the lock as long as it lives.
 package directory
 
 import (
@@ -117,7 +117,8 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	return c, lock, nil
 }
 
-// What OpenRunning returns, wrapped, when there is nothing in a directory, and when the supervisor of its cluster is gone.
+// What OpenRunning returns, wrapped, when there is nothing in a directory, and when the supervisor of its cluster is
+// gone.
 var (
 	ErrNone = errors.New("no cluster")
 	ErrDead = errors.New("no longer runs")
