@@ -45,6 +45,8 @@ lab_kubectl = @[ -e $(admin_kubeconfig) ] || \
 	{ echo "no cluster runs: start one with 'make cluster$(if $(on_kind), CLUSTER=kind)'"; exit 1; }; \
 	KUBECACHEDIR=$(LABCLUSTER_DIR)/kubectl-cache bin/labcluster kubectl --kubeconfig $(admin_kubeconfig)
 
+kind_status := nodes,pods --namespace=kube-system
+
 lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 
 ##@ see it
@@ -59,7 +61,7 @@ cluster-down: $(lab_program) ## end the lab cluster and remove its files
 
 .PHONY: cluster-status
 cluster-status: bin/labcluster
-	$(if $(on_kind),$(lab_kubectl) get nodes,pods --namespace=kube-system,@bin/labcluster status --dir $(LABCLUSTER_DIR))
+	$(if $(on_kind),$(lab_kubectl) get $(kind_status),@bin/labcluster status --dir $(LABCLUSTER_DIR))
 
 .PHONY: kubectl
 kubectl: bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
