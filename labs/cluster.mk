@@ -3,8 +3,6 @@
 # With CLUSTER=kind the cluster is a kind cluster, otherwise the embedded one.
 $(if $(filter-out embedded kind,$(CLUSTER)),$(error CLUSTER is "$(CLUSTER)": set it to embedded or kind, or to nothing, which means embedded))
 on_kind := $(filter kind,$(CLUSTER))
-# $(call lab,A,B) is A for the embedded cluster and B for kind.
-lab = $(if $(on_kind),$(2),$(1))
 
 LABCLUSTER_DIR ?= $(if $(on_kind),.labcluster-kind,.labcluster)
 NODES ?= 3
@@ -39,7 +37,15 @@ bin/labcluster: $(labcluster_sources) labs/cluster.mk
 
 .PHONY: bin/kindcluster
 bin/kindcluster:
-	@go build -o bin/kindcluster ./labs/cluster/kindcluster
+	@go build -buildvcs=false -o bin/kindcluster ./labs/cluster/kind
+
+# What kubectl discovers of a cluster is not for another one that has the same port later.
+admin_kubeconfig := $(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig
+lab_kubectl = @[ -e $(admin_kubeconfig) ] || \
+	{ echo "no cluster runs: start one with 'make cluster$(if $(on_kind), CLUSTER=kind)'"; exit 1; }; \
+	KUBECACHEDIR=$(LABCLUSTER_DIR)/kubectl-cache bin/labcluster kubectl --kubeconfig $(admin_kubeconfig)
+
+kind_status := nodes,pods --namespace=kube-system
 
 lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 
@@ -47,23 +53,23 @@ lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 
 .PHONY: cluster
 cluster: $(lab_program) ## start a lab cluster and leave it running (NODES=3); `make cluster-status` shows what it consists of
-	@$(call lab,bin/labcluster up --dir $(LABCLUSTER_DIR) --nodes $(NODES),bin/kindcluster up $(LABCLUSTER_DIR))
+	@$(lab_program) up --dir $(LABCLUSTER_DIR) --nodes $(NODES)
 
 .PHONY: cluster-down
 cluster-down: $(lab_program) ## end the lab cluster and remove its files
-	@$(call lab,bin/labcluster down --dir $(LABCLUSTER_DIR),bin/kindcluster down $(LABCLUSTER_DIR))
+	@$(lab_program) down --dir $(LABCLUSTER_DIR)
 
 .PHONY: cluster-status
-cluster-status: $(lab_program)
-	@$(call lab,bin/labcluster status --dir $(LABCLUSTER_DIR),bin/kindcluster status $(LABCLUSTER_DIR))
+cluster-status: bin/labcluster
+	$(if $(on_kind),$(lab_kubectl) get $(kind_status),@bin/labcluster status --dir $(LABCLUSTER_DIR))
 
 .PHONY: kubectl
-kubectl: $(lab_program) bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
-	@$(call lab,bin/labcluster kubectl --dir $(LABCLUSTER_DIR) $(ARGS),bin/kindcluster kubectl $(LABCLUSTER_DIR) $(ARGS))
+kubectl: bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
+	$(lab_kubectl) $(ARGS)
 
 # Nothing else may be printed here: the shell runs it.
 .PHONY: env
 env: ## print what makes a shell ready for it: eval "$(make env)" (STAGE=03: with that stage's kcm, DEST=exercises/03: yours)
-	@echo 'export KUBECONFIG="$(CURDIR)/$(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig"'
+	@echo 'export KUBECONFIG="$(CURDIR)/$(admin_kubeconfig)"'
 	@echo 'export LAB="$(CURDIR)/$(LABCLUSTER_DIR)"'
 	@echo 'export PATH="$(if $(DEST),$(abspath $(DEST))/bin:)$(if $(STAGE),$(CURDIR)/build/stage-$(STAGE)/bin:)$(CURDIR)/scripts/shell:$(CURDIR)/bin:$$PATH"'

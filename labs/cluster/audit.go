@@ -28,8 +28,6 @@ type AuditEvent struct {
 	APIGroup, Resource, Subresource, Namespace, Name string
 	// Code is the HTTP status code of the response.
 	Code int
-	// Forbidden says that the user had no right to ask. A request with Code 403 may have been refused by admission as well.
-	Forbidden bool
 }
 
 // readAuditLog reads the audit log at path. A last line that is still being written is left out.
@@ -64,7 +62,6 @@ func readAuditLog(path string, keep func(AuditEvent) bool) ([]AuditEvent, error)
 			Namespace:   line.ObjectRef.Namespace,
 			Name:        line.ObjectRef.Name,
 			Code:        int(line.ResponseStatus.Code),
-			Forbidden:   line.Annotations["authorization.k8s.io/decision"] == "forbid",
 		}
 		if keep == nil || keep(event) {
 			events = append(events, event)

@@ -36,24 +36,30 @@ func Root() (string, error) {
 // only then make says on progress what is being built and how long it usually takes. Processes that ask at the same time
 // build once.
 func Binary(ctx context.Context, progress io.Writer) (string, error) {
+	return built(ctx, "labcluster", progress)
+}
+
+// built returns the path of an up-to-date program in bin, see Binary.
+func built(ctx context.Context, program string, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	unlock, err := Lock(filepath.Join(root, "bin", ".labcluster.lock"))
+	unlock, err := Lock(filepath.Join(root, "bin", "."+program+".lock"))
 	if err != nil {
-		return "", fmt.Errorf("lock the build of bin/labcluster: %w", err)
+		return "", fmt.Errorf("lock the build of bin/%s: %w", program, err)
 	}
 	defer unlock()
-	cmd := exec.CommandContext(ctx, "make", "--silent", "-C", root, "-f", filepath.Join("labs", "cluster.mk"), "bin/labcluster")
+	cmd := exec.CommandContext(ctx, "make", "--silent", "-C", root, "-f", "labs/cluster.mk", "bin/"+program)
 	// The flags of a make that runs the tests are not for this one.
 	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = progress, io.MultiWriter(progress, &said)
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("build bin/labcluster: %w: %s: run 'make bin/labcluster' to see why", err, process.LastLines(said.String(), 1))
+		why := process.LastLines(said.String(), 1)
+		return "", fmt.Errorf("build bin/%[1]s: %[2]w: %[3]s: run 'make bin/%[1]s' to see why", program, err, why)
 	}
-	return filepath.Join(root, "bin", "labcluster"), nil
+	return filepath.Join(root, "bin", program), nil
 }
 
 // Lock takes an exclusive lock on a file, waiting for it, and returns what releases it. Processes that build the same thing

@@ -2,40 +2,30 @@ package cluster
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/kcm-book/kcm-book/labs/cluster/directory"
 )
 
 // Cluster is a control plane with nodes: an embedded lab cluster or a kind cluster.
 // All methods may be called concurrently.
 type Cluster struct {
-	Platform
-	files   directory.Files
+	program string // bin/labcluster or bin/kindcluster, which runs it
+	files   Files
 	configs map[User]*rest.Config
+	close   func() error
 }
 
-// Platform is what a cluster runs on, and what breaks and ends it.
-type Platform interface {
-	// Kill kills a component with SIGKILL. It stays dead until Restart. It is an error if it does not run.
-	Kill(context.Context, Component) error
-
-	// Stop freezes a component with SIGSTOP.
-	Stop(context.Context, Component) error
-
-	// Continue resumes a stopped component with SIGCONT.
-	Continue(context.Context, Component) error
-
-	// Restart ends a component if it still runs, starts it again with the same port and data, and returns when it is
-	// ready.
-	Restart(context.Context, Component) error
-
-	// Close ends the cluster and removes its files. Only the first call has an effect.
-	Close() error
+// Files say where the files of a cluster are, and its API server. The program that runs the cluster prints them as a
+// line of JSON when the cluster is ready.
+type Files struct {
+	Dir    string `json:"dir"`
+	Server string `json:"server"`
+	// Kubeconfigs are self-contained, by user.
+	Kubeconfigs           map[User]string `json:"kubeconfigs"`
+	RootCA                string          `json:"rootCA"`
+	ServiceAccountKey     string          `json:"serviceAccountKey"`
+	NextServiceAccountKey string          `json:"nextServiceAccountKey"`
+	AuditLog              string          `json:"auditLog"`
 }
 
 // User is an identity that the cluster has a kubeconfig for.
@@ -65,18 +55,27 @@ const (
 	Kwok Component = "kwok"
 )
 
-// newCluster returns the cluster that runs on a platform, with its kubeconfigs read.
-func newCluster(platform Platform, files directory.Files) (*Cluster, error) {
-	c := &Cluster{Platform: platform, files: files, configs: map[User]*rest.Config{}}
-	for user, path := range files.Kubeconfigs {
-		config, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("read kubeconfig of %s: %w", user, err), c.Close())
-		}
-		config.QPS = -1
-		c.configs[User(user)] = config
-	}
-	return c, nil
+// Close ends the cluster and removes its files. Only the first call has an effect.
+func (c *Cluster) Close() error { return c.close() }
+
+// Kill kills a component with SIGKILL. It stays dead until Restart. It is an error if it does not run.
+func (c *Cluster) Kill(ctx context.Context, component Component) error {
+	return c.disturb(ctx, "kill", component)
+}
+
+// Stop freezes a component with SIGSTOP.
+func (c *Cluster) Stop(ctx context.Context, component Component) error {
+	return c.disturb(ctx, "stop", component)
+}
+
+// Continue resumes a stopped component with SIGCONT.
+func (c *Cluster) Continue(ctx context.Context, component Component) error {
+	return c.disturb(ctx, "cont", component)
+}
+
+// Restart ends a component if it still runs, starts it again with the same port and data, and returns when it is ready.
+func (c *Cluster) Restart(ctx context.Context, component Component) error {
+	return c.disturb(ctx, "restart", component)
 }
 
 // Dir is the directory that holds all files of the cluster.
@@ -86,7 +85,7 @@ func (c *Cluster) Dir() string { return c.files.Dir }
 func (c *Cluster) Server() string { return c.files.Server }
 
 // Kubeconfig is the path of a self-contained kubeconfig of the user.
-func (c *Cluster) Kubeconfig(user User) string { return c.files.Kubeconfigs[string(user)] }
+func (c *Cluster) Kubeconfig(user User) string { return c.files.Kubeconfigs[user] }
 
 // RESTConfig returns a new client configuration for the user, without client-side rate limits.
 func (c *Cluster) RESTConfig(user User) *rest.Config { return rest.CopyConfig(c.configs[user]) }

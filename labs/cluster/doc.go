@@ -1,9 +1,9 @@
 // Package cluster gives tests, labs and the demo a Kubernetes control plane to run controllers on.
 //
-// [Start] starts what CLUSTER in the environment names. Without it, that is the embedded lab cluster (bin/labcluster: etcd,
-// kube-apiserver, kube-scheduler, and kwok for the nodes) attached to the calling process, in a directory of its own. It
-// never uses the cluster that `make cluster` has left running: two controller managers on one cluster fight over the same
-// objects.
+// [Start] starts what CLUSTER in the environment names, attached to the calling process, in a directory of its own.
+// Without it, that is the embedded lab cluster (bin/labcluster: etcd, kube-apiserver, kube-scheduler, and kwok for the
+// nodes). Start never uses the cluster that `make cluster` has left running: two controller managers on one cluster
+// fight over the same objects.
 //
 // What is guaranteed:
 //   - When Start returns, the nodes are Ready, and a pod that is created is scheduled and, about a second later, Ready.
@@ -26,8 +26,7 @@
 //     the first namespaces have what it creates; then it was taken away, and its Lease is free.
 //   - A component that crashes is started again by the kubelet; one that was killed with Kill is not. Etcd can be
 //     frozen, but not killed: the kubelet would take minutes to start it again.
-//   - A process that is killed leaves its cluster behind. The next Start of the same user removes it.
+//   - It stays if bin/kindcluster, which would remove it, is killed itself: kind has it under a name that begins with
+//     kcm-book.
 //   - The node image is that of kind's release for our minor version. KIND_NODE_IMAGE in the environment names another.
-//
-// Each is a package of its own, embedded and kind.
 package cluster

@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/kcm-book/kcm-book/labs/cluster/embedded"
-	"github.com/kcm-book/kcm-book/labs/cluster/kind"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // clusterVariable in the environment says what Start starts, and what make's targets work on.
@@ -29,6 +29,7 @@ type Option func(*options)
 
 type options struct {
 	nodes    int
+	dir      string
 	progress io.Writer
 }
 
@@ -44,6 +45,11 @@ func WithProgress(w io.Writer) Option {
 	return func(o *options) { o.progress = w }
 }
 
+// WithDir sets the directory of the cluster's files, which must be empty or not exist. The default is a new one.
+func WithDir(dir string) Option {
+	return func(o *options) { o.dir = dir }
+}
+
 // Start starts the cluster that CLUSTER in the environment names: embedded (also if it is empty or not set) or kind, see
 // the package's documentation for what differs. Any other value is an error. The cluster lives until Close is called, ctx
 // ends or this process ends.
@@ -52,87 +58,50 @@ func Start(ctx context.Context, opts ...Option) (*Cluster, error) {
 	case "", onEmbedded:
 		return StartEmbedded(ctx, opts...)
 	case onKind:
-		return startKind(ctx, newOptions(opts))
+		return start(ctx, "kindcluster", opts)
 	default:
 		return nil, fmt.Errorf("%s is %q: set it to %s or %s, or to nothing, which means %s",
 			clusterVariable, choice, onEmbedded, onKind, onEmbedded)
 	}
 }
 
-func newOptions(opts []Option) options {
+// StartEmbedded starts an embedded cluster, whatever CLUSTER in the environment says.
+func StartEmbedded(ctx context.Context, opts ...Option) (*Cluster, error) {
+	return start(ctx, "labcluster", opts)
+}
+
+// start has a program start a cluster, which is built first if it is missing or older than its sources.
+func start(ctx context.Context, program string, opts []Option) (*Cluster, error) {
 	o := options{nodes: 3, progress: io.Discard}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	return o
-}
-
-// StartEmbedded starts an embedded cluster, whatever CLUSTER in the environment says. It builds bin/labcluster first if
-// that is missing or older than its sources.
-func StartEmbedded(ctx context.Context, opts ...Option) (*Cluster, error) {
-	o := newOptions(opts)
 	building := o.progress
 	if building == io.Discard {
 		building = os.Stderr // who waits minutes for it must see why
 	}
-	binary, err := Binary(ctx, building)
+	binary, err := built(ctx, program, building)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "labcluster-")
-	if err != nil {
+	dir := o.dir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "labcluster-"); err != nil {
+			return nil, err
+		}
+		defer os.Remove(dir) // it is empty if there is no cluster, unless what is left has been told
+	}
+	c := &Cluster{program: binary, configs: map[User]*rest.Config{}}
+	if err := c.attach(ctx, dir, o); err != nil {
 		return nil, err
 	}
-	platform, err := embedded.Start(ctx, binary, dir, o.nodes, o.progress)
-	if err != nil {
-		os.Remove(dir) // it is empty
-		return nil, err
+	for user, path := range c.files.Kubeconfigs {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("read kubeconfig of %s: %w", user, err), c.close())
+		}
+		config.QPS = -1
+		c.configs[user] = config
 	}
-	return newCluster(platform, platform.Files)
-}
-
-func startKind(ctx context.Context, o options) (*Cluster, error) {
-	root, err := Root()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "labcluster-kind-")
-	if err != nil {
-		return nil, err
-	}
-	platform, err := kind.Start(ctx, root, dir, o.progress)
-	if err != nil {
-		os.Remove(dir) // it is empty, unless what is left has been told
-		return nil, err
-	}
-	return newCluster(platform, platform.Files)
-}
-
-// A StaticPod is a controller manager that the kubelet of a kind cluster's node runs.
-type StaticPod = kind.StaticPod
-
-// RunStaticPod runs kcm, built from the module in dir, as kubeadm runs the original: by kubeadm's own manifest, in which
-// nothing but the image and the command is replaced. It returns when the pod is Ready. The cluster must be a kind cluster.
-func RunStaticPod(ctx context.Context, c *Cluster, dir string) (*StaticPod, error) {
-	platform, ok := c.Platform.(*kind.Cluster)
-	if !ok {
-		return nil, errors.New("a static pod needs a kubelet: set CLUSTER=kind")
-	}
-	return platform.RunStaticPod(ctx, dir)
-}
-
-// Image is a container image FROM scratch, and File what is in it.
-type (
-	Image = kind.Image
-	File  = kind.File
-)
-
-// LoadImages loads images into the node of a kind cluster, so that pods find them there. Their programs are for the machine that
-// this runs on.
-func LoadImages(ctx context.Context, c *Cluster, what string, images ...Image) error {
-	platform, ok := c.Platform.(*kind.Cluster)
-	if !ok {
-		return errors.New("images need containers: set CLUSTER=kind")
-	}
-	return platform.LoadImages(ctx, what, images...)
+	return c, nil
 }

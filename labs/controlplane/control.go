@@ -132,11 +132,11 @@ func showStatus(dir string) error {
 // down ends the cluster in dir, or what is left of one.
 func down(dir string) error {
 	c, err := directory.OpenRunning(dir)
-	switch none := (directory.NoClusterError{}); {
-	case errors.As(err, &none):
-		fmt.Printf("labcluster: no cluster in %s, nothing to do\n", none.Dir)
+	switch {
+	case errors.Is(err, directory.ErrNone):
+		fmt.Printf("labcluster: no cluster in %s, nothing to do\n", dir)
 		return nil
-	case errors.As(err, new(directory.DeadError)):
+	case errors.Is(err, directory.ErrDead):
 		lock, err := directory.LockDir(c.Dir)
 		if err != nil {
 			return err

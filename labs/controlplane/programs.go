@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	_ "time/tzdata" // time zones of CronJobs
 
@@ -26,8 +25,6 @@ import (
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
 	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
-
-	"github.com/kcm-book/kcm-book/labs/controlplane/internal/directory"
 )
 
 // programs are the programs that this binary can be, by the name that is its first argument.
@@ -37,7 +34,7 @@ var programs = map[string]func(){
 	schedulerName:             runCobra(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	kwokName:                  runKwok,
 	"kube-controller-manager": runCobra(controllermanager.NewControllerManagerCommand),
-	"kubectl":                 runKubectl,
+	"kubectl":                 func() { kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())) },
 }
 
 // runCobra runs a Kubernetes component the way its own main does.
@@ -61,24 +58,5 @@ func runKwok() {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintf(os.Stderr, "kwok: %v\n", err)
 		os.Exit(1)
-	}
-}
-
-// runKubectl runs kubectl as the admin of the cluster in --dir, which must come before kubectl's own arguments. If
-// --kubeconfig comes first, kubectl needs no cluster of ours.
-func runKubectl() {
-	dir, args := directory.CutFlag(os.Args[1:])
-	if len(args) == 0 || !strings.HasPrefix(args[0], "--kubeconfig") {
-		c, err := directory.OpenRunning(dir)
-		if err != nil {
-			exit(err)
-		}
-		// The cluster's own cache is gone with the cluster; another cluster on the same port is not taken for this one.
-		os.Setenv("KUBECACHEDIR", c.Path("kubectl-cache"))
-		os.Setenv("KUBECONFIG", c.Kubeconfigs["admin"])
-	}
-	os.Args = append([]string{"kubectl"}, args...)
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		kubectlutil.CheckErr(err)
 	}
 }

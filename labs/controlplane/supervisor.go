@@ -227,29 +227,18 @@ func (s *supervisor) restart(name string) error {
 	s.restarting.Lock()
 	defer s.restarting.Unlock()
 	return s.within(context.Background(), func(ctx context.Context, fail func(error)) error {
-		if err := s.end(ctx, name); err != nil {
-			return err
+		s.processes[name].Stop()
+		// A new kwok is not the one that holds the nodes' Leases, and would wait 40 s until they have run out.
+		if name == kwokName {
+			if err := s.deleteLeases(ctx); err != nil {
+				return err
+			}
 		}
 		if err := s.startComponents(fail, name); err != nil {
 			return err
 		}
 		return s.waitReady(ctx, name)
 	})
-}
-
-// end ends a component, if it runs, before it is started again.
-func (s *supervisor) end(ctx context.Context, name string) error {
-	if name != kwokName {
-		s.processes[name].Stop()
-		return nil
-	}
-	// A new kwok is not the one that holds the nodes' Leases, and would wait 40 s until they have run out. If they cannot
-	// be deleted, the old one stays. It may renew some before it ends; so they are deleted once more.
-	if err := s.deleteLeases(ctx); err != nil {
-		return err
-	}
-	s.processes[name].Stop()
-	return s.deleteLeases(ctx)
 }
 
 // keep returns when ctx ends or the directory is no longer the cluster's, so that no command could end it.

@@ -97,7 +97,7 @@ const usage = `labcluster: ready after %.1f s at %s
 
     export KUBECONFIG=%s
 
-    %[4]s kubectl --dir %[5]s get nodes     # or your own kubectl
+    %[4]s kubectl get nodes     # or your own
     %[4]s status --dir %[5]s                # the processes
     %[4]s kill|stop|cont|restart COMPONENT --dir %[5]s
     %[4]s down --dir %[5]s                  # ends it and removes its files

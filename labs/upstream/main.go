@@ -34,7 +34,6 @@ func main() {
 func run(ctx context.Context) error {
 	pattern := flag.String("run", "", "run what a regular expression matches: tests such as deployment/TestScaled, or specs by their names")
 	with := flag.String("with", "both", "whose loops: kcm, original or both, one after the other")
-	all := flag.Bool("all", false, "also run the specs that the cluster cannot carry")
 	processes := flag.Int("processes", 4, "how many specs run at the same time")
 	flag.Parse()
 	managers, ok := map[string][]string{"kcm": {"kcm"}, "original": {"original"}, "both": {"kcm", "original"}}[*with]
@@ -50,7 +49,7 @@ func run(ctx context.Context) error {
 	case "suites":
 		table, err = suites.Run(ctx, root, *pattern, managers)
 	case "conformance":
-		table, err = conformance.Run(ctx, root, *pattern, managers, *all, *processes)
+		table, err = conformance.Run(ctx, root, *pattern, managers, *processes)
 	default:
 		err = fmt.Errorf("say suites or conformance, behind the flags, and not %q", what)
 	}

@@ -1,4 +1,4 @@
-package kind
+package main
 
 import (
 	"cmp"
@@ -10,83 +10,117 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	kind "sigs.k8s.io/kind/pkg/cluster"
-	"sigs.k8s.io/kind/pkg/cluster/nodes"
+	kindcmd "sigs.k8s.io/kind/pkg/cmd"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
-	kindlog "sigs.k8s.io/kind/pkg/log"
 
+	ours "github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/process"
 )
 
-// create has kind create the cluster.
-func (c *Cluster) create(ctx context.Context) error {
+// errNoEngine is returned, wrapped, with CLUSTER=kind when there is no container engine that answers.
+var errNoEngine = errors.New("CLUSTER=kind needs a container engine")
+
+// engine is what runs kind's nodes.
+type engine struct {
+	*kind.Provider
+	// log has what kind says from here on.
+	log *process.Log
+}
+
+// findEngine returns the engine that kind finds. It returns an error that wraps errNoEngine if there is none, or if
+// that one does not answer.
+func findEngine() (engine, error) {
+	found, err := kind.DetectNodeProvider()
+	if err != nil {
+		return engine{}, fmt.Errorf("%w, and neither Docker nor Podman is installed: install one, "+
+			"or unset CLUSTER to use the embedded cluster", errNoEngine)
+	}
+	log, logger := &process.Log{}, kindcmd.NewLogger()
+	logger.(interface{ SetWriter(io.Writer) }).SetWriter(log)
+	e := engine{kind.NewProvider(found, kind.ProviderWithLogger(logger)), log}
+	if _, err := e.List(); err != nil {
+		return engine{}, fmt.Errorf("%w, and the one here does not answer: start it, "+
+			"or unset CLUSTER to use the embedded cluster: %w", errNoEngine, saidBy(err))
+	}
+	return e, nil
+}
+
+// pinnedImage is the node image, of the minor release that bin/labcluster is built from, that kind v0.33.0 came with.
+const pinnedImage = "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed"
+
+// imageVariable in the environment names another node image.
+const imageVariable = "KIND_NODE_IMAGE"
+
+func nodeImage() string { return cmp.Or(os.Getenv(imageVariable), pinnedImage) }
+
+// createNode has kind create the cluster.
+func (c *kindCluster) createNode(ctx context.Context) error {
 	created := make(chan error, 1)
 	go func() {
-		created <- c.engine.provider.Create(c.name,
-			kind.CreateWithV1Alpha4Config(config(c.name, nodeImage(), filepath.Join(c.Files.Dir, sharedName))),
+		created <- c.engine.Create(c.name,
+			kind.CreateWithV1Alpha4Config(config(c.name, nodeImage(), filepath.Join(c.files.Dir, sharedName))),
 			// Not the one that the user has.
-			kind.CreateWithKubeconfigPath(c.Files.Kubeconfigs[admin]),
+			kind.CreateWithKubeconfigPath(c.files.Kubeconfigs[ours.Admin]),
 			// Its log is wanted if it fails.
 			kind.CreateWithRetain(true),
 		)
 	}()
 	select {
 	case err := <-created:
-		var findErr error
-		if c.node, findErr = c.engine.findNode(c.name); err == nil {
-			err = findErr
-		}
-		return c.withLog(ctx, err)
+		return c.withLog(ctx, cmp.Or(err, c.findNode()))
 	case <-ctx.Done():
-		return c.interrupt(created)
+		c.interrupt(created)
+		return context.Cause(ctx)
 	}
 }
 
-// interrupt ends a creation. Kind takes no context, but it fails when its node is gone.
-func (c *Cluster) interrupt(created <-chan error) error {
+// interrupt ends a creation, and returns when its node can be removed. Kind takes no context, but it fails when its
+// node is gone.
+func (c *kindCluster) interrupt(created <-chan error) {
 	for {
-		if err := c.engine.remove(c.name); err != nil {
-			return err
-		}
+		_ = c.removeNode() // who removes the cluster in the end says why that fails
 		select {
-		case err := <-created:
-			return err
+		case <-created:
+			// Ctrl-C ends kind's commands, too, and the engine may still be making the node that one has asked for.
+			time.Sleep(2 * time.Second)
+			return
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
 }
 
-// remove removes the named cluster, if there is one, and none of its files.
-func (e engine) remove(name string) error {
+// removeNode removes the cluster, if there is one, and none of its files.
+func (c *kindCluster) removeNode() error {
 	// Kind takes the cluster out of a kubeconfig, too: an empty one, because ours are removed anyway.
 	scratch, err := os.MkdirTemp("", "kind-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	if err := e.provider.Delete(name, filepath.Join(scratch, "kubeconfig")); err != nil {
-		return fmt.Errorf("remove kind cluster %s: %w", name, saidBy(err))
+	if err := c.engine.Delete(c.name, filepath.Join(scratch, "kubeconfig")); err != nil {
+		return fmt.Errorf("remove kind cluster %s: %w", c.name, saidBy(err))
 	}
 	return nil
 }
 
-// findNode finds the node of the named cluster.
-func (e engine) findNode(name string) (nodes.Node, error) {
-	found, err := e.provider.ListNodes(name)
+// findNode finds the cluster's node.
+func (c *kindCluster) findNode() error {
+	found, err := c.engine.ListNodes(c.name)
 	if err != nil {
-		return nil, fmt.Errorf("look for the node of kind cluster %s: %w", name, saidBy(err))
+		return fmt.Errorf("look for the node of kind cluster %s: %w", c.name, saidBy(err))
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: kind cluster %s has no node", ErrNotRunning, name)
+		return fmt.Errorf("%w: kind cluster %s has no node", errNotRunning, c.name)
 	}
-	return found[0], nil
+	c.node = found[0]
+	return nil
 }
 
 // inNode runs a command in the node and returns what it prints. Errors have the last line of what it says.
-func (c *Cluster) inNode(ctx context.Context, command string, args ...string) (string, error) {
+func (c *kindCluster) inNode(ctx context.Context, command string, args ...string) (string, error) {
 	var stdout, stderr strings.Builder
 	err := c.node.CommandContext(ctx, command, args...).SetStdout(&stdout).SetStderr(&stderr).Run()
 	if ctx.Err() != nil {
@@ -111,7 +145,7 @@ func saidBy(err error) error {
 }
 
 // withLog keeps the log of a node that does not come up, and says where it is.
-func (c *Cluster) withLog(ctx context.Context, err error) error {
+func (c *kindCluster) withLog(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -120,48 +154,12 @@ func (c *Cluster) withLog(ctx context.Context, err error) error {
 		return errors.Join(err, fileErr)
 	}
 	defer file.Close()
-	c.writeLog(ctx, file)
-	return fmt.Errorf("the node of the kind cluster does not come up: %w: see %s, and try %s if it is the image's fault", saidBy(err), file.Name(), imageVariable)
-}
-
-// writeLog writes all that may say why a node does not come up. What cannot be had is left out.
-func (c *Cluster) writeLog(ctx context.Context, w io.Writer) {
-	io.WriteString(w, c.engine.log.String())
-	if c.node == nil {
-		return
+	io.WriteString(file, c.engine.log.String())
+	if c.node != nil {
+		fmt.Fprintf(file, "\n--- the node says\n")
+		c.node.SerialLogs(file)
+		fmt.Fprintf(file, "\n--- its kubelet says\n")
+		c.node.CommandContext(ctx, "journalctl", "--no-pager", "--lines=200", "--unit=kubelet").SetStdout(file).SetStderr(file).Run()
 	}
-	fmt.Fprintf(w, "\n--- the node says\n")
-	c.node.SerialLogs(w)
-	fmt.Fprintf(w, "\n--- its kubelet says\n")
-	c.node.CommandContext(ctx, "journalctl", "--no-pager", "--lines=200", "--unit=kubelet").SetStdout(w).SetStderr(w).Run()
-}
-
-// kindLog keeps all that kind logs.
-type kindLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-var _ kindlog.Logger = (*kindLog)(nil)
-
-func (l *kindLog) Info(message string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.WriteString(message + "\n")
-}
-
-func (l *kindLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *kindLog) Infof(format string, args ...any)  { l.Info(fmt.Sprintf(format, args...)) }
-func (l *kindLog) Warn(message string)               { l.Info(message) }
-func (l *kindLog) Warnf(format string, args ...any)  { l.Infof(format, args...) }
-func (l *kindLog) Error(message string)              { l.Info(message) }
-func (l *kindLog) Errorf(format string, args ...any) { l.Infof(format, args...) }
-func (l *kindLog) Enabled() bool                     { return true }
-func (l *kindLog) V(kindlog.Level) kindlog.InfoLogger {
-	return l
+	return fmt.Errorf("the node of the kind cluster does not come up: %w: see %s, and try %s if it is the image's fault", saidBy(err), file.Name(), imageVariable)
 }

@@ -1,35 +1,26 @@
-package kind
+package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/kcm-book/kcm-book/labs/cluster/directory"
+	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
-// ErrNotRunning is returned, wrapped, when no kind cluster of ours runs in a directory.
-var ErrNotRunning = errors.New("no lab cluster is running")
+// errNotRunning is returned, wrapped, when no kind cluster of ours runs in a directory.
+var errNotRunning = errors.New("no lab cluster is running")
 
-// stateFile makes a directory a kind cluster's.
-const stateFile = "cluster.json"
-
-// state is what it says.
-type state struct {
-	// Kind is stateKind: the embedded cluster's directory has such a file, too.
-	Kind string `json:"kind"`
-	// Name is kind's name of the cluster.
-	Name string `json:"name"`
-}
-
-const stateKind = "labcluster-kind"
+// nameFile makes a directory a kind cluster's: kind's name of the cluster is in it.
+const nameFile = "kind-cluster"
 
 // Names in the directory that the node shares.
 const (
@@ -40,29 +31,27 @@ const (
 )
 
 // names are all that a kind cluster's directory contains, in the order in which they are removed.
-var names = []string{sharedName, "pki", "kubeconfig", "kubectl-cache", stateFile}
-
-const admin = "admin"
+var names = []string{sharedName, "pki", "kubeconfig", "kubectl-cache", nameFile}
 
 // users are who the users of a kind cluster are, as kubeadm takes them.
-var users = map[string]struct{ name, group string }{
-	admin:       {"kubernetes-admin", "system:masters"},
-	"kcm":       {"system:kube-controller-manager", "kcm-book:kcm"},
-	"reference": {"system:kube-controller-manager", "kcm-book:reference"},
+var users = map[cluster.User]struct{ name, group string }{
+	cluster.Admin:     {"kubernetes-admin", "system:masters"},
+	cluster.KCM:       {"system:kube-controller-manager", "kcm-book:kcm"},
+	cluster.Reference: {"system:kube-controller-manager", "kcm-book:reference"},
 }
 
 // filesIn says where the files of a kind cluster are. They have the names that the embedded cluster's have.
-func filesIn(dir string) directory.Files {
-	f := directory.Files{
+func filesIn(dir string) cluster.Files {
+	f := cluster.Files{
 		Dir:                   dir,
-		Kubeconfigs:           map[string]string{},
+		Kubeconfigs:           map[cluster.User]string{},
 		RootCA:                filepath.Join(dir, "pki", "ca.crt"),
 		ServiceAccountKey:     filepath.Join(dir, "pki", "service-account.key"),
 		NextServiceAccountKey: filepath.Join(dir, "pki", "service-account-next.key"),
 		AuditLog:              filepath.Join(dir, sharedName, auditName),
 	}
 	for user := range users {
-		f.Kubeconfigs[user] = filepath.Join(dir, "kubeconfig", user+".kubeconfig")
+		f.Kubeconfigs[user] = filepath.Join(dir, "kubeconfig", string(user)+".kubeconfig")
 	}
 	return f
 }
@@ -73,15 +62,13 @@ func prepareDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("create the cluster's directory: %w: choose another", err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", fmt.Errorf("read the cluster's directory: %w: choose another", err)
-	}
 	if _, err := nameIn(dir); err == nil {
 		return "", fmt.Errorf("%s already holds a kind cluster: use it, or end it with 'make cluster-down CLUSTER=kind'", dir)
+	}
+	makeErr := os.MkdirAll(dir, 0o700)
+	entries, err := os.ReadDir(dir)
+	if err := cmp.Or(makeErr, err); err != nil {
+		return "", fmt.Errorf("create the cluster's directory: %w: choose another", err)
 	}
 	if len(entries) > 0 {
 		return "", fmt.Errorf("%s is not empty, and not a kind cluster's directory: choose another", dir)
@@ -90,30 +77,25 @@ func prepareDir(dir string) (string, error) {
 }
 
 // writeFiles writes what there is before the cluster is: whose directory it is, what the node shares, and a key.
-func (c *Cluster) writeFiles(context.Context) error {
-	state, err := json.Marshal(state{stateKind, c.name})
-	if err != nil {
-		return err
-	}
-	if err := writeSecret(filepath.Join(c.Files.Dir, stateFile), append(state, '\n')); err != nil {
-		return err
-	}
+func (c *kindCluster) writeFiles(context.Context) error {
 	// All clusters have the same policy.
-	policy, err := os.ReadFile(filepath.Join(c.root, "labs", "controlplane", policyName))
-	if err != nil {
+	root, rootErr := cluster.Root()
+	policy, policyErr := os.ReadFile(filepath.Join(root, "labs", "controlplane", policyName))
+	nextKey, keyErr := keyutil.MakeEllipticPrivateKeyPEM()
+	if err := cmp.Or(rootErr, policyErr, keyErr); err != nil {
 		return err
 	}
-	nextKey, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
+	// Only with this file are the others known to be the cluster's.
+	if err := writeSecret(filepath.Join(c.files.Dir, nameFile), []byte(c.name)); err != nil {
 		return err
 	}
-	shared := filepath.Join(c.Files.Dir, sharedName)
+	shared := filepath.Join(c.files.Dir, sharedName)
 	contents := map[string][]byte{
-		c.Files.NextServiceAccountKey:      nextKey,
+		c.files.NextServiceAccountKey:      nextKey,
 		filepath.Join(shared, nextKeyName): nextKey,
 		filepath.Join(shared, policyName):  policy,
 		// The API server appends to it, as root; it is there before, so that it belongs to who reads it.
-		c.Files.AuditLog: nil,
+		c.files.AuditLog: nil,
 	}
 	for name, patch := range podPatches() {
 		contents[filepath.Join(shared, patchesName, name)] = []byte(patch)
@@ -135,10 +117,10 @@ func writeSecret(path string, content []byte) error {
 }
 
 // fetchCredentials gets the keys and the kubeconfigs from the node, and makes the client.
-func (c *Cluster) fetchCredentials(ctx context.Context) error {
+func (c *kindCluster) fetchCredentials(ctx context.Context) error {
 	for path, source := range map[string]string{
-		c.Files.RootCA:            "/etc/kubernetes/pki/ca.crt",
-		c.Files.ServiceAccountKey: "/etc/kubernetes/pki/sa.key",
+		c.files.RootCA:            "/etc/kubernetes/pki/ca.crt",
+		c.files.ServiceAccountKey: "/etc/kubernetes/pki/sa.key",
 	} {
 		content, err := c.inNode(ctx, "cat", source)
 		if err != nil {
@@ -148,16 +130,22 @@ func (c *Cluster) fetchCredentials(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
-	if c.Files.Server, err = c.hostServer(); err != nil {
-		return err
+	// The host reaches the API server at another address than the node.
+	kinds, err := c.engine.KubeConfig(c.name, false)
+	if err != nil {
+		return fmt.Errorf("ask kind for the API server's address: %w", err)
 	}
+	host, err := clientcmd.RESTConfigFromKubeConfig([]byte(kinds))
+	if err != nil {
+		return fmt.Errorf("read kind's kubeconfig: %w", err)
+	}
+	c.files.Server = host.Host
 	for user := range users {
 		if err := c.writeKubeconfig(ctx, user); err != nil {
 			return err
 		}
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.Files.Kubeconfigs[admin])
+	config, err := clientcmd.BuildConfigFromFlags("", c.files.Kubeconfigs[cluster.Admin])
 	if err != nil {
 		return err
 	}
@@ -165,21 +153,8 @@ func (c *Cluster) fetchCredentials(ctx context.Context) error {
 	return err
 }
 
-// hostServer is the URL at which the host reaches the API server. In the node it has another.
-func (c *Cluster) hostServer() (string, error) {
-	content, err := c.engine.provider.KubeConfig(c.name, false)
-	if err != nil {
-		return "", fmt.Errorf("ask kind for the API server's address: %w", err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content))
-	if err != nil {
-		return "", fmt.Errorf("read kind's kubeconfig: %w", err)
-	}
-	return config.Host, nil
-}
-
 // writeKubeconfig has kubeadm make a user's certificate.
-func (c *Cluster) writeKubeconfig(ctx context.Context, user string) error {
+func (c *kindCluster) writeKubeconfig(ctx context.Context, user cluster.User) error {
 	who := users[user]
 	content, err := c.inNode(ctx, "kubeadm", "kubeconfig", "user", "--config=/kind/kubeadm.conf", "--client-name="+who.name, "--org="+who.group)
 	if err != nil {
@@ -189,26 +164,22 @@ func (c *Cluster) writeKubeconfig(ctx context.Context, user string) error {
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig that kubeadm has made for %s: %w", user, err)
 	}
-	for _, cluster := range config.Clusters {
-		cluster.Server = c.Files.Server
+	for _, reached := range config.Clusters {
+		reached.Server = c.files.Server
 	}
-	return clientcmd.WriteToFile(*config, c.Files.Kubeconfigs[user])
+	return clientcmd.WriteToFile(*config, c.files.Kubeconfigs[user])
 }
 
-// nameIn reads which kind cluster's files are in dir. It returns ErrNotRunning, wrapped, if no cluster's are.
+// nameIn reads which kind cluster's files are in dir. It returns errNotRunning, wrapped, if no cluster's are.
 func nameIn(dir string) (string, error) {
-	content, err := os.ReadFile(filepath.Join(dir, stateFile))
+	name, err := os.ReadFile(filepath.Join(dir, nameFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("%w in %s: run 'make cluster CLUSTER=kind'", ErrNotRunning, dir)
+		return "", fmt.Errorf("%w in %s: run 'make cluster CLUSTER=kind'", errNotRunning, dir)
 	}
-	if err != nil {
-		return "", err
+	if err == nil && !strings.HasPrefix(string(name), namePrefix) {
+		err = fmt.Errorf("%s is not a kind cluster's directory", dir) // kind would take an empty name for a cluster of yours
 	}
-	var found state
-	if json.Unmarshal(content, &found) != nil || found.Kind != stateKind {
-		return "", fmt.Errorf("%s is not a kind cluster's directory", dir)
-	}
-	return found.Name, nil
+	return string(name), err
 }
 
 // removeFiles removes the files of the named cluster and its directory. What is not of that cluster stays.

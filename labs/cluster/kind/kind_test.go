@@ -1,12 +1,10 @@
-package kind_test
+package main_test
 
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +27,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
-	"github.com/kcm-book/kcm-book/labs/cluster/kind"
 )
 
 // childVariable makes the test binary a program that starts a cluster and waits, so that a test can kill it.
@@ -48,13 +45,6 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-func root(t *testing.T) string {
-	t.Helper()
-	root, err := cluster.Root()
-	require.NoError(t, err)
-	return root
-}
-
 // onKind skips a test that creates kind clusters, unless that is asked for.
 func onKind(t *testing.T) {
 	t.Helper()
@@ -66,7 +56,7 @@ func onKind(t *testing.T) {
 // skipWithoutEngine skips the test if that is why Start has failed.
 func skipWithoutEngine(t *testing.T, err error) {
 	t.Helper()
-	if errors.Is(err, kind.ErrNoEngine) {
+	if err != nil && strings.Contains(err.Error(), "CLUSTER=kind needs a container engine") {
 		t.Skipf("NOT TESTED ON KIND: %v", err)
 	}
 }
@@ -91,7 +81,7 @@ func TestKind(t *testing.T) {
 		{"the audit log is on the host", auditLogIsOnTheHost},
 		{"the original mints tokens with either key", referenceMintsTokensWithEitherKey},
 		{"containers do what their flags say", containersObeyFlags},
-		{"the cluster of a killed process is removed by the next Start, and no other", orphansAreRemoved},
+		{"the cluster of a killed process is removed, and no other", orphansAreRemoved},
 		{"components die and come back", componentsDieAndComeBack},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, c, client) })
@@ -309,12 +299,11 @@ func componentsDieAndComeBack(t *testing.T, c *cluster.Cluster, client kubernete
 // nodesOf returns the nodes of a kind cluster by its directory; none if there is no such directory yet.
 func nodesOf(t *testing.T, dir string) []nodes.Node {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
-	var state struct{ Name string }
-	if err != nil || json.Unmarshal(content, &state) != nil {
+	name, err := os.ReadFile(filepath.Join(dir, "kind-cluster"))
+	if err != nil {
 		return nil
 	}
-	return nodesNamed(t, state.Name)
+	return nodesNamed(t, string(name))
 }
 
 func nodesNamed(t *testing.T, name string) []nodes.Node {
@@ -335,32 +324,21 @@ func orphansAreRemoved(t *testing.T, c *cluster.Cluster, client kubernetes.Inter
 	line, err := bufio.NewReader(output).ReadString('\n')
 	require.NoError(t, err)
 	dir := strings.TrimSpace(line)
+	name, err := os.ReadFile(filepath.Join(dir, "kind-cluster"))
+	require.NoError(t, err)
+	require.Len(t, nodesNamed(t, string(name)), 1)
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
-	left := nodesOf(t, dir)
-	require.Len(t, left, 1, "nobody has removed it")
-
-	// Start removes it before it creates its own, which is not wanted here.
-	ctx, cancel := context.WithCancel(t.Context())
-	go cancelWhen(ctx, cancel, func() bool { return len(nodesOf(t, dir)) == 0 })
-	_, err = cluster.Start(ctx)
-	cancel()
-	require.ErrorIs(t, err, context.Canceled)
-	require.NoDirExists(t, dir)
-	require.NotEmpty(t, nodesOf(t, c.Dir()))
-	_, err = client.CoreV1().Nodes().Get(t.Context(), nodesOf(t, c.Dir())[0].String(), metav1.GetOptions{})
-	require.NoError(t, err, "the one with a living owner goes on")
-}
-
-// cancelWhen calls cancel when the condition holds, or when the context has ended before.
-func cancelWhen(ctx context.Context, cancel func(), holds func() bool) {
-	_ = await.Until(ctx, 100*time.Millisecond, 5*time.Minute, "it is time to cancel", func(context.Context) error {
-		if !holds() {
-			return errors.New("not yet")
+	clustertest.Eventually(t, "its cluster is gone", func(context.Context) error {
+		if _, err := os.Stat(dir); err == nil {
+			return errors.New("its directory is there")
 		}
 		return nil
 	})
-	cancel()
+	require.Empty(t, nodesNamed(t, string(name)))
+	require.NotEmpty(t, nodesOf(t, c.Dir()))
+	_, err = client.CoreV1().Nodes().Get(t.Context(), nodesOf(t, c.Dir())[0].String(), metav1.GetOptions{})
+	require.NoError(t, err, "the one with a living owner goes on")
 }
 
 func TestKindLeavesNothingWhenItsStartIsInterrupted(t *testing.T) {
@@ -368,17 +346,20 @@ func TestKindLeavesNothingWhenItsStartIsInterrupted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	name := ""
-	go cancelWhen(ctx, func() { cancel(errors.New("the user has had enough")) }, func() bool {
-		created := nodesOf(t, dir)
-		if len(created) > 0 {
+	go func() {
+		_ = await.Until(ctx, 100*time.Millisecond, 5*time.Minute, "it is being created", func(context.Context) error {
+			created := nodesOf(t, dir)
+			if len(created) == 0 {
+				return errors.New("not yet")
+			}
 			name = created[0].String()
-		}
-		return name != ""
-	})
-	_, err := kind.Start(ctx, root(t), dir, io.Discard)
-	cancel(nil)
+			return nil
+		})
+		cancel(errors.New("the user has had enough"))
+	}()
+	_, err := cluster.Start(ctx, cluster.WithDir(dir))
 	skipWithoutEngine(t, err)
-	require.EqualError(t, err, "start kind cluster: the user has had enough")
+	require.EqualError(t, err, "start a cluster: the user has had enough")
 	require.Empty(t, nodesNamed(t, strings.TrimSuffix(name, "-control-plane")))
 	require.NoDirExists(t, dir)
 }
@@ -386,24 +367,28 @@ func TestKindLeavesNothingWhenItsStartIsInterrupted(t *testing.T) {
 func TestKindClustersAreLeftRunning(t *testing.T) {
 	onKind(t)
 	dir := filepath.Join(t.TempDir(), "cluster")
-	_, err := kind.Kubeconfig(dir)
-	require.ErrorIs(t, err, kind.ErrNotRunning)
-
-	started, err := kind.Up(t.Context(), root(t), dir, t.Output())
-	skipWithoutEngine(t, err)
+	root, err := cluster.Root()
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = kind.Down(dir) })
-	_, err = kind.Up(t.Context(), root(t), dir, t.Output())
-	require.ErrorContains(t, err, "already holds a kind cluster")
+	run := func(target string) (string, error) {
+		cmd := exec.Command("make", "--no-print-directory", "-f", "labs/cluster.mk", target, "LABCLUSTER_DIR="+dir)
+		cmd.Dir = root
+		said, err := cmd.CombinedOutput()
+		return string(said), err
+	}
+	said, err := run("cluster")
+	skipWithoutEngine(t, errors.New(said))
+	require.NoError(t, err, said)
+	t.Cleanup(func() { _, _ = run("cluster-down") })
+	require.Contains(t, said, "export KUBECONFIG="+filepath.Join(dir, "kubeconfig", "admin.kubeconfig"), "make kubectl looks there")
+	said, err = run("cluster")
+	require.Error(t, err)
+	require.Contains(t, said, "already holds a kind cluster")
 
-	kubeconfig, err := kind.Kubeconfig(dir)
+	said, err = run("cluster-down")
 	require.NoError(t, err)
-	require.Equal(t, started.Kubeconfigs["admin"], kubeconfig)
-	var status strings.Builder
-	require.NoError(t, kind.Status(t.Context(), dir, &status))
-	require.Contains(t, status.String(), "pod/kube-apiserver-kcm-book-")
-
-	require.NoError(t, kind.Down(dir))
+	require.Contains(t, said, "is gone")
 	require.NoDirExists(t, dir)
-	require.ErrorIs(t, kind.Down(dir), kind.ErrNotRunning)
+	said, err = run("cluster-down")
+	require.NoError(t, err)
+	require.Contains(t, said, "nothing to do")
 }

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 
 	"k8s.io/component-base/cli"
@@ -38,20 +36,15 @@ func Main(m *testing.M, setting *play.Setting) {
 	if os.Getenv(asKCM) != "" {
 		os.Exit(cli.Run(app.NewControllerManagerCommand()))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx := context.Background()
 	var log *process.Log
-	ends := []func() error{func() error { stop(); return nil }}
+	var ends []func() error
 	ready = sync.OnceValue(func() error {
 		c, err := cluster.Start(ctx, cluster.WithProgress(os.Stderr))
 		if err != nil {
 			return err
 		}
-		// A kind cluster does not end by itself when Ctrl-C ends the tests.
-		goOn := context.AfterFunc(ctx, func() {
-			c.Close()
-			os.Exit(1)
-		})
-		ends = append(ends, func() error { goOn(); return c.Close() })
+		ends = append(ends, c.Close)
 		setting.Cluster = c
 		if setting.Manager, err = play.NewManager(ctx, c, os.Getenv("REFERENCE") == "1", os.Args[0], asKCM+"=1"); err != nil {
 			return err

@@ -27,15 +27,15 @@ var specsYAML []byte
 type selection struct {
 	// Controllers are regular expressions of the names of the specs that are about controllers.
 	Controllers []string `json:"controllers"`
-	// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind cluster of one node
-	// with stand-ins for images, by the reason why.
+	// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind cluster
+	// of one node, by the reason why.
 	Real map[string][]string `json:"real"`
 	Kind map[string][]string `json:"kind"`
 }
 
-// choose returns the conformance specs about controllers that pattern matches, as upstream lists them. With all, none of
-// them is left out for what simulated nodes lack, or the kind cluster.
-func choose(pattern string, all, onKind bool) ([]spec, error) {
+// choose returns the conformance specs about controllers that pattern matches, as upstream lists them, and what
+// simulated nodes lack for them, or the kind cluster.
+func choose(pattern string, onKind bool) ([]spec, error) {
 	var s selection
 	if err := yaml.UnmarshalStrict(specsYAML, &s); err != nil {
 		return nil, fmt.Errorf("specs.yaml: %w", err)
@@ -49,9 +49,7 @@ func choose(pattern string, all, onKind bool) ([]spec, error) {
 		return nil, err
 	}
 	lacks := s.Real
-	if all {
-		lacks = nil
-	} else if onKind {
+	if onKind {
 		lacks = s.Kind
 	}
 	reasons := map[string]string{}

@@ -1,3 +1,5 @@
+// Package conformance runs upstream's end-to-end specs about controllers, those that every cluster has to pass, on a
+// lab cluster: with kcm for the loops that it has and the original for all others, or with the original alone.
 package conformance
 
 import (
@@ -23,6 +25,35 @@ import (
 	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
+// Run runs the specs that a regular expression matches with each manager, as many at the same time as there are
+// processes, and returns what became of them.
+func Run(ctx context.Context, root, pattern string, managers []string, processes int) (*verdict.Table, error) {
+	chosen, err := choose(pattern, cluster.OnKind())
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range chosen {
+		names = append(names, s.name)
+	}
+	table := verdict.New(managers, names)
+	table.Beside = true
+	for _, manager := range managers {
+		t := trial{manager: manager, root: root, dir: filepath.Join(root, "build", "upstream", "conformance-"+manager)}
+		results, err := t.run(ctx, chosen, processes)
+		if err != nil {
+			return nil, fmt.Errorf("with %s: %w", manager, err)
+		}
+		for _, s := range chosen {
+			if s.why != "" {
+				results[s.name] = verdict.Result{Mark: verdict.Skipped, Note: "left out: " + s.why}
+			}
+			table.Put(manager, s.name, results[s.name])
+		}
+	}
+	return table, nil
+}
+
 // nodesOf is how many nodes the cluster has.
 func nodesOf() int {
 	if cluster.OnKind() {
@@ -36,8 +67,8 @@ type trial struct {
 	manager, root, dir string
 }
 
-// run starts a cluster and the managers, runs the specs that can be run and returns what became of them, by name. At the
-// end nothing of it runs any more.
+// run starts a cluster and the managers, runs the specs that can be run and returns what became of them, by name. At
+// the end nothing of it runs any more.
 func (t trial) run(ctx context.Context, chosen []spec, processes int) (results map[string]verdict.Result, err error) {
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return nil, err
@@ -47,15 +78,6 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (results m
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if cluster.OnKind() {
-		needed, err := images(ctx, t.root)
-		if err != nil {
-			return nil, err
-		}
-		if err := cluster.LoadImages(ctx, c, "the specs", needed...); err != nil {
-			return nil, err
-		}
-	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, giveUp := context.WithCancelCause(ctx)
@@ -99,8 +121,8 @@ func (t trial) managers(ctx context.Context, c *cluster.Cluster) ([]*exec.Cmd, e
 	return append(commands, c.Reference(ctx, append(limits, "--leader-elect=false", others)...)), nil
 }
 
-// watch keeps what a manager has said when it has ended, and gives up: nothing would happen any more, and each spec would
-// wait for that. At the end that does nothing.
+// watch keeps what a manager has said when it has ended, and gives up: nothing would happen any more, and each spec
+// would wait for that. At the end that does nothing.
 func (t trial) watch(p *process.Process, log string, giveUp func(error)) {
 	<-p.Exited
 	path := filepath.Join(t.dir, log)
@@ -123,8 +145,8 @@ func loopsOf(ctx context.Context, program string) ([]string, error) {
 	return strings.Split(string(found[1]), ", "), nil
 }
 
-// specs runs specs, as many at the same time as there are processes, and then one by one those that must be alone, as ginkgo
-// does it by itself. It returns what became of each.
+// specs runs specs, as many at the same time as there are processes, and then one by one those that must be alone, as
+// ginkgo does it by itself. It returns what became of each.
 func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, processes int) (map[string]verdict.Result, error) {
 	bin := filepath.Join(t.root, "build", "upstream", "bin")
 	log, err := os.Create(filepath.Join(t.dir, "specs.log"))

@@ -1,8 +1,8 @@
 // Package directory keeps the files of a lab cluster in one directory, and nothing else's.
 //
-// The file cluster.json makes a directory a cluster's, and says so with its first line. It is written first, and removed
-// after all else but the lock: a directory without it is not ours, and is never emptied. The supervisor holds the lock as
-// long as it lives.
+// The file cluster.json makes a directory a cluster's, and says so with its first line. It is written first, and
+// removed after all else but the lock: a directory without it is not ours, and is never emptied. The supervisor holds
+// the lock as long as it lives.
 package directory
 
 import (
@@ -93,16 +93,17 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	switch _, err := OpenRunning(dir); {
 	case err == nil:
 		return nil, nil, fmt.Errorf("a cluster already runs in %s: use it (bin/labcluster status --dir %s) or end it (bin/labcluster down --dir %s)", dir, dir, dir)
-	case !errors.As(err, new(NoClusterError)):
+	case !errors.Is(err, ErrNone):
 		return nil, nil, err
 	}
 	lock, err := LockDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &Cluster{Kind: kind, Dir: dir, Nodes: nodes, Kubeconfigs: map[string]string{}, Pids: map[string]int{Supervisor: os.Getpid()}}
-	c.AuditLog = c.Path(auditFile)
-	c.RootCA, c.ServiceAccountKey, c.NextServiceAccountKey = c.PKI("ca.crt"), c.PKI("service-account.key"), c.PKI("service-account-next.key")
+	c := &Cluster{Kind: kind, Dir: dir, Nodes: nodes, Kubeconfigs: map[string]string{}}
+	c.Pids = map[string]int{Supervisor: os.Getpid()}
+	c.AuditLog, c.RootCA = c.Path(auditFile), c.PKI("ca.crt")
+	c.ServiceAccountKey, c.NextServiceAccountKey = c.PKI("service-account.key"), c.PKI("service-account-next.key")
 	for _, user := range kubeconfigs {
 		c.Kubeconfigs[user] = c.Path("kubeconfig", user+".kubeconfig")
 	}
@@ -116,26 +117,19 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	return c, lock, nil
 }
 
-// NoClusterError says that there is nothing in a directory.
-type NoClusterError struct{ Dir string }
+// What OpenRunning returns, wrapped, when there is nothing in a directory, and when the supervisor of its cluster is
+// gone.
+var (
+	ErrNone = errors.New("no cluster")
+	ErrDead = errors.New("no longer runs")
+)
 
-func (e NoClusterError) Error() string {
-	return fmt.Sprintf("no cluster in %s: start one with 'bin/labcluster up --dir %s'", e.Dir, e.Dir)
-}
-
-// DeadError says that the supervisor of the cluster in a directory is gone.
-type DeadError struct{ Dir string }
-
-func (e DeadError) Error() string {
-	return fmt.Sprintf("the cluster in %s no longer runs: remove it with 'bin/labcluster down --dir %s'", e.Dir, e.Dir)
-}
-
-// OpenRunning reads the cluster in dir. It returns a NoClusterError if dir is empty or does not exist, the cluster and a
-// DeadError if it does not run, and another error if dir holds anything but a lab cluster.
+// OpenRunning reads the cluster in dir. It returns ErrNone if dir is empty or does not exist, the cluster and ErrDead
+// if it does not run, and another error if dir holds anything but a lab cluster.
 func OpenRunning(dir string) (*Cluster, error) {
 	c, err := Open(dir)
 	if err == nil && !c.Running() {
-		err = DeadError{c.Dir}
+		err = fmt.Errorf("the cluster in %s %w: remove it with 'bin/labcluster down --dir %s'", c.Dir, ErrDead, c.Dir)
 	}
 	return c, err
 }
@@ -148,7 +142,8 @@ func Open(dir string) (*Cluster, error) {
 	}
 	names, err := fileNames(dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && (len(names) == 0 || slices.Equal(names, []string{lockFile})) {
-		return nil, NoClusterError{dir} // one that is just starting or ending may hold the lock
+		// One that is just starting or ending may hold the lock.
+		return nil, fmt.Errorf("%w in %s: start one with 'bin/labcluster up --dir %s'", ErrNone, dir, dir)
 	}
 	c := &Cluster{}
 	content, readErr := os.ReadFile(filepath.Join(dir, markerFile))
@@ -225,17 +220,4 @@ func (c *Cluster) Running() bool {
 	}
 	defer file.Close()
 	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-}
-
-// CutFlag takes a leading --dir off a program's arguments, which are otherwise its own. The flag may be absent.
-func CutFlag(args []string) (dir string, rest []string) {
-	if len(args) > 1 && args[0] == "--dir" {
-		return args[1], args[2:]
-	}
-	if len(args) > 0 {
-		if dir, ok := strings.CutPrefix(args[0], "--dir="); ok {
-			return dir, args[1:]
-		}
-	}
-	return Default, args
 }

@@ -37,7 +37,6 @@ type Process struct {
 // run is one run of a process.
 type run struct {
 	cmd     *exec.Cmd
-	started time.Time
 	logFrom int64         // where in the log it begins
 	ended   chan struct{} // closed when it has ended; how is in cmd.ProcessState then
 	// The process's mutex guards these.
@@ -70,7 +69,7 @@ func (p *Process) Start(crashed func(error)) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	r := &run{cmd: cmd, started: time.Now(), logFrom: info.Size(), ended: make(chan struct{})}
+	r := &run{cmd: cmd, logFrom: info.Size(), ended: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.run = r

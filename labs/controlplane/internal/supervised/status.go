@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // How many of a component's last log lines tell of its end.
@@ -20,12 +19,11 @@ var traceBegin = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: )`)
 
 // Status is a component as `labcluster status` shows it.
 type Status struct {
-	Name    string
-	Pid     int // of the last run, 0 if there was none
-	Started time.Time
-	State   string
-	Cure    string   // the command that makes it run again, empty if it runs
-	Log     []string // the last lines that the last run has written
+	Name  string
+	Pid   int // of the last run, 0 if there was none
+	State string
+	Cure  string   // the command that makes it run again, empty if it runs
+	Log   []string // the last lines that the last run has written
 }
 
 // Status says how the process is.
@@ -36,7 +34,7 @@ func (p *Process) Status() Status {
 	if p.run == nil {
 		return s
 	}
-	s.Pid, s.Started, s.Log = p.run.cmd.Process.Pid, p.run.started, tail(p.Log, p.run.logFrom)
+	s.Pid, s.Log = p.run.cmd.Process.Pid, tail(p.Log, p.run.logFrom)
 	switch {
 	case !p.run.running() && p.run.asked:
 		s.State = ending(p.run.cmd.ProcessState) + " as asked"

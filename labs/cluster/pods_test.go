@@ -1,4 +1,4 @@
-package embedded_test
+package cluster_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package embedded_test
+package cluster_test
 
 import (
 	"bufio"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +23,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
-	"github.com/kcm-book/kcm-book/labs/cluster/embedded"
 )
 
 // TestFaults breaks one component after the other of a cluster of its own.
@@ -190,17 +188,14 @@ func TestADeadSupervisorTakesItsComponentsAlongAndDownCleansUp(t *testing.T) {
 		output, code := labcluster(t, "status", "--dir", dir)
 		require.Zero(t, code, output)
 	})
-	t.Run("kubectl is the admin's", func(t *testing.T) {
-		output, code := labcluster(t, "kubectl", "--dir", dir, "auth", "can-i", "*", "*")
-		require.Zero(t, code)
-		require.Contains(t, output, "yes")
-		output, code = labcluster(t, "kubectl", "--dir="+dir, "get", "nodes")
+	admin := "--kubeconfig=" + filepath.Join(dir, "kubeconfig", "admin.kubeconfig")
+	t.Run("it is kubectl, too", func(t *testing.T) {
+		output, code := labcluster(t, "kubectl", admin, "get", "nodes")
 		require.Zero(t, code)
 		require.Contains(t, output, "node-1")
-		require.True(t, exists(filepath.Join(dir, "kubectl-cache")), "what it discovers is not for other clusters")
 	})
 	t.Run("a node has no server of a kubelet and is not looked for in the DNS", func(t *testing.T) {
-		output, code := labcluster(t, "kubectl", "--dir", dir, "get", "--raw", "/api/v1/nodes/node-1/proxy/healthz")
+		output, code := labcluster(t, "kubectl", admin, "get", "--raw", "/api/v1/nodes/node-1/proxy/healthz")
 		require.NotZero(t, code)
 		require.Contains(t, output, "no preferred addresses found")
 	})
@@ -257,11 +252,12 @@ func TestAnInterruptedStartLeavesNothing(t *testing.T) {
 
 func TestACrashDuringTheStartIsItsError(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "cluster")
 	go killWhenItStarts(ctx, dir, "kube-apiserver")
-	_, err := embedded.Start(t.Context(), binary(t), dir, 1, io.Discard)
+	_, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
 	require.ErrorContains(t, err, "kube-apiserver was ended by signal 9 (killed)")
 	require.False(t, exists(dir))
 }
@@ -285,7 +281,7 @@ func TestDirectoriesThatAreNotOursAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	foreign := t.TempDir()
 	write(t, foreign, "thesis.txt", "years of work")
-	for _, args := range [][]string{{"up"}, {"down"}, {"status"}, {"kubectl"}} {
+	for _, args := range [][]string{{"up"}, {"down"}, {"status"}} {
 		output, code := labcluster(t, args[0], "--dir", foreign)
 		require.Equal(t, 1, code)
 		oneLine(t, output, "not a lab cluster's directory", "choose another with --dir")
@@ -303,7 +299,7 @@ func TestDirectoriesThatAreNotOursAreLeftAlone(t *testing.T) {
 	for _, name := range []string{"config", "logs", "etcd"} {
 		write(t, filepath.Join(another, name), "thesis.txt", "years of work")
 	}
-	for _, command := range []string{"up", "down", "status", "kubectl"} {
+	for _, command := range []string{"up", "down", "status"} {
 		output, code := labcluster(t, command, "--dir", another)
 		require.Equal(t, 1, code)
 		oneLine(t, output, "not a lab cluster's directory")
@@ -334,8 +330,9 @@ func TestWhereNoClusterIsIsSaid(t *testing.T) {
 
 func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
 	t.Parallel()
+	clustertest.SkipIfShort(t)
 	dir := filepath.Join(t.TempDir(), "cluster")
-	c, err := embedded.Start(t.Context(), binary(t), dir, 1, io.Discard)
+	c, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
 	require.NoError(t, err)
 	defer c.Close()
 	processes := pids(t, dir)
