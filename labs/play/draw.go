@@ -70,7 +70,7 @@ func (p *Play) sizes() ([]*curve, time.Duration, error) {
 	byUID := map[types.UID]*curve{}
 	var begin time.Time
 	var end time.Duration
-	_, err := p.since(func(_ history.State, change history.Change) error {
+	err := p.since(func(_ history.State, change history.Change) error {
 		if begin.IsZero() {
 			begin = change.Seen
 		}

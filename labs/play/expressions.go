@@ -2,7 +2,6 @@ package play
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,8 +81,6 @@ type expressionError struct {
 }
 
 func (e *expressionError) Error() string { return "expression " + e.source + ": " + e.message }
-
-func asExpressionError(err error, target **expressionError) bool { return errors.As(err, target) }
 
 func compile(source string) (*expression, error) {
 	ast, issues := language.Compile(source)

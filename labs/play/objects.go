@@ -2,6 +2,7 @@ package play
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -99,23 +100,23 @@ func isObject(argument string) bool {
 	return false
 }
 
-func parseOperand(argument string) (operand, error) {
+func parseOperand(argument string) (*operand, error) {
 	if !isObject(argument) {
-		return operand{}, fmt.Errorf("%q is not an object: write kind/name or kind[EXPR], with a kind such as deployment", argument)
+		return nil, fmt.Errorf("%q is not an object: write kind/name or kind[EXPR], with a kind such as deployment", argument)
 	}
 	if match := byExpression.FindStringSubmatch(argument); match != nil {
 		selects, err := compile(match[2])
-		if at := (*expressionError)(nil); err != nil && asExpressionError(err, &at) {
+		if at := (*expressionError)(nil); errors.As(err, &at) {
 			at.column += len(match[1]) + 1
 		}
-		return operand{source: argument, resource: kindOf[match[1]], selects: selects}, err
+		return &operand{source: argument, resource: kindOf[match[1]], selects: selects}, err
 	}
 	match := byName.FindStringSubmatch(argument)
-	return operand{source: argument, resource: kindOf[match[1]], name: match[2]}, nil
+	return &operand{source: argument, resource: kindOf[match[1]], name: match[2]}, nil
 }
 
 // find returns the object in a state, or nil.
-func (p *Play) find(o operand, state history.State) *unstructured.Unstructured {
+func (p *Play) find(o *operand, state history.State) *unstructured.Unstructured {
 	objects := state.Objects(o.resource.Resource)
 	if i := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool { return p.is(o, state, object) }); i >= 0 {
 		return objects[i]
@@ -124,7 +125,7 @@ func (p *Play) find(o operand, state history.State) *unstructured.Unstructured {
 }
 
 // is tells whether an object of the kind is the one that is meant.
-func (p *Play) is(o operand, state history.State, object *unstructured.Unstructured) bool {
+func (p *Play) is(o *operand, state history.State, object *unstructured.Unstructured) bool {
 	if isWitness(object) || o.selects == nil {
 		return !isWitness(object) && object.GetName() == o.name
 	}
@@ -132,14 +133,12 @@ func (p *Play) is(o operand, state history.State, object *unstructured.Unstructu
 	return ok && err == nil
 }
 
-// locate parses an OBJECT and returns its name. It waits for one that is described
+// locate returns the OBJECT of a line and its name. It waits for one that is described
 // by an expression: what a step before has led to may not be there yet.
-func (p *Play) locate(argument string) (operand, string, error) {
-	o, err := parseOperand(argument)
-	if err != nil || o.name != "" {
-		return o, o.name, err
+func (p *Play) locate(c *call) (o *operand, name string, err error) {
+	if o = argument[*operand](c, "OBJECT"); o.selects == nil {
+		return o, o.name, nil
 	}
-	var name string
 	err = p.poll("there is "+o.source, func(now history.State) (bool, error) {
 		object := p.find(o, now)
 		if object == nil {

@@ -98,10 +98,11 @@ func (p *Play) awaitNamespace() error {
 	if p.LoopsRun && p.Manager.has("root-ca-certificate-publisher-controller") {
 		wanted += ` && configmaps.exists(c, c.metadata.name == "kube-root-ca.crt")`
 	}
-	q, err := p.parseQuestion([]string{wanted})
+	expression, err := compile(wanted)
 	if err != nil {
 		return err
 	}
+	q := question{expression: expression}
 	return p.poll("namespace "+p.namespace+" is ready for pods", func(now history.State) (bool, error) { return q.isTrue(p, now) })
 }
 

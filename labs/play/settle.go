@@ -44,7 +44,7 @@ func (p *Play) settle(c *call) error {
 	if len(c.args) == 0 {
 		return p.seen()
 	}
-	o, name, err := p.locate(c.args[0])
+	o, name, err := p.locate(c)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (p *Play) seen() error {
 	if !p.Manager.has("deployment-controller") {
 		kind = "ReplicaSet"
 	}
-	object, err := parseManifest(fmt.Sprintf(witness, kind), "")
+	object, err := parseManifest(fmt.Sprintf(witness, kind), nil)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (p *Play) say(c *call) error {
 }
 
 func (p *Play) show(c *call) error {
-	value, err := p.valueOf(c.args)
+	value, err := p.valueOf(asked(c))
 	if err != nil {
 		return err
 	}
