@@ -176,18 +176,13 @@ func (p *Play) now() (history.State, error) {
 // what was true before the script's last change does not count.
 func (p *Play) poll(what string, done func(history.State) (bool, error)) error {
 	var now history.State
-	caughtUp := false
+	look := p.changes
 	err := p.wait(what, func() (bool, error) {
-		look := p.changes
-		if caughtUp {
-			look = p.recordedChanges
-		}
 		changes, err := look()
 		if err != nil {
 			return false, err
 		}
-		caughtUp = true
-		now = history.Now(changes)
+		look, now = p.recordedChanges, history.Now(changes)
 		return done(now)
 	})
 	if err != nil && !errors.Is(err, errInterrupted) {

@@ -2,13 +2,11 @@ package play
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kcm-book/kcm-book/labs/await"
 )
 
 func (p *Play) create(c *call) error {
@@ -116,16 +112,13 @@ func (p *Play) delete(c *call) error {
 func (p *Play) insist(what string, write func() error) error {
 	var refused error
 	tries := 0
-	err := await.Until(p.ctx, 20*time.Millisecond, p.Patience, "the API server answers to "+what, func(context.Context) error {
+	err := p.wait("the API server answers to "+what, func() (bool, error) {
 		err := write()
 		tries++
-		if !isAnswer(err) {
-			return err
-		}
-		if tries == 1 || !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+		if isAnswer(err) && (tries == 1 || !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err)) {
 			refused = err
 		}
-		return nil
+		return err == nil || isAnswer(err), err
 	})
 	return cmp.Or(err, refused)
 }
