@@ -43,13 +43,6 @@ func newLanguage() *cel.Env {
 		cel.Variable("now", cel.TimestampType),
 		cel.Variable("stdout", text),
 		cel.Variable("stderr", text),
-		unary("image", object, text, image),
-		unary("owner", object, text, owner),
-		unary("revision", object, cel.IntType, revision),
-		unary("active", object, cel.BoolType, active),
-		unary("ready", object, cel.BoolType, ready),
-		unary("ended", object, cel.BoolType, ended),
-		unary("rolledOut", object, cel.BoolType, rolledOut),
 		unary("sum", list, cel.IntType, sum),
 		unary("claims", text, object, func(token ref.Val) ref.Val { return jsonPart(token, 1) }),
 		unary("header", text, object, func(token ref.Val) ref.Val { return jsonPart(token, 0) }),
@@ -60,6 +53,9 @@ func newLanguage() *cel.Env {
 		options = append(options, cel.Variable(resource.Resource, list))
 	}
 	env, err := cel.NewEnv(options...)
+	if err == nil {
+		env, err = withFunctionsOfSelf(env)
+	}
 	if err != nil {
 		panic(err)
 	}
@@ -82,14 +78,16 @@ type expressionError struct {
 
 func (e *expressionError) Error() string { return "expression " + e.source + ": " + e.message }
 
-func compile(source string) (*expression, error) {
-	ast, issues := language.Compile(source)
+func compile(source string) (*expression, error) { return compileIn(language, source) }
+
+func compileIn(env *cel.Env, source string) (*expression, error) {
+	ast, issues := env.Compile(source)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
 		message := strings.TrimSuffix(first.Message, " (in container '')")
 		return nil, &expressionError{source, message, max(0, first.Location.Column())} // nothing is nowhere
 	}
-	program, err := language.Program(ast)
+	program, err := env.Program(ast)
 	if err != nil {
 		return nil, &expressionError{source: source, message: err.Error()}
 	}
@@ -244,28 +242,36 @@ func orDefault(object, defaults map[string]any) {
 	}
 }
 
+// said is what an expression says of an object.
+func said(object *unstructured.Unstructured, source string) string {
+	e, err := compile(source)
+	if err != nil {
+		return err.Error()
+	}
+	value, err := e.value(map[string]any{"self": withDefaults(object)})
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(value.Value())
+}
+
 // describe shows a state to somebody who wonders why a scenario fails.
 func describe(state history.State) string {
 	var lines []string
 	for _, resource := range slices.Sorted(maps.Keys(state)) {
 		for _, object := range state.Objects(resource) {
-			o := withDefaults(object)
+			line := object.GetKind() + "/" + object.GetName()
 			switch resource {
-			case "deployments", "replicasets", "replicationcontrollers":
-				replicas, _, _ := unstructured.NestedInt64(o, "spec", "replicas")
+			case "deployments", "replicasets", "replicationcontrollers", "daemonsets", "jobs", "cronjobs":
+				replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 				status, _ := json.Marshal(object.Object["status"]) // it came as JSON
-				lines = append(lines, fmt.Sprintf("%s/%s generation %d spec.replicas %d status %s annotations %v", object.GetKind(), object.GetName(), object.GetGeneration(), replicas, status, object.GetAnnotations()))
+				line += fmt.Sprintf(" generation %d spec.replicas %d status %s annotations %v", object.GetGeneration(), replicas, status, object.GetAnnotations())
 			case "pods":
-				phase := field(object, "status", "phase")
-				lines = append(lines, fmt.Sprintf("Pod/%s %s %s ready=%v deletion=%v", object.GetName(), firstImage(o), phase, conditionOf(o, "Ready")["status"], object.GetDeletionTimestamp()))
-			case "daemonsets", "jobs", "cronjobs":
-				status, _ := json.Marshal(object.Object["status"]) // it came as JSON
-				lines = append(lines, fmt.Sprintf("%s/%s generation %d status %s", object.GetKind(), object.GetName(), object.GetGeneration(), status))
+				line += " " + said(object, `image(self) + " " + self.status.phase + " ready=" + string(ready(self)) + " deletion=" + self.metadata.?deletionTimestamp.orValue("")`)
 			case "events":
-				lines = append(lines, fmt.Sprintf("Event %v %v: %v", o["type"], o["reason"], o["message"]))
-			default:
-				lines = append(lines, fmt.Sprintf("%s/%s", object.GetKind(), object.GetName()))
+				line = fmt.Sprintf("Event %s %s: %s", field(object, "type"), field(object, "reason"), field(object, "message"))
 			}
+			lines = append(lines, line)
 		}
 	}
 	return strings.Join(lines, "\n")
