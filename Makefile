@@ -7,7 +7,7 @@ SHELL := bash
 include labs/cluster.mk
 
 # A variable that is misspelt is told: `make labs REFRENCE=1` would play kcm.
-variables := ALL ARGS AT CLUSTER DEST DIR FILE FORCE FORMAT FROM KEEP LABCLUSTER_DIR NN NODES ONLY PLACE PORT REFERENCE \
+variables := ALL ARGS AT CLUSTER DEST DIR FILE FORCE FORMAT FROM KEEP LABCLUSTER_DIR NN NODES ONLY PORT REFERENCE \
 	RAPID_SEED STAGE STEP VIEW YES
 misspelt := $(filter-out $(variables) GOFLAGS,$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
 $(if $(misspelt),$(error $(misspelt) means nothing here; what can be set is $(variables)))
@@ -47,7 +47,7 @@ demo: bin/play bin/labcluster bin/kcm ## kcm elects, rolls out and fails over on
 view: bin/play bin/labcluster bin/kcm site ## watch the inside of the loops in your browser, and disturb them (PORT=8080)
 	@VIEW=1 bin/play lab view
 
-lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, STEP=1, KEEP=1; of 07: PLACE=static-pod)
+lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, STEP=1, KEEP=1)
 	@bin/play lab $*
 
 .PHONY: play
@@ -301,7 +301,6 @@ prove-conformance: bin/labcluster bin/kcm
 	@echo "building upstream's end-to-end suite; about 5 minutes the first time, then half a minute"
 	@$(upstream_tool) . github.com/onsi/ginkgo/v2/ginkgo
 	@cd labs/upstream && go test -c -vet=off -ldflags='-s -w' -o ../../build/upstream/bin/e2e.test k8s.io/kubernetes/test/e2e
-	@$(if $(on_kind),cd labs/upstream && CGO_ENABLED=0 go build -ldflags='-s -w' -o ../../build/upstream/bin/agnhost k8s.io/kubernetes/test/images/agnhost)
 	@build/upstream/bin/upstream $(upstream_flags) conformance
 
 # The original as it is released, a program of its own. Built with the lab cluster's flags, it says which release it is.

@@ -41,6 +41,10 @@ bin/labcluster: $(labcluster_sources) labs/cluster.mk
 bin/kindcluster:
 	@go build -o bin/kindcluster ./labs/cluster/kindcluster
 
+# What kubectl discovers of a kind cluster is not for other clusters.
+kind_kubectl = KUBECACHEDIR=$(LABCLUSTER_DIR)/kubectl-cache bin/labcluster kubectl --kubeconfig $(LABCLUSTER_DIR)/kubeconfig/admin.kubeconfig
+kind_status := get nodes,pods --namespace=kube-system
+
 lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 
 ##@ see it
@@ -54,12 +58,12 @@ cluster-down: $(lab_program) ## end the lab cluster and remove its files
 	@$(call lab,bin/labcluster down --dir $(LABCLUSTER_DIR),bin/kindcluster down $(LABCLUSTER_DIR))
 
 .PHONY: cluster-status
-cluster-status: $(lab_program)
-	@$(call lab,bin/labcluster status --dir $(LABCLUSTER_DIR),bin/kindcluster status $(LABCLUSTER_DIR))
+cluster-status: bin/labcluster
+	@$(call lab,bin/labcluster status --dir $(LABCLUSTER_DIR),$(kind_kubectl) $(kind_status))
 
 .PHONY: kubectl
-kubectl: $(lab_program) bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
-	@$(call lab,bin/labcluster kubectl --dir $(LABCLUSTER_DIR) $(ARGS),bin/kindcluster kubectl $(LABCLUSTER_DIR) $(ARGS))
+kubectl: bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
+	@$(call lab,bin/labcluster kubectl --dir $(LABCLUSTER_DIR) $(ARGS),$(kind_kubectl) $(ARGS))
 
 # Nothing else may be printed here: the shell runs it.
 .PHONY: env

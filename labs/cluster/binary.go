@@ -45,13 +45,14 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 		return "", fmt.Errorf("lock the build of bin/labcluster: %w", err)
 	}
 	defer unlock()
-	cmd := exec.CommandContext(ctx, "make", "--silent", "-C", root, "-f", filepath.Join("labs", "cluster.mk"), "bin/labcluster")
+	cmd := exec.CommandContext(ctx, "make", "--silent", "-C", root, "-f", "labs/cluster.mk", "bin/labcluster")
 	// The flags of a make that runs the tests are not for this one.
 	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MFLAGS=", "MAKELEVEL=")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = progress, io.MultiWriter(progress, &said)
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("build bin/labcluster: %w: %s: run 'make bin/labcluster' to see why", err, process.LastLines(said.String(), 1))
+		why := process.LastLines(said.String(), 1)
+		return "", fmt.Errorf("build bin/labcluster: %w: %s: run 'make bin/labcluster' to see why", err, why)
 	}
 	return filepath.Join(root, "bin", "labcluster"), nil
 }

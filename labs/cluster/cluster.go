@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,21 +22,32 @@ type Cluster struct {
 
 // Platform is what a cluster runs on, and what breaks and ends it.
 type Platform interface {
-	// Kill kills a component with SIGKILL. It stays dead until Restart. It is an error if it does not run.
-	Kill(context.Context, Component) error
-
-	// Stop freezes a component with SIGSTOP.
-	Stop(context.Context, Component) error
-
-	// Continue resumes a stopped component with SIGCONT.
-	Continue(context.Context, Component) error
-
-	// Restart ends a component if it still runs, starts it again with the same port and data, and returns when it is
-	// ready.
-	Restart(context.Context, Component) error
-
+	// Where says where the cluster's files are.
+	Where() directory.Files
+	// Disturb does to a component what a command says: kill, stop, cont or restart.
+	Disturb(ctx context.Context, command, component string) error
 	// Close ends the cluster and removes its files. Only the first call has an effect.
 	Close() error
+}
+
+// Kill kills a component with SIGKILL. It stays dead until Restart. It is an error if it does not run.
+func (c *Cluster) Kill(ctx context.Context, component Component) error {
+	return c.Disturb(ctx, "kill", component)
+}
+
+// Stop freezes a component with SIGSTOP.
+func (c *Cluster) Stop(ctx context.Context, component Component) error {
+	return c.Disturb(ctx, "stop", component)
+}
+
+// Continue resumes a stopped component with SIGCONT.
+func (c *Cluster) Continue(ctx context.Context, component Component) error {
+	return c.Disturb(ctx, "cont", component)
+}
+
+// Restart ends a component if it still runs, starts it again with the same port and data, and returns when it is ready.
+func (c *Cluster) Restart(ctx context.Context, component Component) error {
+	return c.Disturb(ctx, "restart", component)
 }
 
 // User is an identity that the cluster has a kubeconfig for.
@@ -65,10 +77,19 @@ const (
 	Kwok Component = "kwok"
 )
 
-// newCluster returns the cluster that runs on a platform, with its kubeconfigs read.
-func newCluster(platform Platform, files directory.Files) (*Cluster, error) {
-	c := &Cluster{Platform: platform, files: files, configs: map[User]*rest.Config{}}
-	for user, path := range files.Kubeconfigs {
+// begin starts a cluster in a directory of its own, and reads its kubeconfigs.
+func begin[P Platform](pattern string, start func(dir string) (P, error)) (*Cluster, error) {
+	dir, err := os.MkdirTemp("", pattern)
+	if err != nil {
+		return nil, err
+	}
+	platform, err := start(dir)
+	if err != nil {
+		os.Remove(dir) // it is empty, unless what is left has been told
+		return nil, err
+	}
+	c := &Cluster{Platform: platform, files: platform.Where(), configs: map[User]*rest.Config{}}
+	for user, path := range c.files.Kubeconfigs {
 		config, err := clientcmd.BuildConfigFromFlags("", path)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("read kubeconfig of %s: %w", user, err), c.Close())

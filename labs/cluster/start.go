@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -52,7 +51,13 @@ func Start(ctx context.Context, opts ...Option) (*Cluster, error) {
 	case "", onEmbedded:
 		return StartEmbedded(ctx, opts...)
 	case onKind:
-		return startKind(ctx, newOptions(opts))
+		root, err := Root()
+		if err != nil {
+			return nil, err
+		}
+		return begin("labcluster-kind-", func(dir string) (*kind.Cluster, error) {
+			return kind.Start(ctx, root, dir, newOptions(opts).progress)
+		})
 	default:
 		return nil, fmt.Errorf("%s is %q: set it to %s or %s, or to nothing, which means %s",
 			clusterVariable, choice, onEmbedded, onKind, onEmbedded)
@@ -79,60 +84,7 @@ func StartEmbedded(ctx context.Context, opts ...Option) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "labcluster-")
-	if err != nil {
-		return nil, err
-	}
-	platform, err := embedded.Start(ctx, binary, dir, o.nodes, o.progress)
-	if err != nil {
-		os.Remove(dir) // it is empty
-		return nil, err
-	}
-	return newCluster(platform, platform.Files)
-}
-
-func startKind(ctx context.Context, o options) (*Cluster, error) {
-	root, err := Root()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "labcluster-kind-")
-	if err != nil {
-		return nil, err
-	}
-	platform, err := kind.Start(ctx, root, dir, o.progress)
-	if err != nil {
-		os.Remove(dir) // it is empty, unless what is left has been told
-		return nil, err
-	}
-	return newCluster(platform, platform.Files)
-}
-
-// A StaticPod is a controller manager that the kubelet of a kind cluster's node runs.
-type StaticPod = kind.StaticPod
-
-// RunStaticPod runs kcm, built from the module in dir, as kubeadm runs the original: by kubeadm's own manifest, in which
-// nothing but the image and the command is replaced. It returns when the pod is Ready. The cluster must be a kind cluster.
-func RunStaticPod(ctx context.Context, c *Cluster, dir string) (*StaticPod, error) {
-	platform, ok := c.Platform.(*kind.Cluster)
-	if !ok {
-		return nil, errors.New("a static pod needs a kubelet: set CLUSTER=kind")
-	}
-	return platform.RunStaticPod(ctx, dir)
-}
-
-// Image is a container image FROM scratch, and File what is in it.
-type (
-	Image = kind.Image
-	File  = kind.File
-)
-
-// LoadImages loads images into the node of a kind cluster, so that pods find them there. Their programs are for the machine that
-// this runs on.
-func LoadImages(ctx context.Context, c *Cluster, what string, images ...Image) error {
-	platform, ok := c.Platform.(*kind.Cluster)
-	if !ok {
-		return errors.New("images need containers: set CLUSTER=kind")
-	}
-	return platform.LoadImages(ctx, what, images...)
+	return begin("labcluster-", func(dir string) (*embedded.Cluster, error) {
+		return embedded.Start(ctx, binary, dir, o.nodes, o.progress)
+	})
 }

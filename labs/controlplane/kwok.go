@@ -36,8 +36,9 @@ func kwokConfiguration() (string, error) {
 		return "", err
 	}
 	// An expression stands on one line, between single quotes.
+	line := strings.Join(strings.Fields(jqComment.ReplaceAllString(string(definitions), "")), " ")
 	include := strings.NewReplacer(
-		includeLab, strings.ReplaceAll(strings.Join(strings.Fields(jqComment.ReplaceAllString(string(definitions), "")), " "), "'", "''"),
+		includeLab, strings.ReplaceAll(line, "'", "''"),
 		"KUBERNETES_VERSION", version.Get().GitVersion,
 	)
 	names, err := fs.Glob(kwokFiles, "kwok/*.yaml")

@@ -95,23 +95,29 @@ These are programs, each with its own flags, when their name comes first:
 	}
 	dir := root.PersistentFlags().String("dir", directory.Default, "directory of the cluster's files")
 	add := func(use, short string, run func(args []string) error) *cobra.Command {
-		c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(_ *cobra.Command, args []string) error { return run(args) }}
+		c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+		c.RunE = func(_ *cobra.Command, args []string) error { return run(args) }
 		root.AddCommand(c)
 		return c
 	}
 	nodes, attach := 3, false
-	upFlags := add("up", "Start a cluster and return when pods can be scheduled", func([]string) error { return up(*dir, nodes, attach) }).Flags()
-	upFlags.IntVar(&nodes, "nodes", nodes, "number of nodes")
-	upFlags.BoolVar(&attach, "attach", attach, "stay in the foreground, print the cluster's state as a line of JSON when it is ready, and end the cluster when standard input ends")
+	ups := add("up", "Start a cluster and return when pods can be scheduled", func([]string) error {
+		return up(*dir, nodes, attach)
+	}).Flags()
+	ups.IntVar(&nodes, "nodes", nodes, "number of nodes")
+	ups.BoolVar(&attach, "attach", attach, "stay in the foreground, print the cluster's state as a line of JSON "+
+		"when it is ready, and end the cluster when standard input ends")
 	add("down", "End the cluster and remove its files", func([]string) error { return down(*dir) })
-	add("status", "Show the processes of the cluster; exit with 3 if one does not run, with 4 if none does", func([]string) error { return showStatus(*dir) })
+	add("status", "Show the processes of the cluster; exit with 3 if one does not run, with 4 if none does",
+		func([]string) error { return showStatus(*dir) })
 	for name, help := range map[string]string{
 		"kill":    "Kill a component with SIGKILL; it stays dead until it is restarted",
 		"stop":    "Freeze a component with SIGSTOP",
 		"cont":    "Let a frozen component go on with SIGCONT",
 		"restart": "End a component if it runs, start it again and wait until it is ready",
 	} {
-		add(name+" COMPONENT", help, func(args []string) error { return disturb(*dir, name, args) }).Args = cobra.ArbitraryArgs
+		fault := add(name+" COMPONENT", help, func(args []string) error { return disturb(*dir, name, args) })
+		fault.Args = cobra.ArbitraryArgs
 	}
 	return root
 }

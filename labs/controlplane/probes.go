@@ -20,7 +20,9 @@ const probeTimeout = 5 * time.Second
 
 // prober asks components whether they are ready, which anybody may. A component that could not listen where it should has
 // ended, so who answers is not doubted.
-var prober = &http.Client{Timeout: probeTimeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+var prober = &http.Client{Timeout: probeTimeout, Transport: &http.Transport{
+	TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+}}
 
 // ready returns nil if the component can be used.
 func (s *supervisor) ready(ctx context.Context, name string) error {

@@ -19,7 +19,7 @@ import (
 )
 
 func (p *Play) get(c *call) error {
-	m, err := p.process(c.args[0])
+	m, err := p.manager(c.args[0])
 	if err != nil {
 		return err
 	}

@@ -66,11 +66,11 @@
 //
 // # Conditions
 //
-// [kind], [embedded], [kcm], [reference], [process] and [accounts] before a line,
-// with a ! or without, tell where it is carried out, as in
+// [kind], [embedded], [kcm], [reference] and [accounts] before a line, with a !
+// or without, tell where it is carried out, as in
 // "[kind] skip 'a node of kind has room for 110 pods'". The verb only leaves out
-// the rest of a step. process is where managers are processes, and no static pod;
-// accounts is where each loop has an account of its own, as it has from chapter 05 on.
+// the rest of a step. accounts is where each loop has an account of its own, as
+// it has from chapter 05 on.
 //
 // [testscript]: https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript
 package play

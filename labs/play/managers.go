@@ -27,7 +27,6 @@ type manager struct {
 	log  string
 	port string
 	*process.Process
-	pod *cluster.StaticPod // instead of a process
 	// own tells that it is a program of the lab's own, and no controller manager.
 	own bool
 }
@@ -43,16 +42,7 @@ type Spectator interface {
 }
 
 // said is what it has logged so far.
-func (m *manager) said() string {
-	if m.pod == nil {
-		return m.Log.String()
-	}
-	log, err := m.pod.Log(context.Background())
-	if err != nil {
-		return fmt.Sprintf("the log of pod %s cannot be read: %v", m.pod.Name, err)
-	}
-	return log
-}
+func (m *manager) said() string { return m.Log.String() }
 
 // takesOverSoon are flags with which a replica takes over soon after the leader
 // has died. On kind that takes longer: the control plane shares the machine with
@@ -72,9 +62,6 @@ func (p *Play) start(c *call) error {
 	name := c.args[0]
 	if p.managers[name] != nil {
 		return fmt.Errorf("%s was started already", name)
-	}
-	if p.Manager.pod != nil {
-		return p.startPod(name)
 	}
 	var controllers []string
 	switch {
@@ -152,24 +139,11 @@ func (p *Play) keep(name string, m *manager) {
 	p.managers[name] = m
 }
 
-// startPod runs kcm as a static pod. There can be one.
-func (p *Play) startPod(name string) error {
-	pod, err := p.Manager.pod(p.ctx)
-	if err != nil {
-		return fmt.Errorf("run kcm as a static pod: %w", err)
-	}
-	p.keep(name, &manager{pod: pod})
-	p.Narrator.Say(fmt.Sprintf("%s is pod %s in namespace kube-system, in place of the original", name, pod.Name))
-	return nil
-}
-
 // endManagers ends those that still run, and keeps the logs of all.
 func (p *Play) endManagers() {
 	for _, m := range p.managers {
-		if m.pod == nil {
-			m.Cmd.Process.Signal(syscall.SIGCONT) // it may have ended
-			m.Kill()
-		}
+		m.Cmd.Process.Signal(syscall.SIGCONT) // it may have ended
+		m.Kill()
 		if err := os.WriteFile(m.log, []byte(m.said()), 0o644); err != nil {
 			p.Narrator.Say(fmt.Sprintf("keep the log of %s: %v", m.name, err))
 		}
@@ -181,15 +155,6 @@ func (p *Play) manager(name string) (*manager, error) {
 		return m, nil
 	}
 	return nil, fmt.Errorf("no manager %s was started", name)
-}
-
-// process is a manager that is one, and no static pod.
-func (p *Play) process(name string) (*manager, error) {
-	m, err := p.manager(name)
-	if err == nil && m.pod != nil {
-		err = fmt.Errorf("%s is a static pod, and no process of ours: write \"only process\" before this", name)
-	}
-	return m, err
 }
 
 var signals = map[string]syscall.Signal{
@@ -210,7 +175,7 @@ func (p *Play) signal(c *call) error {
 	if component := cluster.Component(c.args[0]); slices.Contains(components, component) {
 		return p.signalComponent(component, c.args[1])
 	}
-	m, err := p.process(c.args[0])
+	m, err := p.manager(c.args[0])
 	if err != nil {
 		return err
 	}
@@ -273,7 +238,7 @@ func (p *Play) waitFor(m *manager, what string, done func() (bool, error)) error
 }
 
 func (p *Play) exits(c *call) error {
-	m, err := p.process(c.args[0])
+	m, err := p.manager(c.args[0])
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,6 @@ type Manager struct {
 
 	byItself  func(ctx context.Context, args ...string) *exec.Cmd
 	onCluster func(flags ...string) *exec.Cmd
-	pod       func(context.Context) (*cluster.StaticPod, error)
 }
 
 // has tells whether the manager has a controller: those of early chapters lack some.
@@ -69,12 +68,6 @@ func newKCM(ctx context.Context, c *cluster.Cluster, program string, variables [
 		return cmd
 	}
 	return m, nil
-}
-
-// InPod has the kubelet of a kind cluster run the kcm of the module in dir as a
-// static pod, with the flags that kubeadm gives the original, and no others.
-func (m *Manager) InPod(c *cluster.Cluster, dir string) {
-	m.pod = func(ctx context.Context) (*cluster.StaticPod, error) { return cluster.RunStaticPod(ctx, c, dir) }
 }
 
 func newOriginal(ctx context.Context, c *cluster.Cluster, loops []string) (*Manager, error) {

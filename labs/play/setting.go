@@ -57,7 +57,7 @@ type Setting struct {
 
 // conditions are what may stand in brackets before a line, with a ! or without,
 // and after only.
-var conditions = []string{"kcm", "reference", "kind", "embedded", "process", "accounts"}
+var conditions = []string{"kcm", "reference", "kind", "embedded", "accounts"}
 
 // holds tells whether a condition holds in the setting.
 func (s *Setting) holds(condition string) (bool, error) {
@@ -70,8 +70,6 @@ func (s *Setting) holds(condition string) (bool, error) {
 		return cluster.OnKind(), nil
 	case "embedded":
 		return !cluster.OnKind(), nil
-	case "process": // and no static pod
-		return s.Manager == nil || s.Manager.pod == nil, nil
 	case "accounts": // which the manager of chapter 05 makes
 		return s.Manager == nil || s.Manager.has("serviceaccount-token-controller"), nil
 	}

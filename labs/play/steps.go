@@ -46,10 +46,7 @@ func (p *Play) stayUp(err error) {
 		p.Narrator.Say("the audit log is " + p.Cluster.AuditLog())
 	}
 	for _, m := range p.managers {
-		switch {
-		case m.pod != nil:
-			p.Narrator.Say(fmt.Sprintf("%s is pod %s in kube-system", m.name, m.pod.Name))
-		case m.Running():
+		if m.Running() {
 			p.Narrator.Say(fmt.Sprintf("%s is process %d, its log will be %s", m.name, m.Cmd.Process.Pid, m.log))
 		}
 	}

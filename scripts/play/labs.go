@@ -84,15 +84,12 @@ func playAll(ctx context.Context, words []string) error {
 	if err != nil {
 		return err
 	}
-	place, err := placeOf(os.Getenv("PLACE"))
-	if err != nil {
-		return err
-	}
+	subject, _ := subject()
 	var names []string
 	for _, l := range labs {
 		names = append(names, l.name)
 	}
-	table := verdict.New([]string{place.subject}, names)
+	table := verdict.New([]string{subject}, names)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
 	for _, l := range labs {
@@ -104,7 +101,7 @@ func playAll(ctx context.Context, words []string) error {
 				r.Mark, r.Told = verdict.Failed, fmt.Sprintf("%s\n%v\nlogs are in build/labs/%s", &told, err, l.name)
 			}
 			r.Took = time.Since(begin)
-			table.Put(place.subject, l.name, r)
+			table.Put(subject, l.name, r)
 			return ctx.Err()
 		})
 	}
@@ -117,15 +114,9 @@ func playAll(ctx context.Context, words []string) error {
 
 // play plays a lab on a cluster of its own.
 func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
-	place, err := placeOf(os.Getenv("PLACE"))
-	if err != nil {
-		return err
-	}
+	subject, reference := subject()
 	viewed := l.record != nil || os.Getenv("VIEW") != "" && l.script.NeedsCluster()
-	if viewed && place.pod {
-		return errors.New("VIEW=1 shows managers that are processes: leave out PLACE=static-pod")
-	}
-	program, err := l.build(ctx, narrator, place.subject)
+	program, err := l.build(ctx, narrator, subject)
 	if err != nil {
 		return err
 	}
@@ -136,28 +127,24 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return err
 	}
-	module := filepath.Dir(filepath.Dir(program))
-	s := &play.Setting{Dir: l.dir, Module: module, Logs: logs, Manifests: l.manifests(), Keep: os.Getenv("KEEP") != "", Narrator: narrator}
+	s := &play.Setting{Dir: l.dir, Module: filepath.Dir(filepath.Dir(program)), Logs: logs, Manifests: l.manifests(), Keep: os.Getenv("KEEP") != "", Narrator: narrator}
 	if l.script.NeedsCluster() {
 		if s.Cluster, err = startCluster(ctx, narrator); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Cluster.Close()) }()
 	}
-	if s.Manager, err = play.NewManager(ctx, s.Cluster, place.reference, program); err != nil {
+	if s.Manager, err = play.NewManager(ctx, s.Cluster, reference, program); err != nil {
 		return err
 	}
 	var shown *view.Lab
 	if viewed {
 		var end func()
-		if shown, end, err = show(ctx, s, place.reference, "The loops of "+place.subject+": "+l.name); err != nil {
+		if shown, end, err = show(ctx, s, reference, "The loops of "+subject+": "+l.name); err != nil {
 			return err
 		}
 		defer end()
 		shown.Replaces, s.Keep = l.name == "view", l.record == nil
-	}
-	if place.pod {
-		s.Manager.InPod(s.Cluster, module)
 	}
 	if _, err = s.Perform(ctx, l.script); err == nil && l.record != nil {
 		err = l.record(ctx, shown)
@@ -194,27 +181,12 @@ func (l lab) build(ctx context.Context, narrator play.Narrator, subject string) 
 	return filepath.Abs(filepath.Join("build", "stage-"+chapter, "bin", "kcm"))
 }
 
-// place is which manager runs, and where.
-type place struct {
-	subject        string
-	reference, pod bool
-}
-
-func placeOf(name string) (place, error) {
-	p := place{subject: "kcm", reference: os.Getenv("REFERENCE") == "1", pod: name == "static-pod"}
-	switch {
-	case name != "" && !p.pod:
-		return p, fmt.Errorf("PLACE is %q: set it to static-pod, or to nothing", name)
-	case p.reference && p.pod:
-		return p, errors.New("REFERENCE=1 and PLACE=static-pod: kubeadm runs the original as a static pod by itself; choose one of the two")
-	case p.pod && !cluster.OnKind():
-		return p, errors.New("PLACE=static-pod needs a kubelet: set CLUSTER=kind, too")
-	case p.pod:
-		p.subject += " as a static pod"
-	case p.reference:
-		p.subject = "the original kube-controller-manager"
+// subject is the manager that is played: kcm, or with REFERENCE=1 the original.
+func subject() (name string, reference bool) {
+	if os.Getenv("REFERENCE") == "1" {
+		return "the original kube-controller-manager", true
 	}
-	return p, nil
+	return "kcm", false
 }
 
 func startCluster(ctx context.Context, narrator play.Narrator) (*cluster.Cluster, error) {

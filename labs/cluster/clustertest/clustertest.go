@@ -68,7 +68,8 @@ func Run(m *testing.M, end func(code int) error) {
 	err := end(code)
 	if err == nil && code == 0 {
 		// klog's flush daemon and the watch for signals have no end. Nothing else may be left.
-		err = goleak.Find(goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"), goleak.IgnoreAnyFunction("os/signal.loop"))
+		klogs := goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")
+		err = goleak.Find(klogs, goleak.IgnoreAnyFunction("os/signal.loop"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "after the tests:", err)

@@ -26,9 +26,6 @@ const closeTimeout = 15 * time.Second
 type Cluster struct {
 	Files  directory.Files
 	binary string
-	cmd    *exec.Cmd
-	stdin  io.Closer // closing it ends labcluster
-	exited chan struct{}
 	close  func() error
 }
 
@@ -52,16 +49,25 @@ func Start(ctx context.Context, binary, dir string, nodes int, progress io.Write
 	}
 
 	line, readErr := bufio.NewReader(stdout).ReadBytes('\n')
-	c := &Cluster{binary: binary, stdin: stdin, cmd: cmd, exited: make(chan struct{})}
+	c, exited := &Cluster{binary: binary}, make(chan struct{})
 	go func() {
-		defer close(c.exited)
+		defer close(exited)
 		cmd.Wait() // how it ended is told by what it did to its clients
 	}()
-	c.close = sync.OnceValue(c.end)
+	c.close = sync.OnceValue(func() error {
+		stdin.Close() // ends labcluster
+		select {
+		case <-exited:
+			return nil
+		case <-time.After(closeTimeout):
+			cmd.Process.Kill() // its children die with it
+			<-exited
+			return fmt.Errorf("the lab cluster in %s did not end within %v of being asked and was killed", dir, closeTimeout)
+		}
+	})
 	if readErr != nil {
-		stdin.Close()
-		<-c.exited
-		return nil, fmt.Errorf("start lab cluster: %s", lastMessage(said.String()))
+		err := c.Close() // then all is said
+		return nil, errors.Join(fmt.Errorf("start lab cluster: %s", lastMessage(said.String())), err)
 	}
 	if err := json.Unmarshal(line, &c.Files); err != nil {
 		return nil, errors.Join(fmt.Errorf("read where the files of the lab cluster are: %w", err), c.Close())
@@ -79,28 +85,11 @@ func lastMessage(text string) string {
 	return text
 }
 
-// Kill kills a component with SIGKILL.
-func (c *Cluster) Kill(ctx context.Context, component string) error {
-	return c.run(ctx, "kill", component)
-}
+// Where says where the cluster's files are.
+func (c *Cluster) Where() directory.Files { return c.Files }
 
-// Stop freezes a component with SIGSTOP.
-func (c *Cluster) Stop(ctx context.Context, component string) error {
-	return c.run(ctx, "stop", component)
-}
-
-// Continue resumes a stopped component with SIGCONT.
-func (c *Cluster) Continue(ctx context.Context, component string) error {
-	return c.run(ctx, "cont", component)
-}
-
-// Restart ends a component if it runs, and starts it again.
-func (c *Cluster) Restart(ctx context.Context, component string) error {
-	return c.run(ctx, "restart", component)
-}
-
-// run runs a labcluster command on a component.
-func (c *Cluster) run(ctx context.Context, command, component string) error {
+// Disturb runs the labcluster command on a component: kill, stop, cont or restart.
+func (c *Cluster) Disturb(ctx context.Context, command, component string) error {
 	cmd := exec.CommandContext(ctx, c.binary, command, component, "--dir", c.Files.Dir)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -119,16 +108,3 @@ func (c *Cluster) run(ctx context.Context, command, component string) error {
 
 // Close ends the cluster and removes its files. Only the first call has an effect.
 func (c *Cluster) Close() error { return c.close() }
-
-// end tells the attached process to end the cluster and waits for it.
-func (c *Cluster) end() error {
-	c.stdin.Close()
-	select {
-	case <-c.exited:
-		return nil
-	case <-time.After(closeTimeout):
-		c.cmd.Process.Kill() // its children die with it
-		<-c.exited
-		return fmt.Errorf("the lab cluster in %s did not end within %v of being asked and was killed", c.Files.Dir, closeTimeout)
-	}
-}

@@ -6,106 +6,79 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
 // claim is the proof that a kind cluster has an owner that lives: a file, named after the cluster, that its owner has
 // locked. The kernel drops the lock when the process ends, in whatever way; the file says that there is something to
 // remove.
-type claim struct {
-	file *os.File
-}
+type claim struct{ *os.File }
 
-// lockClaims returns the directory of this user's claims, and keeps others from it until unlock is called.
-func lockClaims() (claims string, unlock func(), err error) {
+// claims is the directory of this user's claims.
+func claims() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", nil, fmt.Errorf("find a place for notes about kind clusters: %w", err)
+		return "", fmt.Errorf("find a place for notes about kind clusters: %w", err)
 	}
-	claims = filepath.Join(cache, "kcm-book", "kind")
-	if err := os.MkdirAll(claims, 0o755); err != nil {
-		return "", nil, err
-	}
-	unlock, err = lockedfile.MutexAt(filepath.Join(claims, "lock")).Lock()
-	return claims, unlock, err
+	dir := filepath.Join(cache, "kcm-book", "kind")
+	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// newClaim claims the cluster before it is created. The claim's content is the cluster's directory.
-func newClaim(name, dir string) (*claim, error) {
-	claims, unlock, err := lockClaims()
+// newClaim claims the cluster before it is created. The claim's content is the cluster's directory. It has its name only
+// when it is locked.
+func newClaim(name, dir string) (claim, error) {
+	claims, err := claims()
 	if err != nil {
-		return nil, err
+		return claim{}, err
 	}
-	defer unlock()
-	file, err := os.OpenFile(filepath.Join(claims, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	file, err := os.CreateTemp(claims, "new-")
 	if err != nil {
-		return nil, err
+		return claim{}, err
 	}
 	_, err = file.WriteString(dir)
-	if err := errors.Join(err, syscall.Flock(int(file.Fd()), syscall.LOCK_EX)); err != nil {
-		return nil, errors.Join(err, os.Remove(file.Name()), file.Close())
-	}
-	return &claim{file}, nil
+	err = errors.Join(err, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
+	return claim{file}, errors.Join(err, os.Rename(file.Name(), filepath.Join(claims, name)))
 }
 
-// release gives up the claim on a cluster that is removed, or that is to stay.
-func (c *claim) release() error { return errors.Join(forget(c.file.Name()), c.file.Close()) }
-
-// abandon leaves the cluster, if there is any of it, to the next removeOrphans.
-func (c *claim) abandon() error { return c.file.Close() }
-
-// forget removes a claim's file, which somebody else may have done.
-func forget(path string) error {
-	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
+// release gives up the claim on a cluster that is removed, or that is to stay. If it is only closed, the next removeOrphans
+// removes what there is of the cluster.
+func (c claim) release(name string) error {
+	claims, err := claims()
+	return errors.Join(err, os.RemoveAll(filepath.Join(claims, name)), c.Close())
 }
 
 // removeOrphans removes the kind clusters whose owners have died without doing it. It touches no cluster that this package
 // has not created, and none that lives.
 func removeOrphans(e engine) error {
-	claims, unlock, err := lockClaims()
+	claims, err := claims()
 	if err != nil {
 		return err
 	}
-	defer unlock()
 	paths, err := filepath.Glob(filepath.Join(claims, namePrefix+"*"))
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		if err := removeIfOrphan(e, path); err != nil {
+		file, err := os.Open(path)
+		if err != nil {
+			continue // its owner has just released it
+		}
+		defer file.Close()
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			continue // its owner lives
+		}
+		dir, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // another process has removed it
+		}
+		if err == nil {
+			err = remove(e, filepath.Base(path), string(dir))
+		}
+		if err == nil {
+			err = os.Remove(path)
+		}
+		if err != nil {
 			return fmt.Errorf("remove what is left of kind cluster %s, whose owner is gone: %w", filepath.Base(path), err)
 		}
 	}
 	return nil
-}
-
-func removeIfOrphan(e engine, path string) error {
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // its owner has just released it
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil // its owner lives
-	}
-	if err != nil {
-		return err
-	}
-	dir, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	name := filepath.Base(path)
-	if err := remove(e, name, string(dir)); err != nil {
-		return err
-	}
-	return forget(path)
 }

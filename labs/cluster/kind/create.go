@@ -10,22 +10,55 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	kind "sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
+	kindcmd "sigs.k8s.io/kind/pkg/cmd"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
-	kindlog "sigs.k8s.io/kind/pkg/log"
 
 	"github.com/kcm-book/kcm-book/labs/process"
 )
+
+// ErrNoEngine is returned, wrapped, with CLUSTER=kind when there is no container engine that answers.
+var ErrNoEngine = errors.New("CLUSTER=kind needs a container engine")
+
+// engine is what runs kind's nodes.
+type engine struct {
+	*kind.Provider
+	// log has what kind says from here on.
+	log *process.Log
+}
+
+// findEngine returns the engine that kind finds. It returns an error that wraps ErrNoEngine if there is none, or if that one
+// does not answer.
+func findEngine() (engine, error) {
+	found, err := kind.DetectNodeProvider()
+	if err != nil {
+		return engine{}, fmt.Errorf("%w, and neither Docker nor Podman is installed: install one, or unset CLUSTER to use the embedded cluster", ErrNoEngine)
+	}
+	log, logger := &process.Log{}, kindcmd.NewLogger()
+	logger.(interface{ SetWriter(io.Writer) }).SetWriter(log)
+	e := engine{kind.NewProvider(found, kind.ProviderWithLogger(logger)), log}
+	if _, err := e.List(); err != nil {
+		return engine{}, fmt.Errorf("%w, and the one here does not answer: start it, or unset CLUSTER to use the embedded cluster: %w", ErrNoEngine, saidBy(err))
+	}
+	return e, nil
+}
+
+// pinnedImage is the node image, of the minor release that bin/labcluster is built from, that kind v0.33.0 came with.
+const pinnedImage = "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed"
+
+// imageVariable in the environment names another node image.
+const imageVariable = "KIND_NODE_IMAGE"
+
+func nodeImage() string { return cmp.Or(os.Getenv(imageVariable), pinnedImage) }
 
 // create has kind create the cluster.
 func (c *Cluster) create(ctx context.Context) error {
 	created := make(chan error, 1)
 	go func() {
-		created <- c.engine.provider.Create(c.name,
+		created <- c.engine.Create(c.name,
 			kind.CreateWithV1Alpha4Config(config(c.name, nodeImage(), filepath.Join(c.Files.Dir, sharedName))),
 			// Not the one that the user has.
 			kind.CreateWithKubeconfigPath(c.Files.Kubeconfigs[admin]),
@@ -35,11 +68,9 @@ func (c *Cluster) create(ctx context.Context) error {
 	}()
 	select {
 	case err := <-created:
-		var findErr error
-		if c.node, findErr = c.engine.findNode(c.name); err == nil {
-			err = findErr
-		}
-		return c.withLog(ctx, err)
+		node, findErr := c.engine.findNode(c.name)
+		c.node = node
+		return c.withLog(ctx, cmp.Or(err, findErr))
 	case <-ctx.Done():
 		return c.interrupt(created)
 	}
@@ -67,7 +98,7 @@ func (e engine) remove(name string) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	if err := e.provider.Delete(name, filepath.Join(scratch, "kubeconfig")); err != nil {
+	if err := e.Delete(name, filepath.Join(scratch, "kubeconfig")); err != nil {
 		return fmt.Errorf("remove kind cluster %s: %w", name, saidBy(err))
 	}
 	return nil
@@ -75,7 +106,7 @@ func (e engine) remove(name string) error {
 
 // findNode finds the node of the named cluster.
 func (e engine) findNode(name string) (nodes.Node, error) {
-	found, err := e.provider.ListNodes(name)
+	found, err := e.ListNodes(name)
 	if err != nil {
 		return nil, fmt.Errorf("look for the node of kind cluster %s: %w", name, saidBy(err))
 	}
@@ -120,48 +151,12 @@ func (c *Cluster) withLog(ctx context.Context, err error) error {
 		return errors.Join(err, fileErr)
 	}
 	defer file.Close()
-	c.writeLog(ctx, file)
-	return fmt.Errorf("the node of the kind cluster does not come up: %w: see %s, and try %s if it is the image's fault", saidBy(err), file.Name(), imageVariable)
-}
-
-// writeLog writes all that may say why a node does not come up. What cannot be had is left out.
-func (c *Cluster) writeLog(ctx context.Context, w io.Writer) {
-	io.WriteString(w, c.engine.log.String())
-	if c.node == nil {
-		return
+	io.WriteString(file, c.engine.log.String())
+	if c.node != nil {
+		fmt.Fprintf(file, "\n--- the node says\n")
+		c.node.SerialLogs(file)
+		fmt.Fprintf(file, "\n--- its kubelet says\n")
+		c.node.CommandContext(ctx, "journalctl", "--no-pager", "--lines=200", "--unit=kubelet").SetStdout(file).SetStderr(file).Run()
 	}
-	fmt.Fprintf(w, "\n--- the node says\n")
-	c.node.SerialLogs(w)
-	fmt.Fprintf(w, "\n--- its kubelet says\n")
-	c.node.CommandContext(ctx, "journalctl", "--no-pager", "--lines=200", "--unit=kubelet").SetStdout(w).SetStderr(w).Run()
-}
-
-// kindLog keeps all that kind logs.
-type kindLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-var _ kindlog.Logger = (*kindLog)(nil)
-
-func (l *kindLog) Info(message string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.WriteString(message + "\n")
-}
-
-func (l *kindLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *kindLog) Infof(format string, args ...any)  { l.Info(fmt.Sprintf(format, args...)) }
-func (l *kindLog) Warn(message string)               { l.Info(message) }
-func (l *kindLog) Warnf(format string, args ...any)  { l.Infof(format, args...) }
-func (l *kindLog) Error(message string)              { l.Info(message) }
-func (l *kindLog) Errorf(format string, args ...any) { l.Infof(format, args...) }
-func (l *kindLog) Enabled() bool                     { return true }
-func (l *kindLog) V(kindlog.Level) kindlog.InfoLogger {
-	return l
+	return fmt.Errorf("the node of the kind cluster does not come up: %w: see %s, and try %s if it is the image's fault", saidBy(err), file.Name(), imageVariable)
 }

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,50 +25,32 @@ var readyURLs = map[string]string{
 
 func components() []string { return slices.Sorted(maps.Keys(readyURLs)) }
 
-func checkComponent(component string) error {
-	if component == "kwok" {
+// Disturb kills, stops, continues or restarts a component, see [cluster.Platform]. One that is killed is kept from the
+// kubelet, which would start it again.
+func (c *Cluster) Disturb(ctx context.Context, command, component string) error {
+	switch {
+	case component == "kwok":
 		return errors.New("no kwok runs on kind: its node is a real one")
-	}
-	if _, ok := readyURLs[component]; !ok {
+	case readyURLs[component] == "":
 		return fmt.Errorf("no component %q on kind: it is one of %s", component, strings.Join(components(), ", "))
-	}
-	return nil
-}
-
-// Kill kills a component with SIGKILL, and keeps the kubelet from starting it again. Etcd can only be frozen.
-func (c *Cluster) Kill(ctx context.Context, component string) error {
-	if err := checkCanDie(component); err != nil {
-		return err
-	}
-	if err := c.checkRuns(ctx, component); err != nil {
-		return err
-	}
-	return c.takeAway(ctx, component)
-}
-
-// checkCanDie refuses etcd: a kubelet whose API server does not answer takes minutes to start anything.
-func checkCanDie(component string) error {
-	if component == "etcd" {
+	case component == "etcd" && (command == "kill" || command == "restart"):
+		// A kubelet whose API server does not answer takes minutes to start anything.
 		return errors.New("etcd cannot be killed on kind, where it would take minutes to come back: freeze it")
+	case command == "restart":
+		return c.restart(ctx, component)
 	}
-	return checkComponent(component)
-}
-
-// Stop freezes a component with SIGSTOP.
-func (c *Cluster) Stop(ctx context.Context, component string) error {
-	return c.signal(ctx, component, "STOP")
-}
-
-// Continue resumes a stopped component with SIGCONT.
-func (c *Cluster) Continue(ctx context.Context, component string) error {
-	return c.signal(ctx, component, "CONT")
-}
-
-// Restart kills a component but etcd if it runs, has the kubelet start it again, and returns when it is ready.
-func (c *Cluster) Restart(ctx context.Context, component string) error {
-	if err := checkCanDie(component); err != nil {
-		return err
+	if pids, err := c.inNode(ctx, "bash", "-c", `pgrep --exact "$1" || true`, "bash", component); err != nil || pids == "" {
+		return cmp.Or(err, fmt.Errorf("%s does not run: start it again with Restart", component))
 	}
+	if command == "kill" {
+		return c.takeAway(ctx, component)
+	}
+	_, err := c.inNode(ctx, "pkill", "--signal="+strings.ToUpper(command), "--exact", component)
+	return err
+}
+
+// restart kills a component if it runs, has the kubelet start it again, and returns when it is ready.
+func (c *Cluster) restart(ctx context.Context, component string) error {
 	if err := c.takeAway(ctx, component); err != nil {
 		return err
 	}
@@ -94,23 +77,4 @@ func (c *Cluster) takeAway(ctx context.Context, component string) error {
 		}
 		return err
 	})
-}
-
-func (c *Cluster) signal(ctx context.Context, component, signal string) error {
-	if err := c.checkRuns(ctx, component); err != nil {
-		return err
-	}
-	_, err := c.inNode(ctx, "pkill", "--signal="+signal, "--exact", component)
-	return err
-}
-
-func (c *Cluster) checkRuns(ctx context.Context, component string) error {
-	if err := checkComponent(component); err != nil {
-		return err
-	}
-	pids, err := c.inNode(ctx, "bash", "-c", `pgrep --exact "$1" || true`, "bash", component)
-	if err == nil && pids == "" {
-		err = fmt.Errorf("%s does not run: start it again with Restart", component)
-	}
-	return err
 }

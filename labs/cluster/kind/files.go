@@ -1,12 +1,13 @@
 package kind
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -18,18 +19,8 @@ import (
 // ErrNotRunning is returned, wrapped, when no kind cluster of ours runs in a directory.
 var ErrNotRunning = errors.New("no lab cluster is running")
 
-// stateFile makes a directory a kind cluster's.
-const stateFile = "cluster.json"
-
-// state is what it says.
-type state struct {
-	// Kind is stateKind: the embedded cluster's directory has such a file, too.
-	Kind string `json:"kind"`
-	// Name is kind's name of the cluster.
-	Name string `json:"name"`
-}
-
-const stateKind = "labcluster-kind"
+// nameFile makes a directory a kind cluster's: kind's name of the cluster is in it.
+const nameFile = "kind-cluster"
 
 // Names in the directory that the node shares.
 const (
@@ -40,7 +31,7 @@ const (
 )
 
 // names are all that a kind cluster's directory contains, in the order in which they are removed.
-var names = []string{sharedName, "pki", "kubeconfig", "kubectl-cache", stateFile}
+var names = []string{sharedName, "pki", "kubeconfig", "kubectl-cache", nameFile}
 
 const admin = "admin"
 
@@ -73,15 +64,13 @@ func prepareDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("create the cluster's directory: %w: choose another", err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", fmt.Errorf("read the cluster's directory: %w: choose another", err)
-	}
 	if _, err := nameIn(dir); err == nil {
 		return "", fmt.Errorf("%s already holds a kind cluster: use it, or end it with 'make cluster-down CLUSTER=kind'", dir)
+	}
+	makeErr := os.MkdirAll(dir, 0o700)
+	entries, err := os.ReadDir(dir)
+	if err := cmp.Or(makeErr, err); err != nil {
+		return "", fmt.Errorf("create the cluster's directory: %w: choose another", err)
 	}
 	if len(entries) > 0 {
 		return "", fmt.Errorf("%s is not empty, and not a kind cluster's directory: choose another", dir)
@@ -91,20 +80,14 @@ func prepareDir(dir string) (string, error) {
 
 // writeFiles writes what there is before the cluster is: whose directory it is, what the node shares, and a key.
 func (c *Cluster) writeFiles(context.Context) error {
-	state, err := json.Marshal(state{stateKind, c.name})
-	if err != nil {
-		return err
-	}
-	if err := writeSecret(filepath.Join(c.Files.Dir, stateFile), append(state, '\n')); err != nil {
-		return err
-	}
 	// All clusters have the same policy.
-	policy, err := os.ReadFile(filepath.Join(c.root, "labs", "controlplane", policyName))
-	if err != nil {
+	policy, policyErr := os.ReadFile(filepath.Join(c.root, "labs", "controlplane", policyName))
+	nextKey, keyErr := keyutil.MakeEllipticPrivateKeyPEM()
+	if err := cmp.Or(policyErr, keyErr); err != nil {
 		return err
 	}
-	nextKey, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
+	// Only with this file are the others known to be the cluster's.
+	if err := writeSecret(filepath.Join(c.Files.Dir, nameFile), []byte(c.name)); err != nil {
 		return err
 	}
 	shared := filepath.Join(c.Files.Dir, sharedName)
@@ -148,10 +131,16 @@ func (c *Cluster) fetchCredentials(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
-	if c.Files.Server, err = c.hostServer(); err != nil {
-		return err
+	// The host reaches the API server at another address than the node.
+	kinds, err := c.engine.KubeConfig(c.name, false)
+	if err != nil {
+		return fmt.Errorf("ask kind for the API server's address: %w", err)
 	}
+	host, err := clientcmd.RESTConfigFromKubeConfig([]byte(kinds))
+	if err != nil {
+		return fmt.Errorf("read kind's kubeconfig: %w", err)
+	}
+	c.Files.Server = host.Host
 	for user := range users {
 		if err := c.writeKubeconfig(ctx, user); err != nil {
 			return err
@@ -163,19 +152,6 @@ func (c *Cluster) fetchCredentials(ctx context.Context) error {
 	}
 	c.client, err = kubernetes.NewForConfig(config)
 	return err
-}
-
-// hostServer is the URL at which the host reaches the API server. In the node it has another.
-func (c *Cluster) hostServer() (string, error) {
-	content, err := c.engine.provider.KubeConfig(c.name, false)
-	if err != nil {
-		return "", fmt.Errorf("ask kind for the API server's address: %w", err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content))
-	if err != nil {
-		return "", fmt.Errorf("read kind's kubeconfig: %w", err)
-	}
-	return config.Host, nil
 }
 
 // writeKubeconfig has kubeadm make a user's certificate.
@@ -197,18 +173,14 @@ func (c *Cluster) writeKubeconfig(ctx context.Context, user string) error {
 
 // nameIn reads which kind cluster's files are in dir. It returns ErrNotRunning, wrapped, if no cluster's are.
 func nameIn(dir string) (string, error) {
-	content, err := os.ReadFile(filepath.Join(dir, stateFile))
+	name, err := os.ReadFile(filepath.Join(dir, nameFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("%w in %s: run 'make cluster CLUSTER=kind'", ErrNotRunning, dir)
 	}
-	if err != nil {
-		return "", err
+	if err == nil && !strings.HasPrefix(string(name), namePrefix) {
+		err = fmt.Errorf("%s is not a kind cluster's directory", dir) // kind would take an empty name for a cluster of yours
 	}
-	var found state
-	if json.Unmarshal(content, &found) != nil || found.Kind != stateKind {
-		return "", fmt.Errorf("%s is not a kind cluster's directory", dir)
-	}
-	return found.Name, nil
+	return string(name), err
 }
 
 // removeFiles removes the files of the named cluster and its directory. What is not of that cluster stays.

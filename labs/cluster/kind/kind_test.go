@@ -3,7 +3,6 @@ package kind_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -309,12 +308,11 @@ func componentsDieAndComeBack(t *testing.T, c *cluster.Cluster, client kubernete
 // nodesOf returns the nodes of a kind cluster by its directory; none if there is no such directory yet.
 func nodesOf(t *testing.T, dir string) []nodes.Node {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
-	var state struct{ Name string }
-	if err != nil || json.Unmarshal(content, &state) != nil {
+	name, err := os.ReadFile(filepath.Join(dir, "kind-cluster"))
+	if err != nil {
 		return nil
 	}
-	return nodesNamed(t, state.Name)
+	return nodesNamed(t, string(name))
 }
 
 func nodesNamed(t *testing.T, name string) []nodes.Node {
@@ -386,9 +384,6 @@ func TestKindLeavesNothingWhenItsStartIsInterrupted(t *testing.T) {
 func TestKindClustersAreLeftRunning(t *testing.T) {
 	onKind(t)
 	dir := filepath.Join(t.TempDir(), "cluster")
-	_, err := kind.Kubeconfig(dir)
-	require.ErrorIs(t, err, kind.ErrNotRunning)
-
 	started, err := kind.Up(t.Context(), root(t), dir, t.Output())
 	skipWithoutEngine(t, err)
 	require.NoError(t, err)
@@ -396,12 +391,8 @@ func TestKindClustersAreLeftRunning(t *testing.T) {
 	_, err = kind.Up(t.Context(), root(t), dir, t.Output())
 	require.ErrorContains(t, err, "already holds a kind cluster")
 
-	kubeconfig, err := kind.Kubeconfig(dir)
-	require.NoError(t, err)
-	require.Equal(t, started.Kubeconfigs["admin"], kubeconfig)
-	var status strings.Builder
-	require.NoError(t, kind.Status(t.Context(), dir, &status))
-	require.Contains(t, status.String(), "pod/kube-apiserver-kcm-book-")
+	require.Equal(t, filepath.Join(dir, "kubeconfig", "admin.kubeconfig"), started.Kubeconfigs["admin"], "make kubectl looks there")
+	require.FileExists(t, started.Kubeconfigs["admin"])
 
 	require.NoError(t, kind.Down(dir))
 	require.NoDirExists(t, dir)

@@ -1,5 +1,5 @@
-// Command kindcluster is what make's targets run with CLUSTER=kind: it starts a kind cluster that stays, shows it, runs
-// kubectl on it and ends it.
+// Command kindcluster is what make's targets run with CLUSTER=kind: it starts a kind cluster that stays, ends
+// it, and writes kcm's image.
 package main
 
 import (
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -29,22 +28,39 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) < 2 {
-		return errors.New("give it up, status or down and a directory, kubectl, a directory and kubectl's arguments, or image and a file")
+	if len(args) != 2 {
+		return errors.New("give it up or down and a directory, or image and a file")
 	}
-	switch args[0] {
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	switch dir := args[1]; args[0] {
 	case "up":
-		return up(ctx, args[1])
-	case "status":
-		return kind.Status(ctx, args[1], os.Stdout)
+		begin := time.Now()
+		files, err := kind.Up(ctx, root, dir, os.Stderr)
+		if err == nil {
+			fmt.Printf(usage, time.Since(begin).Seconds(), files.Server, files.Kubeconfigs[string(cluster.Admin)])
+		}
+		return err
 	case "down":
-		return down(args[1])
-	case "kubectl":
-		return kubectl(ctx, args[1], args[2:])
+		err := kind.Down(dir)
+		if errors.Is(err, kind.ErrNotRunning) {
+			fmt.Printf("kind: no cluster in %s, nothing to do\n", dir)
+			return nil
+		}
+		if err == nil {
+			fmt.Printf("kind: the cluster in %s is gone\n", dir)
+		}
+		return err
 	case "image":
-		return image(ctx, args[1])
+		err := kind.WriteManagerImage(ctx, root, dir)
+		if err == nil {
+			fmt.Printf("%s is in %s: docker load --input %[2]s, or kind load image-archive %[2]s\n", kind.ManagerImage, dir)
+		}
+		return err
 	}
-	return fmt.Errorf("no command %q: it is up, status, down, kubectl or image", args[0])
+	return fmt.Errorf("no command %q: it is up, down or image", args[0])
 }
 
 const usage = `kind: ready after %.1f s at %s
@@ -57,56 +73,3 @@ const usage = `kind: ready after %.1f s at %s
 
 No controller manager runs.
 `
-
-func up(ctx context.Context, dir string) error {
-	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	files, err := kind.Up(ctx, root, dir, os.Stderr)
-	if err != nil {
-		return err
-	}
-	fmt.Printf(usage, time.Since(begin).Seconds(), files.Server, files.Kubeconfigs[string(cluster.Admin)])
-	return nil
-}
-
-func down(dir string) error {
-	err := kind.Down(dir)
-	if errors.Is(err, kind.ErrNotRunning) {
-		fmt.Printf("kind: no cluster in %s, nothing to do\n", dir)
-		return nil
-	}
-	if err == nil {
-		fmt.Printf("kind: the cluster in %s is gone\n", dir)
-	}
-	return err
-}
-
-// kubectl becomes the kubectl of bin/labcluster, as the admin of the cluster.
-func kubectl(ctx context.Context, dir string, args []string) error {
-	kubeconfig, err := kind.Kubeconfig(dir)
-	if err != nil {
-		return err
-	}
-	binary, err := cluster.Binary(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
-	command := append([]string{binary, "kubectl", "--kubeconfig", kubeconfig}, args...)
-	env := append(os.Environ(), "KUBECACHEDIR="+filepath.Join(dir, "kubectl-cache"))
-	return syscall.Exec(binary, command, env)
-}
-
-func image(ctx context.Context, file string) error {
-	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	if err := kind.WriteManagerImage(ctx, root, file); err != nil {
-		return err
-	}
-	fmt.Printf("%s is in %s: docker load --input %[2]s, or kind load image-archive %[2]s\n", kind.ManagerImage, file)
-	return nil
-}

@@ -27,8 +27,8 @@ var specsYAML []byte
 type selection struct {
 	// Controllers are regular expressions of the names of the specs that are about controllers.
 	Controllers []string `json:"controllers"`
-	// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind cluster of one node
-	// with stand-ins for images, by the reason why.
+	// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind cluster of one
+	// node, by the reason why.
 	Real map[string][]string `json:"real"`
 	Kind map[string][]string `json:"kind"`
 }

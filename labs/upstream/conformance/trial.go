@@ -47,15 +47,6 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (results m
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if cluster.OnKind() {
-		needed, err := images(ctx, t.root)
-		if err != nil {
-			return nil, err
-		}
-		if err := cluster.LoadImages(ctx, c, "the specs", needed...); err != nil {
-			return nil, err
-		}
-	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, giveUp := context.WithCancelCause(ctx)

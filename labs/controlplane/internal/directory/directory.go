@@ -100,9 +100,10 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &Cluster{Kind: kind, Dir: dir, Nodes: nodes, Kubeconfigs: map[string]string{}, Pids: map[string]int{Supervisor: os.Getpid()}}
-	c.AuditLog = c.Path(auditFile)
-	c.RootCA, c.ServiceAccountKey, c.NextServiceAccountKey = c.PKI("ca.crt"), c.PKI("service-account.key"), c.PKI("service-account-next.key")
+	c := &Cluster{Kind: kind, Dir: dir, Nodes: nodes, Kubeconfigs: map[string]string{}}
+	c.Pids = map[string]int{Supervisor: os.Getpid()}
+	c.AuditLog, c.RootCA = c.Path(auditFile), c.PKI("ca.crt")
+	c.ServiceAccountKey, c.NextServiceAccountKey = c.PKI("service-account.key"), c.PKI("service-account-next.key")
 	for _, user := range kubeconfigs {
 		c.Kubeconfigs[user] = c.Path("kubeconfig", user+".kubeconfig")
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
@@ -101,11 +100,10 @@ func (a authority) issue(user User, hosts ...string) KeyPair {
 }
 
 func configOf(user User) *pkiutil.CertConfig {
-	return &pkiutil.CertConfig{
-		// An hour of grace, because clocks of a container and its host may differ.
-		Config:              certutil.Config{CommonName: user.Name, Organization: user.Groups, NotBefore: time.Now().Add(-time.Hour)},
-		EncryptionAlgorithm: kubeadm.EncryptionAlgorithmECDSAP256,
-	}
+	config := &pkiutil.CertConfig{EncryptionAlgorithm: kubeadm.EncryptionAlgorithmECDSAP256}
+	config.CommonName, config.Organization = user.Name, user.Groups
+	config.NotBefore = time.Now().Add(-time.Hour) // clocks of a container and its host may differ
+	return config
 }
 
 func encodeKey(key crypto.Signer) []byte { return must(keyutil.MarshalPrivateKeyToPEM(key)) }
