@@ -183,7 +183,7 @@ func (p *Play) requests() []any {
 func (p *Play) logs() map[string]string {
 	logs := map[string]string{}
 	for name, m := range p.managers {
-		logs[name] = m.said()
+		logs[name] = m.Log.String()
 	}
 	return logs
 }

@@ -3,6 +3,7 @@ package play
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"testing"
@@ -38,7 +39,7 @@ func playOf(objects ...*unstructured.Unstructured) (*Play, history.State) {
 		state[resource][o.GetUID()] = o
 	}
 	return &Play{
-		Setting: &Setting{Narrator: silent{}, Patience: time.Second}, memory: &memory{views: map[*unstructured.Unstructured]map[string]any{}},
+		Setting: &Setting{Narrator: NewTeller(io.Discard, false), Patience: time.Second}, memory: &memory{views: map[*unstructured.Unstructured]map[string]any{}},
 		recorded: mentionedIn("pods replicasets deployments configmaps"),
 	}, state
 }

@@ -35,18 +35,6 @@ type Narrator interface {
 	Failed(took time.Duration, why string)
 }
 
-// silent is a narrator who tells nobody.
-type silent struct{}
-
-func (silent) Title(string)                            {}
-func (silent) Step(context.Context, int, string) error { return nil }
-func (silent) Skipped(string)                          {}
-func (silent) Say(string)                              {}
-func (silent) Waiting(string)                          {}
-func (silent) Did(string, time.Duration)               {}
-func (silent) Passed(time.Duration)                    {}
-func (silent) Failed(time.Duration, string)            {}
-
 // teller tells a reader, at a terminal or in a file.
 type teller struct {
 	out io.Writer

@@ -3,6 +3,7 @@ package play
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -108,7 +109,7 @@ func (b blocked) Read([]byte) (int, error) { <-b; return 0, fmt.Errorf("closed")
 func TestNarratorsMayBeToldSeveralThingsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	for _, n := range []Narrator{silent{}, &teller{out: &b, width: 80}} {
+	for _, n := range []Narrator{NewTeller(io.Discard, false), &teller{out: &b, width: 80}} {
 		var tellers sync.WaitGroup
 		for range 4 {
 			tellers.Go(func() { narrate(t, n) })
