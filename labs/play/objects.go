@@ -84,35 +84,27 @@ type operand struct {
 	selects  *expression // instead of a name
 }
 
-var (
-	byName       = regexp.MustCompile(`^([a-z]+)/(.+)$`)
-	byExpression = regexp.MustCompile(`(?s)^([a-z]+)\[(.+)\]$`)
-)
+var operandForm = regexp.MustCompile(`(?s)^([a-z]+)(?:/(.+)|\[(.+)\])$`)
 
 // isObject tells whether an argument is an OBJECT and not an EXPR.
 func isObject(argument string) bool {
-	for _, form := range []*regexp.Regexp{byName, byExpression} {
-		if match := form.FindStringSubmatch(argument); match != nil {
-			_, known := kindOf[match[1]]
-			return known
-		}
-	}
-	return false
+	match := operandForm.FindStringSubmatch(argument)
+	return match != nil && kindOf[match[1]].Resource != ""
 }
 
-func parseOperand(argument string) (*operand, error) {
+func parseOperand(argument string) (_ *operand, err error) {
 	if !isObject(argument) {
 		return nil, fmt.Errorf("%q is not an object: write kind/name or kind[EXPR], with a kind such as deployment", argument)
 	}
-	if match := byExpression.FindStringSubmatch(argument); match != nil {
-		selects, err := compile(match[2])
-		if at := (*expressionError)(nil); errors.As(err, &at) {
-			at.column += len(match[1]) + 1
-		}
-		return &operand{source: argument, resource: kindOf[match[1]], selects: selects}, err
+	match := operandForm.FindStringSubmatch(argument)
+	o := &operand{source: argument, resource: kindOf[match[1]], name: match[2]}
+	if match[3] != "" {
+		o.selects, err = compile(match[3])
 	}
-	match := byName.FindStringSubmatch(argument)
-	return &operand{source: argument, resource: kindOf[match[1]], name: match[2]}, nil
+	if at := (*expressionError)(nil); errors.As(err, &at) {
+		at.column += len(match[1]) + 1
+	}
+	return o, err
 }
 
 // find returns the object in a state, or nil.

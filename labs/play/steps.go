@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -91,15 +90,13 @@ func (p *Play) show(c *call) error {
 
 // readable is a value as a reader would write it.
 func readable(value ref.Val) string {
-	if object, is := value.(traits.Mapper); is {
-		if native, err := object.ConvertToNative(reflect.TypeFor[*structpb.Value]()); err == nil {
-			if text, err := json.MarshalIndent(native.(*structpb.Value).AsInterface(), "", "  "); err == nil {
-				return string(text)
-			}
-		}
+	native, err := value.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	if err != nil {
+		return fmt.Sprint(value.Value())
 	}
-	if converted := value.ConvertToType(types.StringType); !types.IsError(converted) {
-		return fmt.Sprint(converted.Value())
+	if text, is := native.(*structpb.Value).GetKind().(*structpb.Value_StringValue); is {
+		return text.StringValue
 	}
-	return fmt.Sprint(value.Value())
+	text, _ := json.MarshalIndent(native.(*structpb.Value).AsInterface(), "", "  ") // it is JSON
+	return string(text)
 }
