@@ -30,7 +30,7 @@ type Narrator interface {
 	Waiting(what string)
 	// Did tells that a line was carried out.
 	Did(line string, took time.Duration)
-	// Passed ends a step, and once more the script. Failed ends both.
+	// Passed ends a step that was not skipped, and once more the script. Failed ends both.
 	Passed(took time.Duration)
 	Failed(took time.Duration, why string)
 }
@@ -46,8 +46,6 @@ type teller struct {
 	mu sync.Mutex
 	// transient is the length of the line that the next one overwrites.
 	transient int
-	// skipped tells that something was left out since the last step.
-	skipped bool
 }
 
 // NewTeller returns a narrator for a reader. If enter is true and somebody is at
@@ -176,13 +174,7 @@ func (t *teller) Did(line string, took time.Duration) {
 }
 
 func (t *teller) Passed(took time.Duration) {
-	t.mu.Lock()
-	skipped := t.skipped
-	t.skipped = false
-	t.mu.Unlock()
-	if !skipped {
-		t.print(green, "  ", fmt.Sprintf("✓ %.1f s", took.Seconds()))
-	}
+	t.print(green, "  ", fmt.Sprintf("✓ %.1f s", took.Seconds()))
 }
 
 func (t *teller) Failed(took time.Duration, why string) {
@@ -191,8 +183,5 @@ func (t *teller) Failed(took time.Duration, why string) {
 }
 
 func (t *teller) Skipped(why string) {
-	t.mu.Lock()
-	t.skipped = true
-	t.mu.Unlock()
 	t.print("", "  ", "- left out, "+why)
 }

@@ -24,7 +24,6 @@ func narrate(t *testing.T, n Narrator) {
 	n.Passed(2 * time.Second)
 	require.NoError(t, n.Step(t.Context(), 2, "Pods go"))
 	n.Skipped("only kind: why not")
-	n.Passed(0)
 	n.Title("All steps")
 	n.Passed(3 * time.Second)
 }

@@ -40,7 +40,7 @@ type Play struct {
 	touched    int      // how often settle has touched an object
 	meanwhiles []chan error
 	steps      int
-	stepBegan  time.Time
+	stepBegan  time.Time // zero where there is none, or the rest of it is left out
 	// stdout and stderr are what the verbs before have left there.
 	stdout, stderr string
 	t              *house

@@ -91,7 +91,7 @@ func (s *Setting) play(ctx context.Context, on *house) *Play {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Play{
-		Setting: &own, ctx: ctx, t: on, namespace: cmp.Or(own.Namespace, metav1.NamespaceDefault), began: time.Now(), stepBegan: time.Now(),
+		Setting: &own, ctx: ctx, t: on, namespace: cmp.Or(own.Namespace, metav1.NamespaceDefault), began: time.Now(),
 		memory: &memory{recordings: map[string]*history.Recording{}, views: map[*unstructured.Unstructured]map[string]any{}},
 		vars:   map[string]any{}, managers: map[string]*manager{}, tokens: map[string]string{},
 	}

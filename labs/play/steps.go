@@ -28,7 +28,7 @@ func (p *Play) endStep() error {
 	if err := p.join(); err != nil {
 		return err
 	}
-	if p.steps > 0 {
+	if !p.stepBegan.IsZero() {
 		p.Narrator.Passed(time.Since(p.stepBegan))
 	}
 	return nil
@@ -64,6 +64,7 @@ func (p *Play) only(c *call) error {
 		p.t.Skip(why)
 	}
 	p.Narrator.Skipped(why)
+	p.stepBegan = time.Time{}
 	return nil
 }
 
