@@ -199,20 +199,16 @@ func (p *Play) created() map[string]any {
 }
 
 func (p *Play) createdIn(changes []history.Change) map[string]any {
-	created := map[string][]any{}
+	created := map[string]any{}
 	for _, resource := range p.recorded {
 		created[resource.Resource] = []any{}
 	}
 	for _, change := range changes {
 		if change.Type == watch.Added && change.Version > p.mark && !isWitness(change.Object) {
-			created[change.Resource] = append(created[change.Resource], p.view(change.Object))
+			created[change.Resource] = append(created[change.Resource].([]any), p.view(change.Object))
 		}
 	}
-	all := map[string]any{}
-	for resource, objects := range created {
-		all[resource] = objects
-	}
-	return all
+	return created
 }
 
 // withDefaults returns an object with what the API leaves out when it is empty.
@@ -269,7 +265,8 @@ func describe(state history.State) string {
 			case "pods":
 				line += " " + said(object, `image(self) + " " + self.status.phase + " ready=" + string(ready(self)) + " deletion=" + self.metadata.?deletionTimestamp.orValue("")`)
 			case "events":
-				line = fmt.Sprintf("Event %s %s: %s", field(object, "type"), field(object, "reason"), field(object, "message"))
+				count, _, _ := unstructured.NestedInt64(object.Object, "count")
+				line = fmt.Sprintf("Event %s %s (%d): %s", field(object, "type"), field(object, "reason"), count, field(object, "message"))
 			}
 			lines = append(lines, line)
 		}

@@ -158,7 +158,6 @@ func TestAnObjectIsFoundByNameOrByWhatIsTrueOfIt(t *testing.T) {
 		"pod[true]":              "ended", // the first by name
 		"pod[ready(self)]":       "p",
 		"pod[self.nothing == 1]": "",
-		"deployment/witness":     "",
 		"deployment[true]":       "",
 		`pod[self.metadata.name > "e" && self.metadata.name < "h"]`: "ended",
 	} {

@@ -3,7 +3,6 @@ package play
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -14,33 +13,18 @@ import (
 	"github.com/kcm-book/kcm-book/labs/history"
 )
 
-// event looks at the events about an object, also at those of repetitions that
-// one event counts.
+// event waits for events about an object. One counts its repetitions, too.
 func (p *Play) event(c *call) error {
 	o, name, err := p.locate(c)
 	if err != nil {
 		return err
 	}
-	component, kind, reason := c.args[1], c.args[2], c.args[3]
-	message := regexp.MustCompile("^(?:" + c.args[4] + ")$")
 	wanted := max(argument[int](c, "COUNT"), 1)
-	what := fmt.Sprintf("%s has %d events %s %s %s %q", c.args[0], wanted, component, kind, reason, c.args[4])
-	return p.poll(what, func(now history.State) (bool, error) {
-		found := 0
-		for _, event := range now.Objects("events") {
-			if !isAbout(event, o, name) || field(event, "type") != kind || field(event, "reason") != reason ||
-				field(event, "source", "component") != component || !message.MatchString(field(event, "message")) {
-				continue
-			}
-			count, _, _ := unstructured.NestedInt64(event.Object, "count")
-			found += max(int(count), 1)
-		}
-		return found >= wanted, fmt.Errorf("%d are there", found)
-	})
-}
-
-func isAbout(event *unstructured.Unstructured, o *operand, name string) bool {
-	return kindOf[strings.ToLower(field(event, "involvedObject", "kind"))] == o.resource && field(event, "involvedObject", "name") == name
+	what := fmt.Sprintf("%s has %d events %s %s %s %q", c.args[0], wanted, c.args[1], c.args[2], c.args[3], c.args[4])
+	return p.until(what, nil, fmt.Sprintf(`sum(events.filter(e, e.involvedObject.kind.lowerAscii() == %q && e.involvedObject.name == %q &&
+		e.?source.?component.orValue("") == %q && e.?type.orValue("") == %q && e.?reason.orValue("") == %q &&
+		e.?message.orValue("").matches(%q)).map(e, e.?count.orValue(1))) >= %d`,
+		o.kind, name, c.args[1], c.args[2], c.args[3], "^(?:"+c.args[4]+")$", wanted))
 }
 
 func field(object *unstructured.Unstructured, path ...string) string {

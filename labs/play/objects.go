@@ -79,6 +79,7 @@ func usedBy(text string) string {
 // operand is a reference to an OBJECT: kind/name or kind[EXPR].
 type operand struct {
 	source   string
+	kind     string // in lower-case letters
 	resource schema.GroupVersionResource
 	name     string
 	selects  *expression // instead of a name
@@ -97,7 +98,7 @@ func parseOperand(argument string) (_ *operand, err error) {
 		return nil, fmt.Errorf("%q is not an object: write kind/name or kind[EXPR], with a kind such as deployment", argument)
 	}
 	match := operandForm.FindStringSubmatch(argument)
-	o := &operand{source: argument, resource: kindOf[match[1]], name: match[2]}
+	o := &operand{source: argument, kind: match[1], resource: kindOf[match[1]], name: match[2]}
 	if match[3] != "" {
 		o.selects, err = compile(match[3])
 	}
@@ -118,8 +119,11 @@ func (p *Play) find(o *operand, state history.State) *unstructured.Unstructured 
 
 // is tells whether an object of the kind is the one that is meant.
 func (p *Play) is(o *operand, state history.State, object *unstructured.Unstructured) bool {
-	if isWitness(object) || o.selects == nil {
-		return !isWitness(object) && object.GetName() == o.name
+	if o.selects == nil {
+		return object.GetName() == o.name
+	}
+	if isWitness(object) {
+		return false
 	}
 	ok, err := o.selects.isTrue(p.activation(state, object, nil))
 	return ok && err == nil

@@ -83,12 +83,7 @@ func (p *Play) enter(name string) error {
 	if p.LoopsRun && p.Manager.has("root-ca-certificate-publisher-controller") {
 		wanted += ` && configmaps.exists(c, c.metadata.name == "kube-root-ca.crt")`
 	}
-	expression, err := compile(wanted)
-	if err != nil {
-		return err
-	}
-	q := question{expression: expression}
-	return p.poll("namespace "+p.namespace+" is ready for pods", func(now history.State) (bool, error) { return q.isTrue(p, now) })
+	return p.until("namespace "+name+" is ready for pods", nil, wanted)
 }
 
 func (p *Play) look(c *call) error {
@@ -148,12 +143,6 @@ func (p *Play) recordedChanges() ([]history.Change, error) {
 		return nil, err
 	}
 	return r.Changes()
-}
-
-// now returns the newest state.
-func (p *Play) now() (history.State, error) {
-	changes, err := p.changes()
-	return history.Now(changes), err
 }
 
 // poll calls done with the newest state until it returns true. An error of done

@@ -51,9 +51,20 @@ func (q question) isTrue(p *Play, state history.State) (bool, error) {
 	return truth(q.expression.source, value)
 }
 
-func (p *Play) await(c *call) error {
-	q := asked(c)
-	return p.poll(q.String(), func(now history.State) (bool, error) {
+func (p *Play) await(c *call) error { return p.awaitAnswer(asked(c).String(), asked(c)) }
+
+// until waits until an expression is true, of an object if one is named.
+func (p *Play) until(what string, about *operand, source string) error {
+	e, err := compile(source)
+	if err != nil {
+		return err
+	}
+	return p.awaitAnswer(what, question{about, e})
+}
+
+// awaitAnswer waits until what is asked is true, and about the object's present spec.
+func (p *Play) awaitAnswer(what string, q question) error {
+	return p.poll(what, func(now history.State) (bool, error) {
 		if q.about != nil {
 			if object := p.find(q.about, now); object != nil {
 				if err := behind(p.view(object)); err != nil {
@@ -115,5 +126,6 @@ func (p *Play) stateFor(q question) (history.State, error) {
 	if q.about == nil && len(mentionedIn(q.expression.source)) == 0 {
 		return nil, nil
 	}
-	return p.now()
+	changes, err := p.changes()
+	return history.Now(changes), err
 }

@@ -87,7 +87,7 @@ func TestAScriptFailsAtTheLineThatIsWrongAndSaysWhatItSaw(t *testing.T) {
 		{"check of an object that is not there", []string{"check 'configmap[self.data.?y == optional.of(\"1\")]' true"}, []string{"there is no configmap["}},
 		{"settle of an object that no loop tells about", []string{create, "settle configmap/one"}, []string{"settle does not know configmaps: it touches daemonsets, deployments"}},
 		{"settle of an object that is not there", []string{"settle deployment/none"}, []string{"not found"}},
-		{"event", []string{create, "event configmap/one nobody Normal Nothing .*"}, []string{"configmap/one has 1 events", "0 are there"}},
+		{"event", []string{create, "event configmap/one nobody Normal Nothing .*"}, []string{"configmap/one has 1 events", "it is not so"}},
 		{"always", []string{create, change, `always configmap/one 'self.data.x == "1"'`},
 			[]string{`configmap/one: self.data.x == "1" was false`, "after MODIFIED of configmaps one"}},
 		{"always of everything", []string{create, "always 'configmaps.size() <= 1'"}, []string{"configmaps.size() <= 1 was false", "after ADDED of configmaps"}},
