@@ -99,11 +99,11 @@ func jsonPart(token ref.Val, number int) ref.Val {
 		return types.NewErr("a token has three parts, and this has %d", len(parts))
 	}
 	decoded, err := base64.RawURLEncoding.DecodeString(parts[number])
-	if err != nil {
-		return types.NewErr("part %d of a token: %v", number, err)
-	}
 	var part map[string]any
-	if err := json.Unmarshal(decoded, &part); err != nil {
+	if err == nil {
+		err = json.Unmarshal(decoded, &part)
+	}
+	if err != nil {
 		return types.NewErr("part %d of a token: %v", number, err)
 	}
 	return types.DefaultTypeAdapter.NativeToValue(part)

@@ -55,11 +55,8 @@ func NewTeller(out io.Writer, enter bool) Narrator {
 	if enter && term.IsTerminal(int(os.Stdin.Fd())) {
 		t.in = os.Stdin
 	}
-	if file, is := out.(*os.File); is && term.IsTerminal(int(file.Fd())) {
-		t.width = 80
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
-			t.width = width
-		}
+	if file, is := out.(*os.File); is {
+		t.width, _, _ = term.GetSize(int(file.Fd())) // 0 where it is no terminal
 	}
 	return t
 }

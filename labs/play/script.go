@@ -170,9 +170,8 @@ var builtin = []string{"stdout", "stderr", "env", "cp", "cmp", "cmpenv", "exists
 // checkLine returns the first mistake in a line.
 func (s *Script) checkLine(l line, manifests []string) error {
 	for _, c := range l.conditions {
-		name := strings.TrimPrefix(strings.Trim(c.text, "[]"), "!")
-		if !slices.Contains(conditions, name) {
-			return &Mistake{Column: c.begin, Err: fmt.Errorf("unknown condition %s; there are %s", c.text, strings.Join(conditions, ", "))}
+		if _, err := (&Setting{}).holds(strings.TrimPrefix(strings.Trim(c.text, "[]"), "!")); err != nil {
+			return &Mistake{Column: c.begin, Err: err}
 		}
 	}
 	v := verbNamed(l.verb.text)
