@@ -3,6 +3,7 @@ package play
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,26 +21,33 @@ func (p *Play) draw(*call) error {
 	}
 	var moments []moment
 	var names []string
-	labels, largest, width := map[string]string{}, int64(0), 0
+	labels := map[string]string{}
 	err := p.since(func(state history.State, change history.Change) error {
+		if name := change.Object.GetName(); change.Resource == "replicasets" && labels[name] == "" {
+			names, labels[name] = append(names, name), fmt.Sprintf("%s (%s)", name, said(change.Object, "image(self)"))
+		}
 		now := moment{change.Seen, map[string]int64{}}
 		for _, set := range state.Objects("replicasets") {
-			name := set.GetName()
-			size, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
-			if size > 0 && labels[name] == "" {
-				names, labels[name] = append(names, name), fmt.Sprintf("%s (%s)", name, said(set, "image(self)"))
-				width = max(width, len(labels[name]))
-			}
-			now.sizes[name], largest = size, max(largest, size)
+			now.sizes[set.GetName()], _, _ = unstructured.NestedInt64(set.Object, "spec", "replicas")
 		}
 		moments = append(moments, now)
 		return nil
+	})
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(moments, func(m moment) bool { return m.sizes[name] > 0 })
 	})
 	if err == nil && len(names) == 0 {
 		err = errors.New("no ReplicaSet was to have pods")
 	}
 	if err != nil {
 		return err
+	}
+	largest, width := int64(1), 0
+	for _, name := range names {
+		width = max(width, len(labels[name]))
+		for _, moment := range moments {
+			largest = max(largest, moment.sizes[name])
+		}
 	}
 	const columns = 60
 	begin, took := moments[0].seen, moments[len(moments)-1].seen.Sub(moments[0].seen)
