@@ -261,12 +261,15 @@ func describe(state history.State) string {
 			case "deployments", "replicasets", "replicationcontrollers", "daemonsets", "jobs", "cronjobs":
 				replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 				status, _ := json.Marshal(object.Object["status"]) // it came as JSON
-				line += fmt.Sprintf(" generation %d spec.replicas %d status %s annotations %v", object.GetGeneration(), replicas, status, object.GetAnnotations())
+				line += fmt.Sprintf(" generation %d spec.replicas %d status %s annotations %v",
+					object.GetGeneration(), replicas, status, object.GetAnnotations())
 			case "pods":
-				line += " " + said(object, `image(self) + " " + self.status.phase + " ready=" + string(ready(self)) + " deletion=" + self.metadata.?deletionTimestamp.orValue("")`)
+				line += " " + said(object, `image(self) + " " + self.status.phase + " ready=" + string(ready(self)) +
+					" deletion=" + self.metadata.?deletionTimestamp.orValue("")`)
 			case "events":
 				count, _, _ := unstructured.NestedInt64(object.Object, "count")
-				line = fmt.Sprintf("Event %s %s (%d): %s", field(object, "type"), field(object, "reason"), count, field(object, "message"))
+				line = fmt.Sprintf("Event %s %s (%d): %s",
+					field(object, "type"), field(object, "reason"), count, field(object, "message"))
 			}
 			lines = append(lines, line)
 		}

@@ -21,7 +21,8 @@ var functionsOfSelf = []struct {
 	is   string
 }{
 	{"image", cel.StringType, `self.?spec.?template.or(optional.of(self)).?spec.?containers[?0].?image.orValue("")`},
-	{"owner", cel.StringType, `self.metadata.ownerReferences.filter(o, o.?controller.orValue(false)).map(o, o.kind + "/" + o.name)[?0].orValue("")`},
+	{"owner", cel.StringType, `self.metadata.ownerReferences.filter(o, o.?controller.orValue(false))
+		.map(o, o.kind + "/" + o.name)[?0].orValue("")`},
 	{"revision", cel.IntType, `int(self.metadata.annotations[?"deployment.kubernetes.io/revision"].orValue("0"))`},
 	{"ended", cel.BoolType, `self.?status.?phase.orValue("") in ["Succeeded", "Failed"]`},
 	// It counts for its owner: it has not ended for good, and nobody has asked for its end.
@@ -29,7 +30,8 @@ var functionsOfSelf = []struct {
 	{"ready", cel.BoolType, `!has(self.metadata.deletionTimestamp) && condition(self, "Ready").status == "True"`},
 	// This is what kubectl rollout status asks, and that all pods of the new version are available.
 	{"rolledOut", cel.BoolType, `self.status.observedGeneration >= self.metadata.generation &&
-		[self.status.updatedReplicas, self.status.replicas, self.status.availableReplicas].all(n, n == self.spec.replicas)`},
+		[self.status.updatedReplicas, self.status.replicas, self.status.availableReplicas]
+			.all(n, n == self.spec.replicas)`},
 }
 
 // withFunctionsOfSelf adds them to a language.

@@ -74,7 +74,8 @@ func (p *Play) runKubectl(c *call) (string, error) {
 	return said, err
 }
 
-// runToEnd runs a program until it ends by itself, returns all that it has printed, and leaves it for stdout and stderr.
+// runToEnd runs a program until it ends by itself, returns all that it has printed, and
+// leaves it for stdout and stderr.
 func (p *Play) runToEnd(c *call, command func(context.Context) *exec.Cmd) (string, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
 	defer cancel()

@@ -21,7 +21,8 @@ func (p *Play) event(c *call) error {
 	}
 	wanted := max(argument[int](c, "COUNT"), 1)
 	what := fmt.Sprintf("%s has %d events %s %s %s %q", c.args[0], wanted, c.args[1], c.args[2], c.args[3], c.args[4])
-	return p.until(what, nil, fmt.Sprintf(`sum(events.filter(e, e.involvedObject.kind.lowerAscii() == %q && e.involvedObject.name == %q &&
+	return p.until(what, nil, fmt.Sprintf(`sum(events.filter(e,
+		e.involvedObject.kind.lowerAscii() == %q && e.involvedObject.name == %q &&
 		e.?source.?component.orValue("") == %q && e.?type.orValue("") == %q && e.?reason.orValue("") == %q &&
 		e.?message.orValue("").matches(%q)).map(e, e.?count.orValue(1))) >= %d`,
 		o.kind, name, c.args[1], c.args[2], c.args[3], "^(?:"+c.args[4]+")$", wanted))

@@ -104,7 +104,8 @@ func (p *Play) startProgram(c *call) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", folder, err, out)
 	}
-	m, err := p.begin(c.args[0], append([]string{filepath.Base(folder)}, args...), func() (string, *process.Process, error) {
+	typed := append([]string{filepath.Base(folder)}, args...)
+	m, err := p.begin(c.args[0], typed, func() (string, *process.Process, error) {
 		cmd := exec.Command(binary, args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Cluster.Kubeconfig(cluster.Admin))
 		cmd.SysProcAttr = endingWithUs()
@@ -118,7 +119,7 @@ func (p *Play) startProgram(c *call) error {
 }
 
 // begin starts a manager or a program, which ends with the script. Then its log is kept.
-func (p *Play) begin(name string, typed []string, run func() (port string, p *process.Process, err error)) (*manager, error) {
+func (p *Play) begin(name string, typed []string, run func() (string, *process.Process, error)) (*manager, error) {
 	if p.managers[name] != nil {
 		return nil, fmt.Errorf("%s was started already", name)
 	}
@@ -272,9 +273,8 @@ func (p *Play) runManager(c *call) error {
 	p.Narrator.Say("$ " + p.Manager.Name + " " + shellescape.QuoteCommand(c.args))
 	said, err := p.runToEnd(c, func(ctx context.Context) *exec.Cmd {
 		cmd := p.Manager.byItself(ctx, c.args...)
-		cmd.Env = slices.DeleteFunc(append(cmd.Environ(), "KUBECONFIG="+c.Getenv("KUBECONFIG")), func(variable string) bool {
-			return strings.HasPrefix(variable, "KUBERNETES_SERVICE_")
-		})
+		inPod := func(variable string) bool { return strings.HasPrefix(variable, "KUBERNETES_SERVICE_") }
+		cmd.Env = slices.DeleteFunc(append(cmd.Environ(), "KUBECONFIG="+c.Getenv("KUBECONFIG")), inPod)
 		return cmd
 	})
 	code, exit := 0, (*exec.ExitError)(nil)

@@ -73,7 +73,8 @@ func (s *Setting) holds(condition string) (bool, error) {
 	if holds := conditions[condition]; holds != nil {
 		return holds(s), nil
 	}
-	return false, fmt.Errorf("unknown condition %s; there are %s", condition, strings.Join(slices.Sorted(maps.Keys(conditions)), ", "))
+	known := slices.Sorted(maps.Keys(conditions))
+	return false, fmt.Errorf("unknown condition %s; there are %s", condition, strings.Join(known, ", "))
 }
 
 // play returns a play of the script that has not begun yet.

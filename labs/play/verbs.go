@@ -86,7 +86,7 @@ func init() {
 		{"say", "WORD...", "tell the reader something", (*Play).say, false, more},
 		{"show", "[OBJECT] EXPR", "tell what it is, a line for each element of a list", (*Play).show, false, more},
 
-		{"namespace", "NAME", "create a namespace, wait until pods can run in it, and look there from now on", func(p *Play, c *call) error { return p.enter(c.args[0]) }, false, itself},
+		{"namespace", "NAME", "create a namespace, wait until pods can run in it, and look there from now on", (*Play).namespaceNamed, false, itself},
 		{"look", "NAMESPACE", "look at another namespace from now on, and * is all", (*Play).look, false, nothing},
 		{"create", "FILE [OVERLAY]", "create the objects in FILE, changed by OVERLAY", (*Play).create, false, itself},
 		{"patch", "[--status] OBJECT OVERLAY", "change an object, or its status", (*Play).patch, false, itself},

@@ -91,7 +91,8 @@ func (p *Play) patch(c *call) error {
 		subresources = []string{"status"}
 	}
 	return p.insist("patch "+o.source, func() error {
-		_, err := p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, argument[[]byte](c, "OVERLAY"), metav1.PatchOptions{}, subresources...)
+		change := argument[[]byte](c, "OVERLAY")
+		_, err := p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, change, metav1.PatchOptions{}, subresources...)
 		return err
 	})
 }
