@@ -23,16 +23,9 @@ func (p *Play) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	wanted, content := http.StatusOK, regexp.MustCompile("")
-	if len(c.args) >= 4 {
-		if wanted, err = code(c.args[3]); err != nil {
-			return err
-		}
-	}
-	if len(c.args) == 5 {
-		if content, err = regexp.Compile("(?m)" + c.args[4]); err != nil {
-			return err
-		}
+	wanted, content := http.StatusOK, regexp.MustCompile("(?m)"+argument[string](c, "REGEXP"))
+	if c.has("CODE") {
+		wanted = argument[int](c, "CODE")
 	}
 	client, err := p.clientOf(c.args[1])
 	if err != nil {
@@ -112,7 +105,7 @@ func (p *Play) token(account string) (string, error) {
 
 // bearer asks the API server who has a token, until it says so: it remembers for ten seconds what it has found out.
 func (p *Play) bearer(c *call) error {
-	token, err := p.valueOf(c.args[:1])
+	token, err := p.valueOf(asked(c))
 	if err != nil {
 		return err
 	}

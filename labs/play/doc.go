@@ -19,10 +19,10 @@
 //
 // A scenario is a script without steps: its name is the sentence that it proves,
 // a manager runs all loops already, and it works in a namespace of its own.
-// go test ./labs/scenarios plays them with testscript ([Setting.Params]).
+// go test ./labs/scenarios plays them.
 //
 // A lab has steps, whose names are sentences for a reader. It starts its managers
-// itself, and a [Narrator] tells what happens ([Setting.Perform]).
+// itself, and a [Narrator] tells what happens.
 //
 // What is guaranteed in both: nothing waits without a deadline, and a wait that
 // was in vain says what was seen last. What was true before the script's last

@@ -2,7 +2,6 @@ package play
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,13 +43,6 @@ func newLanguage() *cel.Env {
 		cel.Variable("now", cel.TimestampType),
 		cel.Variable("stdout", text),
 		cel.Variable("stderr", text),
-		unary("image", object, text, image),
-		unary("owner", object, text, owner),
-		unary("revision", object, cel.IntType, revision),
-		unary("active", object, cel.BoolType, active),
-		unary("ready", object, cel.BoolType, ready),
-		unary("ended", object, cel.BoolType, ended),
-		unary("rolledOut", object, cel.BoolType, rolledOut),
 		unary("sum", list, cel.IntType, sum),
 		unary("claims", text, object, func(token ref.Val) ref.Val { return jsonPart(token, 1) }),
 		unary("header", text, object, func(token ref.Val) ref.Val { return jsonPart(token, 0) }),
@@ -61,6 +53,9 @@ func newLanguage() *cel.Env {
 		options = append(options, cel.Variable(resource.Resource, list))
 	}
 	env, err := cel.NewEnv(options...)
+	if err == nil {
+		env, err = withFunctionsOfSelf(env)
+	}
 	if err != nil {
 		panic(err)
 	}
@@ -83,16 +78,16 @@ type expressionError struct {
 
 func (e *expressionError) Error() string { return "expression " + e.source + ": " + e.message }
 
-func asExpressionError(err error, target **expressionError) bool { return errors.As(err, target) }
+func compile(source string) (*expression, error) { return compileIn(language, source) }
 
-func compile(source string) (*expression, error) {
-	ast, issues := language.Compile(source)
+func compileIn(env *cel.Env, source string) (*expression, error) {
+	ast, issues := env.Compile(source)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
 		message := strings.TrimSuffix(first.Message, " (in container '')")
 		return nil, &expressionError{source, message, max(0, first.Location.Column())} // nothing is nowhere
 	}
-	program, err := language.Program(ast)
+	program, err := env.Program(ast)
 	if err != nil {
 		return nil, &expressionError{source: source, message: err.Error()}
 	}
@@ -188,7 +183,7 @@ func (p *Play) requests() []any {
 func (p *Play) logs() map[string]string {
 	logs := map[string]string{}
 	for name, m := range p.managers {
-		logs[name] = m.said()
+		logs[name] = m.Log.String()
 	}
 	return logs
 }
@@ -204,20 +199,16 @@ func (p *Play) created() map[string]any {
 }
 
 func (p *Play) createdIn(changes []history.Change) map[string]any {
-	created := map[string][]any{}
+	created := map[string]any{}
 	for _, resource := range p.recorded {
 		created[resource.Resource] = []any{}
 	}
 	for _, change := range changes {
 		if change.Type == watch.Added && change.Version > p.mark && !isWitness(change.Object) {
-			created[change.Resource] = append(created[change.Resource], p.view(change.Object))
+			created[change.Resource] = append(created[change.Resource].([]any), p.view(change.Object))
 		}
 	}
-	all := map[string]any{}
-	for resource, objects := range created {
-		all[resource] = objects
-	}
-	return all
+	return created
 }
 
 // withDefaults returns an object with what the API leaves out when it is empty.
@@ -247,28 +238,40 @@ func orDefault(object, defaults map[string]any) {
 	}
 }
 
+// said is what an expression says of an object.
+func said(object *unstructured.Unstructured, source string) string {
+	e, err := compile(source)
+	if err != nil {
+		return err.Error()
+	}
+	value, err := e.value(map[string]any{"self": withDefaults(object)})
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(value.Value())
+}
+
 // describe shows a state to somebody who wonders why a scenario fails.
 func describe(state history.State) string {
 	var lines []string
 	for _, resource := range slices.Sorted(maps.Keys(state)) {
 		for _, object := range state.Objects(resource) {
-			o := withDefaults(object)
+			line := object.GetKind() + "/" + object.GetName()
 			switch resource {
-			case "deployments", "replicasets", "replicationcontrollers":
-				replicas, _, _ := unstructured.NestedInt64(o, "spec", "replicas")
+			case "deployments", "replicasets", "replicationcontrollers", "daemonsets", "jobs", "cronjobs":
+				replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 				status, _ := json.Marshal(object.Object["status"]) // it came as JSON
-				lines = append(lines, fmt.Sprintf("%s/%s generation %d spec.replicas %d status %s annotations %v", object.GetKind(), object.GetName(), object.GetGeneration(), replicas, status, object.GetAnnotations()))
+				line += fmt.Sprintf(" generation %d spec.replicas %d status %s annotations %v",
+					object.GetGeneration(), replicas, status, object.GetAnnotations())
 			case "pods":
-				phase := field(object, "status", "phase")
-				lines = append(lines, fmt.Sprintf("Pod/%s %s %s ready=%v deletion=%v", object.GetName(), firstImage(o), phase, conditionOf(o, "Ready")["status"], object.GetDeletionTimestamp()))
-			case "daemonsets", "jobs", "cronjobs":
-				status, _ := json.Marshal(object.Object["status"]) // it came as JSON
-				lines = append(lines, fmt.Sprintf("%s/%s generation %d status %s", object.GetKind(), object.GetName(), object.GetGeneration(), status))
+				line += " " + said(object, `image(self) + " " + self.status.phase + " ready=" + string(ready(self)) +
+					" deletion=" + self.metadata.?deletionTimestamp.orValue("")`)
 			case "events":
-				lines = append(lines, fmt.Sprintf("Event %v %v: %v", o["type"], o["reason"], o["message"]))
-			default:
-				lines = append(lines, fmt.Sprintf("%s/%s", object.GetKind(), object.GetName()))
+				count, _, _ := unstructured.NestedInt64(object.Object, "count")
+				line = fmt.Sprintf("Event %s %s (%d): %s",
+					field(object, "type"), field(object, "reason"), count, field(object, "message"))
 			}
+			lines = append(lines, line)
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -7,96 +7,66 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// native returns a CEL value as unstructured Go.
-func native(value ref.Val) map[string]any {
-	object, _ := value.Value().(map[string]any)
-	return object
+// functionsOfSelf are functions of an object that expressions can be. Each may use those before it.
+var functionsOfSelf = []struct {
+	name string
+	to   *cel.Type
+	is   string
+}{
+	{"image", cel.StringType, `self.?spec.?template.or(optional.of(self)).?spec.?containers[?0].?image.orValue("")`},
+	{"owner", cel.StringType, `self.metadata.ownerReferences.filter(o, o.?controller.orValue(false))
+		.map(o, o.kind + "/" + o.name)[?0].orValue("")`},
+	{"revision", cel.IntType, `int(self.metadata.annotations[?"deployment.kubernetes.io/revision"].orValue("0"))`},
+	{"ended", cel.BoolType, `self.?status.?phase.orValue("") in ["Succeeded", "Failed"]`},
+	// It counts for its owner: it has not ended for good, and nobody has asked for its end.
+	{"active", cel.BoolType, `!has(self.metadata.deletionTimestamp) && !ended(self)`},
+	{"ready", cel.BoolType, `!has(self.metadata.deletionTimestamp) && condition(self, "Ready").status == "True"`},
+	// This is what kubectl rollout status asks, and that all pods of the new version are available.
+	{"rolledOut", cel.BoolType, `self.status.observedGeneration >= self.metadata.generation &&
+		[self.status.updatedReplicas, self.status.replicas, self.status.availableReplicas]
+			.all(n, n == self.spec.replicas)`},
 }
 
-func image(object ref.Val) ref.Val { return types.String(firstImage(native(object))) }
-
-// firstImage is that of the first container, of a pod or of a template.
-func firstImage(object map[string]any) string {
-	path := []string{"spec", "containers"}
-	if _, ok, _ := unstructured.NestedMap(object, "spec", "template"); ok {
-		path = []string{"spec", "template", "spec", "containers"}
-	}
-	containers, _, _ := unstructured.NestedSlice(object, path...)
-	if len(containers) == 0 {
-		return ""
-	}
-	name, _, _ := unstructured.NestedString(containers[0].(map[string]any), "image")
-	return name
-}
-
-func owner(object ref.Val) ref.Val {
-	for _, ref := range (&unstructured.Unstructured{Object: native(object)}).GetOwnerReferences() {
-		if ref.Controller != nil && *ref.Controller {
-			return types.String(ref.Kind + "/" + ref.Name)
+// withFunctionsOfSelf adds them to a language.
+func withFunctionsOfSelf(env *cel.Env) (*cel.Env, error) {
+	for _, f := range functionsOfSelf {
+		e, err := compileIn(env, f.is)
+		if err != nil {
+			return nil, err
+		}
+		env, err = env.Extend(unary(f.name, cel.DynType, f.to, func(self ref.Val) ref.Val {
+			value, err := e.value(map[string]any{"self": self})
+			if err != nil {
+				return types.WrapErr(err)
+			}
+			return value
+		}))
+		if err != nil {
+			return nil, err
 		}
 	}
-	return types.String("")
+	return env, nil
 }
 
-func revision(object ref.Val) ref.Val {
-	text, _, _ := unstructured.NestedString(native(object), "metadata", "annotations", "deployment.kubernetes.io/revision")
-	if text == "" {
-		return types.Int(0)
-	}
-	return types.String(text).ConvertToType(types.IntType)
-}
-
-func ready(pod ref.Val) ref.Val {
-	return types.Bool(!beingDeleted(pod) && conditionOf(native(pod), "Ready")["status"] == "True")
-}
-
-// active tells whether a pod counts for its owner: it has not ended for good, and
-// nobody has asked for its end.
-func active(pod ref.Val) ref.Val {
-	return types.Bool(!beingDeleted(pod) && ended(pod) == types.False)
-}
-
-func beingDeleted(object ref.Val) bool {
-	_, deleted, _ := unstructured.NestedString(native(object), "metadata", "deletionTimestamp")
-	return deleted
-}
-
-// rolledOut asks what kubectl rollout status asks, and that all pods of the new
-// version are available.
-func rolledOut(deployment ref.Val) ref.Val {
-	number := func(path ...string) int64 {
-		n, _, _ := unstructured.NestedInt64(native(deployment), path...)
-		return n
-	}
-	wanted := number("spec", "replicas")
-	return types.Bool(number("status", "observedGeneration") >= number("metadata", "generation") &&
-		number("status", "updatedReplicas") == wanted && number("status", "replicas") == wanted && number("status", "availableReplicas") == wanted)
-}
-
-func ended(pod ref.Val) ref.Val {
-	phase, _, _ := unstructured.NestedString(native(pod), "status", "phase")
-	return types.Bool(phase == "Succeeded" || phase == "Failed")
-}
-
+// condition is that of a kind, whose fields are there also if it is not.
 func condition(object, kind ref.Val) ref.Val {
-	return types.DefaultTypeAdapter.NativeToValue(conditionOf(native(object), string(kind.(types.String))))
-}
-
-func conditionOf(object map[string]any, kind string) map[string]any {
-	conditions, _, _ := unstructured.NestedSlice(object, "status", "conditions")
+	o, _ := object.Value().(map[string]any)
+	found := map[string]any{"type": kind.Value(), "status": ""}
+	conditions, _, _ := unstructured.NestedSlice(o, "status", "conditions")
 	for _, c := range conditions {
-		if c := c.(map[string]any); c["type"] == kind {
-			orDefault(c, map[string]any{"reason": "", "message": ""})
-			return c
+		if c := c.(map[string]any); c["type"] == kind.Value() {
+			found = c
 		}
 	}
-	return map[string]any{"type": kind, "status": "", "reason": "", "message": ""}
+	orDefault(found, map[string]any{"reason": "", "message": ""})
+	return types.DefaultTypeAdapter.NativeToValue(found)
 }
 
 func sum(list ref.Val) ref.Val {
@@ -131,11 +101,11 @@ func jsonPart(token ref.Val, number int) ref.Val {
 		return types.NewErr("a token has three parts, and this has %d", len(parts))
 	}
 	decoded, err := base64.RawURLEncoding.DecodeString(parts[number])
-	if err != nil {
-		return types.NewErr("part %d of a token: %v", number, err)
-	}
 	var part map[string]any
-	if err := json.Unmarshal(decoded, &part); err != nil {
+	if err == nil {
+		err = json.Unmarshal(decoded, &part)
+	}
+	if err != nil {
 		return types.NewErr("part %d of a token: %v", number, err)
 	}
 	return types.DefaultTypeAdapter.NativeToValue(part)

@@ -20,8 +20,12 @@ func (p *Play) kubectl(c *call) error {
 	p.Narrator.Say("$ kubectl " + shellescape.QuoteCommand(p.ownNamespace(c.args)))
 	said, err := p.runKubectl(c)
 	p.Narrator.Say(said)
-	var refused *exec.ExitError
-	switch {
+	return c.answered(err)
+}
+
+// answered is an error if kubectl has failed, or with a ! before the verb if it has not.
+func (c *call) answered(err error) error {
+	switch refused := (*exec.ExitError)(nil); {
 	case err == nil && c.not:
 		return errors.New("kubectl has succeeded")
 	case c.not && errors.As(err, &refused):
@@ -39,8 +43,8 @@ func (p *Play) retry(c *call) error {
 	}
 	return p.poll(what, func(history.State) (bool, error) {
 		_, err := p.runKubectl(c)
-		var refused *exec.ExitError
-		return c.not == errors.As(err, &refused), err
+		err = c.answered(err)
+		return err == nil, err
 	})
 }
 
@@ -63,20 +67,27 @@ func (p *Play) runKubectl(c *call) (string, error) {
 		return "", err
 	}
 	args := append([]string{"kubectl", "--kubeconfig=" + p.Cluster.Kubeconfig(cluster.Admin)}, p.ownNamespace(c.args)...)
+	said, err := p.runToEnd(c, func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, binary, args...) })
+	if err != nil {
+		err = fmt.Errorf("kubectl: %w: %s", err, said)
+	}
+	return said, err
+}
+
+// runToEnd runs a program until it ends by itself, returns all that it has printed, and
+// leaves it for stdout and stderr.
+func (p *Play) runToEnd(c *call, command func(context.Context) *exec.Cmd) (string, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd := command(ctx)
 	cmd.Dir = p.Dir
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	fmt.Fprint(c.Stdout(), stdout.String())
 	fmt.Fprint(c.Stderr(), stderr.String())
-	switch {
-	case ctx.Err() != nil:
-		err = fmt.Errorf("kubectl has not ended by itself in %v", p.Patience)
-	case err != nil:
-		err = fmt.Errorf("kubectl: %w: %s", err, stderr.String())
+	if ctx.Err() != nil {
+		err = fmt.Errorf("it has not ended by itself in %v", p.Patience)
 	}
 	return stdout.String() + stderr.String(), err
 }

@@ -3,7 +3,6 @@ package play
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -14,41 +13,19 @@ import (
 	"github.com/kcm-book/kcm-book/labs/history"
 )
 
-// event looks at the events about an object, also at those of repetitions that
-// one event counts.
+// event waits for events about an object. One counts its repetitions, too.
 func (p *Play) event(c *call) error {
-	o, name, err := p.locate(c.args[0])
+	o, name, err := p.locate(c)
 	if err != nil {
 		return err
 	}
-	component, kind, reason := c.args[1], c.args[2], c.args[3]
-	message, err := regexp.Compile("^(?:" + c.args[4] + ")$")
-	if err != nil {
-		return err
-	}
-	wanted := 1
-	if len(c.args) == 6 {
-		if wanted, err = count(c.args[5]); err != nil {
-			return err
-		}
-	}
-	what := fmt.Sprintf("%s has %d events %s %s %s %q", c.args[0], wanted, component, kind, reason, c.args[4])
-	return p.poll(what, func(now history.State) (bool, error) {
-		found := 0
-		for _, event := range now.Objects("events") {
-			if !isAbout(event, o, name) || field(event, "type") != kind || field(event, "reason") != reason ||
-				field(event, "source", "component") != component || !message.MatchString(field(event, "message")) {
-				continue
-			}
-			count, _, _ := unstructured.NestedInt64(event.Object, "count")
-			found += max(int(count), 1)
-		}
-		return found >= wanted, fmt.Errorf("%d are there", found)
-	})
-}
-
-func isAbout(event *unstructured.Unstructured, o operand, name string) bool {
-	return kindOf[strings.ToLower(field(event, "involvedObject", "kind"))] == o.resource && field(event, "involvedObject", "name") == name
+	wanted := max(argument[int](c, "COUNT"), 1)
+	what := fmt.Sprintf("%s has %d events %s %s %s %q", c.args[0], wanted, c.args[1], c.args[2], c.args[3], c.args[4])
+	return p.until(what, nil, fmt.Sprintf(`sum(events.filter(e,
+		e.involvedObject.kind.lowerAscii() == %q && e.involvedObject.name == %q &&
+		e.?source.?component.orValue("") == %q && e.?type.orValue("") == %q && e.?reason.orValue("") == %q &&
+		e.?message.orValue("").matches(%q)).map(e, e.?count.orValue(1))) >= %d`,
+		o.kind, name, c.args[1], c.args[2], c.args[3], "^(?:"+c.args[4]+")$", wanted))
 }
 
 func field(object *unstructured.Unstructured, path ...string) string {
@@ -58,7 +35,7 @@ func field(object *unstructured.Unstructured, path ...string) string {
 
 // setMark makes this the beginning for those that look back.
 func (p *Play) setMark(c *call) error {
-	if len(c.args) == 1 {
+	if c.has("all") {
 		p.mark, p.marked = 0, p.began
 		return nil
 	}
@@ -70,35 +47,30 @@ func (p *Play) setMark(c *call) error {
 
 // since calls look with every state since the mark, and the change that led to
 // it, until look returns an error.
-func (p *Play) since(look func(history.State, history.Change) error) (states int, err error) {
+func (p *Play) since(look func(history.State, history.Change) error) error {
 	changes, err := p.changes()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for i, state := range history.States(changes) {
 		if next := i + 1; next < len(changes) && changes[next].Version <= p.mark {
 			continue // a later state is not after the mark either
 		}
-		states++
 		if err := look(state, changes[i]); err != nil {
-			return states, fmt.Errorf("%w\nafter %s of %s %s at version %d this was there:\n%s", err,
+			return fmt.Errorf("%w\nafter %s of %s %s at version %d this was there:\n%s", err,
 				changes[i].Type, changes[i].Resource, changes[i].Object.GetName(), changes[i].Version, describe(state))
 		}
 	}
-	return states, nil
+	return nil
 }
 
 func (p *Play) always(c *call) error { return p.throughout(c, true) }
 func (p *Play) never(c *call) error  { return p.throughout(c, false) }
 
 func (p *Play) throughout(c *call, wanted bool) error {
-	q, err := p.parseQuestion(c.args)
-	if err != nil {
-		return err
-	}
-	asked := 0
+	q, times := asked(c), 0
 	ask := func(state history.State, self, oldSelf *unstructured.Unstructured) error {
-		asked++
+		times++
 		truth, err := q.expression.isTrue(p.activation(state, self, oldSelf))
 		if err == nil && truth != wanted {
 			err = fmt.Errorf("%s was %v", q, truth)
@@ -106,11 +78,11 @@ func (p *Play) throughout(c *call, wanted bool) error {
 		return err
 	}
 	before := map[types.UID]*unstructured.Unstructured{}
-	_, err = p.since(func(state history.State, change history.Change) error {
+	err := p.since(func(state history.State, change history.Change) error {
 		if q.about == nil {
 			return ask(state, nil, nil)
 		}
-		if change.Resource != q.about.resource.Resource || change.Type == watch.Deleted || !p.is(*q.about, state, change.Object) {
+		if change.Resource != q.about.resource.Resource || change.Type == watch.Deleted || !p.is(q.about, state, change.Object) {
 			return nil
 		}
 		oldSelf := before[change.Object.GetUID()]
@@ -120,7 +92,7 @@ func (p *Play) throughout(c *call, wanted bool) error {
 		}
 		return ask(state, change.Object, oldSelf)
 	})
-	if err == nil && asked == 0 {
+	if err == nil && times == 0 {
 		err = fmt.Errorf("there was nothing of which to ask whether %s", q)
 	}
 	return err
@@ -128,14 +100,7 @@ func (p *Play) throughout(c *call, wanted bool) error {
 
 // sequence compares the values that an expression has had with what is wanted.
 func (p *Play) sequence(c *call) error {
-	asked := 1
-	if isObject(c.args[0]) {
-		asked = 2
-	}
-	q, err := p.parseQuestion(c.args[:asked])
-	if err != nil {
-		return err
-	}
+	q := asked(c)
 	periods, err := p.periods(q)
 	if err != nil {
 		return err
@@ -144,7 +109,7 @@ func (p *Play) sequence(c *call) error {
 	for _, period := range periods {
 		values = append(values, period.value)
 	}
-	if wanted := c.args[asked:]; !matches(values, wanted) {
+	if wanted := c.rest("VALUE"); !matches(values, wanted) {
 		return fmt.Errorf("%s was, one after the other:\n%q\nand not\n%q", q, values, wanted)
 	}
 	return nil
@@ -160,7 +125,7 @@ type period struct {
 // there, and while what it asks for is not, it has none.
 func (p *Play) periods(q question) ([]period, error) {
 	var all []period
-	_, err := p.since(func(state history.State, change history.Change) error {
+	err := p.since(func(state history.State, change history.Change) error {
 		value, err := q.ask(p, state)
 		if err != nil {
 			return nil
@@ -189,16 +154,9 @@ func matches(values, wanted []string) bool {
 
 // before compares the first states in which two expressions are true.
 func (p *Play) before(c *call) error {
-	first, err := compile(c.args[0])
-	if err != nil {
-		return err
-	}
-	second, err := compile(c.args[1])
-	if err != nil {
-		return err
-	}
+	first, second := c.means["EXPR"][0].(*expression), c.means["EXPR"][1].(*expression)
 	firstSeen, secondSeen := false, false
-	_, err = p.since(func(state history.State, _ history.Change) error {
+	err := p.since(func(state history.State, _ history.Change) error {
 		activation := p.activation(state, nil, nil)
 		// One that asks for what is not there yet is not true yet.
 		now, _ := first.isTrue(activation)
@@ -218,10 +176,7 @@ func (p *Play) before(c *call) error {
 
 // timeline tells the values that an expression has had, and when.
 func (p *Play) timeline(c *call) error {
-	q, err := p.parseQuestion(c.args)
-	if err != nil {
-		return err
-	}
+	q := asked(c)
 	periods, err := p.periods(q)
 	if err != nil {
 		return err

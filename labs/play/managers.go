@@ -1,7 +1,6 @@
 package play
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +40,6 @@ type Spectator interface {
 	Press(ctx context.Context, button string) error
 }
 
-// said is what it has logged so far.
-func (m *manager) said() string { return m.Log.String() }
-
 // takesOverSoon are flags with which a replica takes over soon after the leader
 // has died. On kind that takes longer: the control plane shares the machine with
 // containers that start, and a leader must not lose its Lease to those.
@@ -60,9 +56,6 @@ const harmless = "serviceaccount-controller"
 
 func (p *Play) start(c *call) error {
 	name := c.args[0]
-	if p.managers[name] != nil {
-		return fmt.Errorf("%s was started already", name)
-	}
 	var controllers []string
 	switch {
 	case p.LoopsRun:
@@ -74,7 +67,7 @@ func (p *Play) start(c *call) error {
 	if p.LoopsRun {
 		flags = append(flags, "--leader-elect-resource-namespace="+p.namespace)
 	}
-	for _, flag := range c.args[1:] {
+	for _, flag := range c.rest("ARG") {
 		// This flag would add to what was said before.
 		if wanted, found := strings.CutPrefix(flag, "--controllers="); found {
 			controllers = strings.Split(wanted, ",")
@@ -82,21 +75,13 @@ func (p *Play) start(c *call) error {
 		}
 		flags = append(flags, flag)
 	}
-	command := append([]string{p.Manager.Name, "…"}, c.args[1:]...)
-	p.Narrator.Say(fmt.Sprintf("$ %s    # %s", shellescape.QuoteCommand(command), name))
-	m, err := p.run(controllers, flags...)
+	run := func() (string, *process.Process, error) { return p.run(controllers, flags...) }
+	m, err := p.begin(name, append([]string{p.Manager.Name, "…"}, c.rest("ARG")...), run)
 	if err != nil {
 		return err
 	}
-	p.keep(name, m)
 	if p.Spectator != nil {
-		p.Spectator.Started(name, m.port, m.Process, func() (string, *process.Process, error) {
-			another, err := p.run(controllers, flags...)
-			if err != nil {
-				return "", nil, err
-			}
-			return another.port, another.Process, nil
-		})
+		p.Spectator.Started(name, m.port, m.Process, run)
 	}
 	c.Setenv(name+"_PORT", m.port)
 	return nil
@@ -112,42 +97,47 @@ func (p *Play) press(c *call) error {
 
 // startProgram builds a program of the lab's own and starts it.
 func (p *Play) startProgram(c *call) error {
-	name, folder, args := c.args[0], c.args[1], c.args[2:]
-	if p.managers[name] != nil {
-		return fmt.Errorf("%s was started already", name)
-	}
+	folder, args := c.args[1], c.rest("ARG")
 	binary := filepath.Join(p.Logs, filepath.Base(folder))
 	build := exec.CommandContext(p.ctx, "go", "build", "-o", binary, "./"+folder)
 	build.Dir = filepath.Join(p.Module, p.Dir)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", folder, err, out)
 	}
-	p.Narrator.Say(fmt.Sprintf("$ %s    # %s", shellescape.QuoteCommand(append([]string{filepath.Base(folder)}, args...)), name))
-	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Cluster.Kubeconfig(cluster.Admin))
-	cmd.SysProcAttr = endingWithUs()
-	started, err := process.Start(cmd)
-	if err != nil {
-		return err
+	typed := append([]string{filepath.Base(folder)}, args...)
+	m, err := p.begin(c.args[0], typed, func() (string, *process.Process, error) {
+		cmd := exec.Command(binary, args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Cluster.Kubeconfig(cluster.Admin))
+		cmd.SysProcAttr = endingWithUs()
+		started, err := process.Start(cmd)
+		return "", started, err
+	})
+	if err == nil {
+		m.own = true
 	}
-	p.keep(name, &manager{Process: started, own: true})
-	return nil
+	return err
 }
 
-func (p *Play) keep(name string, m *manager) {
-	m.name, m.log = name, filepath.Join(p.Logs, name+".log")
+// begin starts a manager or a program, which ends with the script. Then its log is kept.
+func (p *Play) begin(name string, typed []string, run func() (string, *process.Process, error)) (*manager, error) {
+	if p.managers[name] != nil {
+		return nil, fmt.Errorf("%s was started already", name)
+	}
+	p.Narrator.Say(fmt.Sprintf("$ %s    # %s", shellescape.QuoteCommand(typed), name))
+	port, started, err := run()
+	if err != nil {
+		return nil, err
+	}
+	m := &manager{name: name, log: filepath.Join(p.Logs, name+".log"), port: port, Process: started}
 	p.managers[name] = m
-}
-
-// endManagers ends those that still run, and keeps the logs of all.
-func (p *Play) endManagers() {
-	for _, m := range p.managers {
+	p.ends = append(p.ends, func() {
 		m.Cmd.Process.Signal(syscall.SIGCONT) // it may have ended
 		m.Kill()
-		if err := os.WriteFile(m.log, []byte(m.said()), 0o644); err != nil {
+		if err := os.WriteFile(m.log, []byte(m.Log.String()), 0o644); err != nil {
 			p.Narrator.Say(fmt.Sprintf("keep the log of %s: %v", m.name, err))
 		}
-	}
+	})
+	return m, nil
 }
 
 func (p *Play) manager(name string) (*manager, error) {
@@ -179,24 +169,21 @@ func (p *Play) signal(c *call) error {
 	if err != nil {
 		return err
 	}
-	signal, err := signalNamed(c.args[1])
-	if err != nil {
-		return err
-	}
-	p.Narrator.Say(fmt.Sprintf("$ kill -%s %d    # %s", c.args[1], m.Cmd.Process.Pid, m.name))
-	return m.Cmd.Process.Signal(signal)
+	return p.send(m, c.args[1])
+}
+
+func (p *Play) send(m *manager, signal string) error {
+	p.Narrator.Say(fmt.Sprintf("$ kill -%s %d    # %s", signal, m.Cmd.Process.Pid, m.name))
+	return m.Cmd.Process.Signal(signals[signal])
 }
 
 func (p *Play) signalComponent(component cluster.Component, signal string) error {
-	do := map[string]func(context.Context, cluster.Component) error{
-		"KILL": p.Cluster.Kill, "STOP": p.Cluster.Stop, "CONT": p.Cluster.Continue,
-	}[signal]
-	if do == nil {
+	told := map[string]string{"KILL": "killed", "STOP": "frozen", "CONT": "let go on"}[signal]
+	if told == "" {
 		return fmt.Errorf("%s takes KILL, STOP or CONT, not %s", component, signal)
 	}
-	told := map[string]string{"KILL": "killed", "STOP": "frozen", "CONT": "let go on"}[signal]
 	p.Narrator.Say(fmt.Sprintf("%s is %s", component, told))
-	return do(p.ctx, component)
+	return p.Cluster.Disturb(p.ctx, strings.ToLower(signal), component)
 }
 
 func (p *Play) restart(c *call) error {
@@ -208,20 +195,17 @@ func (p *Play) waitForLog(c *call) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := regexp.Compile(`(?m)^.*(?:` + c.args[1] + `).*$`)
-	if err != nil {
-		return err
-	}
+	wanted := regexp.MustCompile(`(?m)^.*(?:` + c.args[1] + `).*$`)
 	if c.not {
-		if line := wanted.FindString(m.said()); line != "" {
+		if line := wanted.FindString(m.Log.String()); line != "" {
 			return fmt.Errorf("%s has logged: %s", m.name, line)
 		}
 		return nil
 	}
 	var line string
 	err = p.waitFor(m, fmt.Sprintf("%s logs %q", c.args[0], c.args[1]), func() (bool, error) {
-		line = wanted.FindString(m.said())
-		return line != "", errors.New("its last line is " + process.LastLines(m.said(), 1))
+		line = wanted.FindString(m.Log.String())
+		return line != "", errors.New("its last line is " + process.LastLines(m.Log.String(), 1))
 	})
 	p.Narrator.Say(m.name + ": " + line)
 	fmt.Fprintln(c.Stdout(), line)
@@ -232,7 +216,7 @@ func (p *Play) waitForLog(c *call) error {
 func (p *Play) waitFor(m *manager, what string, done func() (bool, error)) error {
 	err := p.wait(what, done)
 	if err != nil && !errors.Is(err, errInterrupted) {
-		err = fmt.Errorf("%w\nits log ends:\n%s", err, process.LastLines(m.said(), 20))
+		err = fmt.Errorf("%w\nits log ends:\n%s", err, process.LastLines(m.Log.String(), 20))
 	}
 	return err
 }
@@ -242,16 +226,16 @@ func (p *Play) exits(c *call) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := code(c.args[1])
-	if err != nil {
-		return err
-	}
-	err = p.waitFor(m, c.args[0]+" has ended", func() (bool, error) { return !m.Running(), nil })
+	return p.awaitEnd(m, argument[int](c, "CODE"))
+}
+
+func (p *Play) awaitEnd(m *manager, wanted int) error {
+	err := p.waitFor(m, m.name+" has ended", func() (bool, error) { return !m.Running(), nil })
 	if err != nil {
 		return err
 	}
 	if code := m.Cmd.ProcessState.ExitCode(); code != wanted {
-		return fmt.Errorf("%s has ended with exit code %d; its log ends:\n%s", c.args[0], code, process.LastLines(m.said(), 20))
+		return fmt.Errorf("%s has ended with exit code %d; its log ends:\n%s", m.name, code, process.LastLines(m.Log.String(), 20))
 	}
 	return nil
 }
@@ -268,14 +252,17 @@ func code(arg string) (int, error) {
 // end asks a manager to stop. kcm ends with 0 when all its loops have stopped;
 // the original lets the signal kill it.
 func (p *Play) end(c *call) error {
-	if err := p.signal(&call{TestScript: c.TestScript, args: []string{c.args[0], "TERM"}}); err != nil {
+	m, err := p.manager(c.args[0])
+	if err == nil {
+		err = p.send(m, "TERM")
+	}
+	if err != nil {
 		return err
 	}
-	code := "0"
-	if p.Manager.Reference && !p.managers[c.args[0]].own {
-		code = "-1"
+	if p.Manager.Reference && !m.own {
+		return p.awaitEnd(m, -1)
 	}
-	return p.exits(&call{TestScript: c.TestScript, args: []string{c.args[0], code}})
+	return p.awaitEnd(m, 0)
 }
 
 // longestOutput is how many lines of a program's output a narrator shows.
@@ -284,31 +271,23 @@ const longestOutput = 30
 // runManager runs the manager until it ends, somewhere that is not a pod.
 func (p *Play) runManager(c *call) error {
 	p.Narrator.Say("$ " + p.Manager.Name + " " + shellescape.QuoteCommand(c.args))
-	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
-	defer cancel()
-	cmd := p.Manager.byItself(ctx, c.args...)
-	cmd.Dir = p.Dir
-	cmd.Env = slices.DeleteFunc(append(cmd.Environ(), "KUBECONFIG="+c.Getenv("KUBECONFIG")), func(variable string) bool {
-		return strings.HasPrefix(variable, "KUBERNETES_SERVICE_")
+	said, err := p.runToEnd(c, func(ctx context.Context) *exec.Cmd {
+		cmd := p.Manager.byItself(ctx, c.args...)
+		inPod := func(variable string) bool { return strings.HasPrefix(variable, "KUBERNETES_SERVICE_") }
+		cmd.Env = slices.DeleteFunc(append(cmd.Environ(), "KUBECONFIG="+c.Getenv("KUBECONFIG")), inPod)
+		return cmd
 	})
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	fmt.Fprint(c.Stdout(), stdout.String())
-	fmt.Fprint(c.Stderr(), stderr.String())
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	code, exit := 0, (*exec.ExitError)(nil)
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("it has not ended by itself in %v", p.Patience)
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if more := len(lines) - longestOutput; more > 0 {
+		lines = append(lines[:longestOutput], fmt.Sprintf("… and %d more lines", more))
 	}
-	said := strings.Split(strings.TrimSpace(stdout.String()+stderr.String()), "\n")
-	if more := len(said) - longestOutput; more > 0 {
-		said = append(said[:longestOutput], fmt.Sprintf("… and %d more lines", more))
-	}
-	code := cmd.ProcessState.ExitCode()
-	p.Narrator.Say(strings.Join(said, "\n"))
+	p.Narrator.Say(strings.Join(lines, "\n"))
 	p.Narrator.Say(fmt.Sprintf("exit code %d", code))
 	if wanted := map[bool]int{true: 1}[c.not]; code != wanted {
 		return fmt.Errorf("it has ended with exit code %d, and not with %d", code, wanted)

@@ -30,22 +30,10 @@ type Narrator interface {
 	Waiting(what string)
 	// Did tells that a line was carried out.
 	Did(line string, took time.Duration)
-	// Passed ends a step, and once more the script. Failed ends both.
+	// Passed ends a step that was not skipped, and once more the script. Failed ends both.
 	Passed(took time.Duration)
 	Failed(took time.Duration, why string)
 }
-
-// silent is a narrator who tells nobody.
-type silent struct{}
-
-func (silent) Title(string)                            {}
-func (silent) Step(context.Context, int, string) error { return nil }
-func (silent) Skipped(string)                          {}
-func (silent) Say(string)                              {}
-func (silent) Waiting(string)                          {}
-func (silent) Did(string, time.Duration)               {}
-func (silent) Passed(time.Duration)                    {}
-func (silent) Failed(time.Duration, string)            {}
 
 // teller tells a reader, at a terminal or in a file.
 type teller struct {
@@ -58,8 +46,6 @@ type teller struct {
 	mu sync.Mutex
 	// transient is the length of the line that the next one overwrites.
 	transient int
-	// skipped tells that something was left out since the last step.
-	skipped bool
 }
 
 // NewTeller returns a narrator for a reader. If enter is true and somebody is at
@@ -69,11 +55,8 @@ func NewTeller(out io.Writer, enter bool) Narrator {
 	if enter && term.IsTerminal(int(os.Stdin.Fd())) {
 		t.in = os.Stdin
 	}
-	if file, is := out.(*os.File); is && term.IsTerminal(int(file.Fd())) {
-		t.width = 80
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
-			t.width = width
-		}
+	if file, is := out.(*os.File); is {
+		t.width, _, _ = term.GetSize(int(file.Fd())) // 0 where it is no terminal
 	}
 	return t
 }
@@ -188,13 +171,7 @@ func (t *teller) Did(line string, took time.Duration) {
 }
 
 func (t *teller) Passed(took time.Duration) {
-	t.mu.Lock()
-	skipped := t.skipped
-	t.skipped = false
-	t.mu.Unlock()
-	if !skipped {
-		t.print(green, "  ", fmt.Sprintf("✓ %.1f s", took.Seconds()))
-	}
+	t.print(green, "  ", fmt.Sprintf("✓ %.1f s", took.Seconds()))
 }
 
 func (t *teller) Failed(took time.Duration, why string) {
@@ -203,8 +180,5 @@ func (t *teller) Failed(took time.Duration, why string) {
 }
 
 func (t *teller) Skipped(why string) {
-	t.mu.Lock()
-	t.skipped = true
-	t.mu.Unlock()
 	t.print("", "  ", "- left out, "+why)
 }

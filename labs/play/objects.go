@@ -2,6 +2,7 @@ package play
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -78,44 +79,37 @@ func usedBy(text string) string {
 // operand is a reference to an OBJECT: kind/name or kind[EXPR].
 type operand struct {
 	source   string
+	kind     string // in lower-case letters
 	resource schema.GroupVersionResource
 	name     string
 	selects  *expression // instead of a name
 }
 
-var (
-	byName       = regexp.MustCompile(`^([a-z]+)/(.+)$`)
-	byExpression = regexp.MustCompile(`(?s)^([a-z]+)\[(.+)\]$`)
-)
+var operandForm = regexp.MustCompile(`(?s)^([a-z]+)(?:/(.+)|\[(.+)\])$`)
 
 // isObject tells whether an argument is an OBJECT and not an EXPR.
 func isObject(argument string) bool {
-	for _, form := range []*regexp.Regexp{byName, byExpression} {
-		if match := form.FindStringSubmatch(argument); match != nil {
-			_, known := kindOf[match[1]]
-			return known
-		}
-	}
-	return false
+	match := operandForm.FindStringSubmatch(argument)
+	return match != nil && kindOf[match[1]].Resource != ""
 }
 
-func parseOperand(argument string) (operand, error) {
+func parseOperand(argument string) (_ *operand, err error) {
 	if !isObject(argument) {
-		return operand{}, fmt.Errorf("%q is not an object: write kind/name or kind[EXPR], with a kind such as deployment", argument)
+		return nil, fmt.Errorf("%q is not an object: write kind/name or kind[EXPR], with a kind such as deployment", argument)
 	}
-	if match := byExpression.FindStringSubmatch(argument); match != nil {
-		selects, err := compile(match[2])
-		if at := (*expressionError)(nil); err != nil && asExpressionError(err, &at) {
-			at.column += len(match[1]) + 1
-		}
-		return operand{source: argument, resource: kindOf[match[1]], selects: selects}, err
+	match := operandForm.FindStringSubmatch(argument)
+	o := &operand{source: argument, kind: match[1], resource: kindOf[match[1]], name: match[2]}
+	if match[3] != "" {
+		o.selects, err = compile(match[3])
 	}
-	match := byName.FindStringSubmatch(argument)
-	return operand{source: argument, resource: kindOf[match[1]], name: match[2]}, nil
+	if at := (*expressionError)(nil); errors.As(err, &at) {
+		at.column += len(match[1]) + 1
+	}
+	return o, err
 }
 
 // find returns the object in a state, or nil.
-func (p *Play) find(o operand, state history.State) *unstructured.Unstructured {
+func (p *Play) find(o *operand, state history.State) *unstructured.Unstructured {
 	objects := state.Objects(o.resource.Resource)
 	if i := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool { return p.is(o, state, object) }); i >= 0 {
 		return objects[i]
@@ -124,22 +118,23 @@ func (p *Play) find(o operand, state history.State) *unstructured.Unstructured {
 }
 
 // is tells whether an object of the kind is the one that is meant.
-func (p *Play) is(o operand, state history.State, object *unstructured.Unstructured) bool {
-	if isWitness(object) || o.selects == nil {
-		return !isWitness(object) && object.GetName() == o.name
+func (p *Play) is(o *operand, state history.State, object *unstructured.Unstructured) bool {
+	if o.selects == nil {
+		return object.GetName() == o.name
+	}
+	if isWitness(object) {
+		return false
 	}
 	ok, err := o.selects.isTrue(p.activation(state, object, nil))
 	return ok && err == nil
 }
 
-// locate parses an OBJECT and returns its name. It waits for one that is described
+// locate returns the OBJECT of a line and its name. It waits for one that is described
 // by an expression: what a step before has led to may not be there yet.
-func (p *Play) locate(argument string) (operand, string, error) {
-	o, err := parseOperand(argument)
-	if err != nil || o.name != "" {
-		return o, o.name, err
+func (p *Play) locate(c *call) (o *operand, name string, err error) {
+	if o = argument[*operand](c, "OBJECT"); o.selects == nil {
+		return o, o.name, nil
 	}
-	var name string
 	err = p.poll("there is "+o.source, func(now history.State) (bool, error) {
 		object := p.find(o, now)
 		if object == nil {

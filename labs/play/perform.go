@@ -29,15 +29,19 @@ func (s *Setting) Perform(ctx context.Context, script *Script, variables ...stri
 	if err := os.WriteFile(file, script.without(s), 0o644); err != nil {
 		return "", err
 	}
-	params := s.Params(ctx, script, variables...)
-	params.Files = []string{file}
 	h := &house{}
-	begin := time.Now()
-	testscript.RunT(h, params)
-	narrator := s.Narrator
-	if narrator == nil {
-		narrator = silent{}
-	}
+	p := s.play(ctx, h)
+	testscript.RunT(h, testscript.Params{
+		Files: []string{file},
+		Setup: func(env *testscript.Env) error {
+			env.Vars = append(env.Vars, variables...)
+			return p.setUp(script, env)
+		},
+		Cmds:               p.commands(),
+		Condition:          s.holds,
+		RequireUniqueNames: true,
+	})
+	narrator, took := p.Narrator, time.Since(p.began)
 	switch {
 	case h.failed && ctx.Err() != nil:
 		narrator.Say(errInterrupted.Error())
@@ -48,16 +52,17 @@ func (s *Setting) Perform(ctx context.Context, script *Script, variables ...stri
 		if _, at, found := strings.Cut(h.log.String(), "FAIL: "+file); found {
 			why = strings.TrimSpace(script.Path + at)
 		}
-		narrator.Failed(time.Since(begin), why)
+		narrator.Failed(took, why)
 		first, _, _ := strings.Cut(why, "\n")
 		return "", fmt.Errorf("%w: %s", ErrFailed, first)
 	case h.skipped:
 		narrator.Skipped(h.why)
+		return h.why, nil
 	case len(script.Steps) > 0:
 		narrator.Title("All steps")
 	}
-	narrator.Passed(time.Since(begin))
-	return h.why, nil
+	narrator.Passed(took)
+	return "", nil
 }
 
 // house is where testscript plays, in place of a test.
@@ -70,8 +75,6 @@ type house struct {
 func (h *house) Log(args ...any) { fmt.Fprintln(&h.log, args...) }
 func (h *house) Verbose() bool   { return false }
 func (h *house) Parallel()       {}
-func (h *house) Failed() bool    { return h.failed }
-func (h *house) Skipped() bool   { return h.skipped }
 
 func (h *house) Fatal(args ...any) {
 	h.why = fmt.Sprint(args...)

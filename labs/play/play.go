@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http/httptest"
 	"sync"
 	"time"
 
-	"github.com/rogpeppe/go-internal/testscript"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,14 +36,14 @@ type Play struct {
 	vars       map[string]any // what let has stored
 	tokens     map[string]string
 	managers   map[string]*manager
-	servers    []*httptest.Server
-	touched    int // how often settle has touched an object
+	ends       []func() // what ends all that was started, in the order in which it was
+	touched    int      // how often settle has touched an object
 	meanwhiles []chan error
 	steps      int
-	stepBegan  time.Time
+	stepBegan  time.Time // zero where there is none, or the rest of it is left out
 	// stdout and stderr are what the verbs before have left there.
 	stdout, stderr string
-	t              result
+	t              *house
 }
 
 // memory is what is known of the past.
@@ -53,13 +51,6 @@ type memory struct {
 	mu         sync.Mutex
 	recordings map[string]*history.Recording // by namespace
 	views      map[*unstructured.Unstructured]map[string]any
-}
-
-// result is where testscript plays.
-type result interface {
-	testscript.T
-	Failed() bool
-	Skipped() bool
 }
 
 // aside returns a copy for what goes on beside the script: later lines do not
@@ -73,37 +64,29 @@ func (p *Play) aside() *Play {
 
 var errInterrupted = errors.New("interrupted")
 
-type playKey struct{}
-
-// of returns the play of a script.
-func of(ts *testscript.TestScript) *Play { return ts.Value(playKey{}).(*Play) }
-
-// enter creates a namespace, if it is not there, and looks there.
-func (p *Play) enter(c *call) error {
+// enter creates a namespace, if it is not there, looks there, and waits until what pods
+// need is there. The loop that publishes the root CA may not run here, or a manager of an
+// early chapter may not have it.
+func (p *Play) enter(name string) error {
 	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": c.args[0]},
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
 	}}
 	_, err := p.client.Resource(kindOf["namespace"]).Create(p.ctx, object, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create namespace %s: %w", c.args[0], err)
+		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
-	p.namespace = c.args[0]
-	return p.awaitNamespace()
-}
-
-// awaitNamespace waits until what pods need is there. The loop that publishes the
-// root CA may not run here, or a manager of an early chapter may not have it.
-func (p *Play) awaitNamespace() error {
+	p.namespace = name
+	if p.LoopsRun && len(p.Manager.Loops) == 0 && !p.Manager.Reference {
+		return nil // a manager of the first chapters gives a namespace nothing
+	}
 	wanted := `serviceaccounts.exists(s, s.metadata.name == "default")`
 	if p.LoopsRun && p.Manager.has("root-ca-certificate-publisher-controller") {
 		wanted += ` && configmaps.exists(c, c.metadata.name == "kube-root-ca.crt")`
 	}
-	q, err := p.parseQuestion([]string{wanted})
-	if err != nil {
-		return err
-	}
-	return p.poll("namespace "+p.namespace+" is ready for pods", func(now history.State) (bool, error) { return q.isTrue(p, now) })
+	return p.until("namespace "+name+" is ready for pods", nil, wanted)
 }
+
+func (p *Play) namespaceNamed(c *call) error { return p.enter(c.args[0]) }
 
 func (p *Play) look(c *call) error {
 	p.namespace = c.args[0]
@@ -164,29 +147,18 @@ func (p *Play) recordedChanges() ([]history.Change, error) {
 	return r.Changes()
 }
 
-// now returns the newest state.
-func (p *Play) now() (history.State, error) {
-	changes, err := p.changes()
-	return history.Now(changes), err
-}
-
 // poll calls done with the newest state until it returns true. An error of done
 // is what was seen last. The first state is not older than the call, so that
 // what was true before the script's last change does not count.
 func (p *Play) poll(what string, done func(history.State) (bool, error)) error {
 	var now history.State
-	caughtUp := false
+	look := p.changes
 	err := p.wait(what, func() (bool, error) {
-		look := p.changes
-		if caughtUp {
-			look = p.recordedChanges
-		}
 		changes, err := look()
 		if err != nil {
 			return false, err
 		}
-		caughtUp = true
-		now = history.Now(changes)
+		look, now = p.recordedChanges, history.Now(changes)
 		return done(now)
 	})
 	if err != nil && !errors.Is(err, errInterrupted) {

@@ -34,60 +34,49 @@ func (m *Manager) has(controller string) bool { return slices.Contains(m.Loops, 
 // with that kcm's loops. It is to run on a cluster, or on none if c is nil.
 // Variables are added to kcm's environment.
 func NewManager(ctx context.Context, c *cluster.Cluster, reference bool, program string, variables ...string) (*Manager, error) {
-	m, err := newKCM(ctx, c, program, variables)
-	if err != nil || !reference {
-		return m, err
-	}
-	return newOriginal(ctx, c, m.Loops)
-}
-
-// newKCM asks the program which flags and which controllers it has: those of
-// earlier chapters do not know all.
-func newKCM(ctx context.Context, c *cluster.Cluster, program string, variables []string) (*Manager, error) {
-	m := &Manager{Name: "kcm"}
-	m.byItself = func(ctx context.Context, args ...string) *exec.Cmd {
+	kcm := func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Env = append(os.Environ(), variables...)
 		return cmd
 	}
-	help, err := m.byItself(ctx, "--help").Output()
+	// That of an earlier chapter does not know all flags and controllers.
+	help, err := kcm(ctx, "--help").Output()
 	if err != nil {
 		return nil, fmt.Errorf("run %s --help: %w", program, err)
 	}
+	var loops []string
 	if found := regexp.MustCompile(`All controllers: (.+)`).FindSubmatch(help); found != nil {
-		m.Loops = strings.Split(string(found[1]), ", ")
+		loops = strings.Split(string(found[1]), ", ")
 	}
-	m.onCluster = func(flags ...string) *exec.Cmd {
-		all := append(cluster.ManagerFlags(c, cluster.KCM), "--use-service-account-credentials=true", "--bind-address=127.0.0.1")
-		all = slices.DeleteFunc(all, func(flag string) bool {
-			name, _, _ := strings.Cut(flag, "=")
-			return !bytes.Contains(help, []byte(" "+name+" "))
-		})
-		cmd := m.byItself(context.Background(), append(all, flags...)...)
-		cmd.SysProcAttr = endingWithUs()
-		return cmd
-	}
-	return m, nil
-}
-
-func newOriginal(ctx context.Context, c *cluster.Cluster, loops []string) (*Manager, error) {
-	binary, err := cluster.Binary(ctx, os.Stderr)
-	if err != nil {
-		return nil, err
+	if reference {
+		binary, err := cluster.Binary(ctx, os.Stderr)
+		return &Manager{
+			Name: "kube-controller-manager", Reference: true, Loops: loops,
+			byItself: func(ctx context.Context, args ...string) *exec.Cmd {
+				return exec.CommandContext(ctx, binary, append([]string{"kube-controller-manager"}, args...)...)
+			},
+			onCluster: func(flags ...string) *exec.Cmd { return c.Reference(context.Background(), flags...) },
+		}, err
 	}
 	return &Manager{
-		Name: "kube-controller-manager", Reference: true, Loops: loops,
-		byItself: func(ctx context.Context, args ...string) *exec.Cmd {
-			return exec.CommandContext(ctx, binary, append([]string{"kube-controller-manager"}, args...)...)
+		Name: "kcm", Loops: loops, byItself: kcm,
+		onCluster: func(flags ...string) *exec.Cmd {
+			all := append(cluster.ManagerFlags(c, cluster.KCM), "--use-service-account-credentials=true", "--bind-address=127.0.0.1")
+			all = slices.DeleteFunc(all, func(flag string) bool {
+				name, _, _ := strings.Cut(flag, "=")
+				return !bytes.Contains(help, []byte(" "+name+" "))
+			})
+			cmd := kcm(context.Background(), append(all, flags...)...)
+			cmd.SysProcAttr = endingWithUs()
+			return cmd
 		},
-		onCluster: func(flags ...string) *exec.Cmd { return c.Reference(context.Background(), flags...) },
 	}, nil
 }
 
 // RunLoops runs all loops with one manager, until stop is called. It is an error
 // of stop if the manager has ended before. Log is what it has said.
 func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
-	p, err := s.run(s.Manager.Loops, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000")
+	_, p, err := s.run(s.Manager.Loops, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,16 +91,15 @@ func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
 }
 
 // run starts a manager with a choice of controllers.
-func (s *Setting) run(controllers []string, flags ...string) (*manager, error) {
-	port, err := process.FreePort()
-	if err != nil {
-		return nil, err
+func (s *Setting) run(controllers []string, flags ...string) (port string, p *process.Process, err error) {
+	if port, err = process.FreePort(); err != nil {
+		return "", nil, err
 	}
 	if s.Spectator != nil {
 		flags = append(s.Spectator.Flags(), flags...)
 	}
-	p, err := s.Manager.Start(controllers, append([]string{"--secure-port=" + port}, flags...)...)
-	return &manager{port: port, Process: p}, err
+	p, err = s.Manager.Start(controllers, append([]string{"--secure-port=" + port}, flags...)...)
+	return port, p, err
 }
 
 // Start starts the manager on its cluster with a choice of controllers, or with

@@ -38,16 +38,9 @@ func (p *Play) proxy(c *call) error {
 	if err != nil {
 		return err
 	}
-	p.servers = append(p.servers, server)
+	p.ends = append(p.ends, func() { proxy.Close(server) })
 	c.Setenv(c.args[0], path)
 	return nil
-}
-
-// closeProxies ends the proxies, after the managers that use them.
-func (p *Play) closeProxies() {
-	for _, server := range p.servers {
-		proxy.Close(server)
-	}
 }
 
 // slow lets every watch, or those of some resources, arrive late by a delay, and

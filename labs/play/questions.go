@@ -16,18 +16,9 @@ type question struct {
 	expression *expression
 }
 
-func (p *Play) parseQuestion(args []string) (question, error) {
-	var q question
-	if len(args) == 2 {
-		about, err := parseOperand(args[0])
-		if err != nil {
-			return q, err
-		}
-		q.about, args = &about, args[1:]
-	}
-	var err error
-	q.expression, err = compile(args[0])
-	return q, err
+// asked is the question of a line.
+func asked(c *call) question {
+	return question{argument[*operand](c, "OBJECT"), argument[*expression](c, "EXPR")}
 }
 
 func (q question) String() string {
@@ -45,7 +36,7 @@ func (e errAbsent) Error() string { return "there is no " + e.object }
 func (q question) ask(p *Play, state history.State) (ref.Val, error) {
 	var self *unstructured.Unstructured
 	if q.about != nil {
-		if self = p.find(*q.about, state); self == nil {
+		if self = p.find(q.about, state); self == nil {
 			return nil, errAbsent{q.about.source}
 		}
 	}
@@ -60,14 +51,22 @@ func (q question) isTrue(p *Play, state history.State) (bool, error) {
 	return truth(q.expression.source, value)
 }
 
-func (p *Play) await(c *call) error {
-	q, err := p.parseQuestion(c.args)
+func (p *Play) await(c *call) error { return p.awaitAnswer(asked(c).String(), asked(c)) }
+
+// until waits until an expression is true, of an object if one is named.
+func (p *Play) until(what string, about *operand, source string) error {
+	e, err := compile(source)
 	if err != nil {
 		return err
 	}
-	return p.poll(q.String(), func(now history.State) (bool, error) {
+	return p.awaitAnswer(what, question{about, e})
+}
+
+// awaitAnswer waits until what is asked is true, and about the object's present spec.
+func (p *Play) awaitAnswer(what string, q question) error {
+	return p.poll(what, func(now history.State) (bool, error) {
 		if q.about != nil {
-			if object := p.find(*q.about, now); object != nil {
+			if object := p.find(q.about, now); object != nil {
 				if err := behind(p.view(object)); err != nil {
 					return false, err
 				}
@@ -89,10 +88,7 @@ func behind(object map[string]any) error {
 }
 
 func (p *Play) check(c *call) error {
-	q, err := p.parseQuestion(c.args)
-	if err != nil {
-		return err
-	}
+	q := asked(c)
 	now, err := p.stateFor(q)
 	if err != nil {
 		return err
@@ -105,7 +101,7 @@ func (p *Play) check(c *call) error {
 }
 
 func (p *Play) let(c *call) error {
-	value, err := p.valueOf(c.args[1:])
+	value, err := p.valueOf(asked(c))
 	if err != nil {
 		return err
 	}
@@ -116,11 +112,7 @@ func (p *Play) let(c *call) error {
 	return nil
 }
 
-func (p *Play) valueOf(args []string) (ref.Val, error) {
-	q, err := p.parseQuestion(args)
-	if err != nil {
-		return nil, err
-	}
+func (p *Play) valueOf(q question) (ref.Val, error) {
 	now, err := p.stateFor(q)
 	if err != nil {
 		return nil, err
@@ -134,5 +126,6 @@ func (p *Play) stateFor(q question) (history.State, error) {
 	if q.about == nil && len(mentionedIn(q.expression.source)) == 0 {
 		return nil, nil
 	}
-	return p.now()
+	changes, err := p.changes()
+	return history.Now(changes), err
 }

@@ -21,13 +21,18 @@ func repeatable(outer, inner string) error {
 	return nil
 }
 
-// nested is the line that the arguments from the verb on are.
-func (p *Play) nested(c *call, args []string) (func() error, error) {
-	v := verbNamed(args[0])
+// nested is the line that a verb and its arguments are.
+func (p *Play) nested(c *call, name string, args []string) (func() error, error) {
+	v := verbNamed(name)
 	if v == nil {
-		return nil, unknownVerb(args[0])
+		return nil, unknownVerb(name)
 	}
-	return func() error { return v.do(p, &call{TestScript: c.TestScript, args: args[1:], meanwhile: c.meanwhile}) }, nil
+	inner, err := v.called(c.TestScript, false, args)
+	if err != nil {
+		return nil, err
+	}
+	inner.meanwhile = c.meanwhile
+	return func() error { return v.do(p, inner) }, nil
 }
 
 func count(arg string) (int, error) {
@@ -47,32 +52,17 @@ func interval(flag string) (time.Duration, error) {
 }
 
 func (p *Play) repeat(c *call) error {
-	args, every := c.args, time.Duration(0)
-	anyway := args[0] == "--anyway"
-	if anyway {
-		args = args[1:]
-	}
-	var err error
-	if strings.HasPrefix(args[0], "--every") {
-		if every, err = interval(args[0]); err != nil {
-			return err
-		}
-		args = args[1:]
-	}
-	times, err := count(args[0])
-	if err != nil {
-		return err
-	}
+	every, times := argument[time.Duration](c, "--every"), argument[int](c, "COUNT")
 	for n := 1; n <= times; n++ {
 		var numbered []string
-		for _, arg := range args[1:] {
+		for _, arg := range c.rest("ARG") {
 			numbered = append(numbered, strings.ReplaceAll(arg, "{n}", strconv.Itoa(n)))
 		}
-		do, err := p.nested(c, numbered)
+		do, err := p.nested(c, argument[string](c, "VERB"), numbered)
 		if err != nil {
 			return err
 		}
-		if err := do(); err != nil && !(anyway && isAnswer(err)) {
+		if err := do(); err != nil && !(c.has("--anyway") && isAnswer(err)) {
 			return fmt.Errorf("time %d of %d: %w", n, times, err)
 		}
 		if n == times {
@@ -90,7 +80,7 @@ func (p *Play) repeat(c *call) error {
 // meanwhile does what a script goes on without waiting for.
 func (p *Play) meanwhile(c *call) error {
 	c.meanwhile = true
-	do, err := p.aside().nested(c, c.args)
+	do, err := p.aside().nested(c, c.args[0], c.rest("ARG"))
 	if err != nil {
 		return err
 	}

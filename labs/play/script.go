@@ -170,9 +170,8 @@ var builtin = []string{"stdout", "stderr", "env", "cp", "cmp", "cmpenv", "exists
 // checkLine returns the first mistake in a line.
 func (s *Script) checkLine(l line, manifests []string) error {
 	for _, c := range l.conditions {
-		name := strings.TrimPrefix(strings.Trim(c.text, "[]"), "!")
-		if !slices.Contains(conditions, name) {
-			return &Mistake{Column: c.begin, Err: fmt.Errorf("unknown condition %s; there are %s", c.text, strings.Join(conditions, ", "))}
+		if _, err := (&Setting{}).holds(strings.TrimPrefix(strings.Trim(c.text, "[]"), "!")); err != nil {
+			return &Mistake{Column: c.begin, Err: err}
 		}
 	}
 	v := verbNamed(l.verb.text)
@@ -198,22 +197,21 @@ func (s *Script) checkLine(l line, manifests []string) error {
 			}
 			return s.checkLine(nested, manifests)
 		}
-		if err := s.checkArgument(found[i].kind, w, manifests); err != nil {
+		if err := s.checkArgument(found[i], w, manifests); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Script) checkArgument(kind string, w word, manifests []string) error {
-	check := kinds[kind]
-	if kind == "FILE" {
-		check = func(name string) error { return s.checkFile(name, manifests) }
-	}
-	if check == nil || w.variable {
+func (s *Script) checkArgument(p parameter, w word, manifests []string) error {
+	if w.variable {
 		return nil
 	}
-	err := check(w.text)
+	_, err := p.read(w.text)
+	if p.kind == "FILE" {
+		err = s.checkFile(w.text, manifests)
+	}
 	if err == nil {
 		return nil
 	}
@@ -239,22 +237,6 @@ func (s *Script) checkFile(name string, manifests []string) error {
 		}
 	}
 	return fmt.Errorf("there is no file %s after the script's last line, nor in %s", name, strings.Join(manifests, " or "))
-}
-
-// kinds check arguments by the names that usages give them.
-var kinds = map[string]func(string) error{
-	"EXPR":      func(arg string) error { _, err := compile(arg); return err },
-	"OBJECT":    func(arg string) error { _, err := parseOperand(arg); return err },
-	"REGEXP":    func(arg string) error { _, err := regexp.Compile(arg); return err },
-	"OVERLAY":   func(arg string) error { _, err := overlayed(arg); return err },
-	"COUNT":     func(arg string) error { _, err := count(arg); return err },
-	"CODE":      func(arg string) error { _, err := code(arg); return err },
-	"SIGNAL":    func(arg string) error { _, err := signalNamed(arg); return err },
-	"COMPONENT": nil, // of an event it may be any
-	"WHERE":     func(arg string) error { _, err := (&Setting{}).holds(arg); return err },
-	"--anyway":  nil,
-	"--every":   func(arg string) error { _, err := interval(arg); return err },
-	"--cascade": func(arg string) error { _, err := cascade(arg); return err },
 }
 
 // text is the script's lines, with the values of the variables in them.

@@ -28,7 +28,7 @@ func TestAMistakeIsToldWithItsLineAndColumn(t *testing.T) {
 	}{
 		{"unknown verb", "creat x.yaml", 1, "there is no verb creat"},
 		{"unknown verb after a condition", "[kcm] creat x.yaml", 7, "there is no verb creat"},
-		{"unknown condition", "[kcm] [moon] check true", 7, "unknown condition [moon]; there are kcm"},
+		{"unknown condition", "[kcm] [moon] check true", 7, "unknown condition moon; there are accounts"},
 		{"unknown place", "only moon why not", 6, "unknown condition moon"},
 		{"condition without a verb", "[kcm]", 1, "there is no verb in this line"},
 		{"negation without a verb", "!", 1, "there is no verb in this line"},

@@ -4,19 +4,21 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -57,51 +59,29 @@ type Setting struct {
 
 // conditions are what may stand in brackets before a line, with a ! or without,
 // and after only.
-var conditions = []string{"kcm", "reference", "kind", "embedded", "accounts"}
+var conditions = map[string]func(*Setting) bool{
+	"kcm":       func(s *Setting) bool { return s.Manager == nil || !s.Manager.Reference },
+	"reference": func(s *Setting) bool { return s.Manager != nil && s.Manager.Reference },
+	"kind":      func(*Setting) bool { return cluster.OnKind() },
+	"embedded":  func(*Setting) bool { return !cluster.OnKind() },
+	// Each loop has one when the manager of chapter 05 makes their tokens.
+	"accounts": func(s *Setting) bool { return s.Manager == nil || s.Manager.has("serviceaccount-token-controller") },
+}
 
 // holds tells whether a condition holds in the setting.
 func (s *Setting) holds(condition string) (bool, error) {
-	switch condition {
-	case "kcm":
-		return s.Manager == nil || !s.Manager.Reference, nil
-	case "reference":
-		return s.Manager != nil && s.Manager.Reference, nil
-	case "kind":
-		return cluster.OnKind(), nil
-	case "embedded":
-		return !cluster.OnKind(), nil
-	case "accounts": // which the manager of chapter 05 makes
-		return s.Manager == nil || s.Manager.has("serviceaccount-token-controller"), nil
+	if holds := conditions[condition]; holds != nil {
+		return holds(s), nil
 	}
-	return false, fmt.Errorf("unknown condition %s; there are %s", condition, strings.Join(conditions, ", "))
+	known := slices.Sorted(maps.Keys(conditions))
+	return false, fmt.Errorf("unknown condition %s; there are %s", condition, strings.Join(known, ", "))
 }
 
-// Params are what testscript needs to play a script in the setting. Variables
-// are NAME=VALUE for its lines.
-func (s *Setting) Params(ctx context.Context, script *Script, variables ...string) testscript.Params {
-	return testscript.Params{
-		Files: []string{script.Path},
-		Setup: func(env *testscript.Env) error {
-			env.Vars = append(env.Vars, variables...)
-			return s.setUp(ctx, script, env)
-		},
-		Cmds:               commands(),
-		Condition:          s.holds,
-		RequireUniqueNames: true,
-	}
-}
-
-// setUp begins a play.
-func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env) (err error) {
+// play returns a play of the script that has not begun yet.
+func (s *Setting) play(ctx context.Context, on *house) *Play {
 	own := *s
-	if own.Dir == "" {
-		own.Dir = env.WorkDir
-	}
-	if own.Logs == "" {
-		own.Logs = env.WorkDir
-	}
 	if own.Narrator == nil {
-		own.Narrator = silent{}
+		own.Narrator = NewTeller(io.Discard, false)
 	}
 	if own.Patience == 0 {
 		own.Patience = 2 * time.Minute
@@ -111,14 +91,26 @@ func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Play{
-		Setting: &own, ctx: ctx, namespace: cmp.Or(own.Namespace, metav1.NamespaceDefault), work: env.WorkDir, began: time.Now(), stepBegan: time.Now(), t: env.T().(result),
+		Setting: &own, ctx: ctx, t: on, namespace: cmp.Or(own.Namespace, metav1.NamespaceDefault), began: time.Now(),
 		memory: &memory{recordings: map[string]*history.Recording{}, views: map[*unstructured.Unstructured]map[string]any{}},
 		vars:   map[string]any{}, managers: map[string]*manager{}, tokens: map[string]string{},
-		recorded: mentioned(script.text(env.Getenv)),
 	}
-	env.Values[playKey{}] = p
-	env.Defer(func() { p.tearDown(cancel) })
-	if s.Cluster == nil {
+	p.ends = append(p.ends, func() {
+		cancel()
+		p.join() // after a failure, what was done meanwhile has failed, too
+		for _, r := range p.memory.recordings {
+			r.Wait()
+		}
+	})
+	return p
+}
+
+// setUp begins a play.
+func (p *Play) setUp(script *Script, env *testscript.Env) (err error) {
+	p.work, p.Dir, p.Logs = env.WorkDir, cmp.Or(p.Dir, env.WorkDir), cmp.Or(p.Logs, env.WorkDir)
+	p.recorded = mentioned(script.text(env.Getenv))
+	env.Defer(p.tearDown)
+	if p.Cluster == nil {
 		return nil
 	}
 	if p.config, err = p.answeredInTime(); err != nil {
@@ -127,24 +119,20 @@ func (s *Setting) setUp(ctx context.Context, script *Script, env *testscript.Env
 	if p.client, err = dynamic.NewForConfig(p.config); err != nil {
 		return err
 	}
-	ca, err := os.ReadFile(s.Cluster.RootCAFile())
+	ca, err := os.ReadFile(p.Cluster.RootCAFile())
 	if err != nil {
 		return err
 	}
 	p.vars["rootCA"] = string(ca)
-	env.Setenv("NEXT_KEY", s.Cluster.NextServiceAccountKeyFile())
-	if !s.LoopsRun {
+	env.Setenv("NEXT_KEY", p.Cluster.NextServiceAccountKeyFile())
+	if !p.LoopsRun {
 		return nil
 	}
-	if p.namespace, err = createNamespace(ctx, kubernetes.NewForConfigOrDie(p.config), filepath.Base(env.WorkDir)); err != nil {
-		return err
-	}
-	p.own = p.namespace
+	name := strings.ToLower(strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"))
+	name = strings.Trim(notInNames.ReplaceAllString(name[:min(len(name), 40)], "-"), "-")
+	p.own = cmp.Or(name, "script") + "-" + rand.String(5)
 	env.Setenv("NS", p.own)
-	if len(s.Manager.Loops) == 0 && !s.Manager.Reference {
-		return nil // a manager of the first chapters gives a namespace nothing
-	}
-	return p.awaitNamespace()
+	return p.enter(p.own)
 }
 
 // answeredInTime is how the API server is talked to. An answer has to begin in
@@ -164,23 +152,12 @@ func (s *Setting) answeredInTime() (*rest.Config, error) {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-func createNamespace(ctx context.Context, client kubernetes.Interface, script string) (string, error) {
-	name := strings.ToLower(strings.TrimPrefix(script, "script-"))
-	prefix := cmp.Or(strings.Trim(notInNames.ReplaceAllString(name[:min(len(name), 40)], "-"), "-"), "script") + "-"
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
-	created, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("create a namespace: %w", err)
-	}
-	return created.Name, nil
-}
-
 // tearDown ends the last step, and stops what the script has started. Where other
 // scripts go on in the cluster it deletes what runs in the script's namespace,
 // owners first. The namespace stays.
-func (p *Play) tearDown(stop func()) {
+func (p *Play) tearDown() {
 	var err error
-	if !p.t.Failed() && !p.t.Skipped() {
+	if !p.t.failed && !p.t.skipped {
 		err = p.endStep()
 	}
 	defer func() {
@@ -192,12 +169,8 @@ func (p *Play) tearDown(stop func()) {
 		p.stayUp(err)
 	}
 	interrupted := p.ctx.Err() != nil // then the cluster ends, too
-	p.endManagers()
-	p.closeProxies()
-	stop()
-	p.join() // after a failure, what was done meanwhile has failed, too
-	for _, r := range p.memory.recordings {
-		r.Wait()
+	for _, end := range slices.Backward(p.ends) {
+		end()
 	}
 	if !p.LoopsRun || p.client == nil || interrupted {
 		return

@@ -9,12 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/kcm-book/kcm-book/labs/history"
 )
 
-// witnessLabel marks the objects that settle needs. Expressions do not see
-// them.
+// witnessLabel marks the objects that settle needs. Scripts do not know their names,
+// and expressions do not see them.
 const witnessLabel = "lab.kcm-book.io/witness"
 
 func isWitness(object *unstructured.Unstructured) bool {
@@ -44,7 +42,7 @@ func (p *Play) settle(c *call) error {
 	if len(c.args) == 0 {
 		return p.seen()
 	}
-	o, name, err := p.locate(c.args[0])
+	o, name, err := p.locate(c)
 	if err != nil {
 		return err
 	}
@@ -58,18 +56,11 @@ func (p *Play) settle(c *call) error {
 	}
 	p.touched++ // a value that it has not had
 	patch := fmt.Appendf(nil, touch, p.touched)
-	touched, err := p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err = p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}
-	return p.poll(c.args[0]+" was synced", func(now history.State) (bool, error) {
-		object := now[o.resource.Resource][touched.GetUID()]
-		if object == nil {
-			return false, errAbsent{c.args[0]}
-		}
-		err := behind(p.view(object))
-		return err == nil, err
-	})
+	return p.until(c.args[0]+" was synced", &operand{source: o.source, resource: o.resource, name: name}, "true")
 }
 
 // touches raise an object's generation. A generation is raised by any change of
@@ -87,7 +78,7 @@ func (p *Play) seen() error {
 	if !p.Manager.has("deployment-controller") {
 		kind = "ReplicaSet"
 	}
-	object, err := parseManifest(fmt.Sprintf(witness, kind), "")
+	object, err := parseManifest(fmt.Sprintf(witness, kind), nil)
 	if err != nil {
 		return err
 	}
@@ -96,12 +87,6 @@ func (p *Play) seen() error {
 	if err != nil {
 		return err
 	}
-	return p.poll("the loops have seen what there is", func(now history.State) (bool, error) {
-		object := now[resource.Resource][created.GetUID()]
-		if object == nil {
-			return false, errAbsent{strings.ToLower(kind) + "/" + created.GetName()}
-		}
-		replicas, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
-		return replicas == 1, nil
-	})
+	made := &operand{source: kind + "/" + created.GetName(), resource: resource, name: created.GetName()}
+	return p.until("the loops have seen what there is", made, "self.status.replicas == 1")
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -29,7 +28,7 @@ func (p *Play) endStep() error {
 	if err := p.join(); err != nil {
 		return err
 	}
-	if p.steps > 0 {
+	if !p.stepBegan.IsZero() {
 		p.Narrator.Passed(time.Since(p.stepBegan))
 	}
 	return nil
@@ -65,6 +64,7 @@ func (p *Play) only(c *call) error {
 		p.t.Skip(why)
 	}
 	p.Narrator.Skipped(why)
+	p.stepBegan = time.Time{}
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (p *Play) say(c *call) error {
 }
 
 func (p *Play) show(c *call) error {
-	value, err := p.valueOf(c.args)
+	value, err := p.valueOf(asked(c))
 	if err != nil {
 		return err
 	}
@@ -91,15 +91,13 @@ func (p *Play) show(c *call) error {
 
 // readable is a value as a reader would write it.
 func readable(value ref.Val) string {
-	if object, is := value.(traits.Mapper); is {
-		if native, err := object.ConvertToNative(reflect.TypeFor[*structpb.Value]()); err == nil {
-			if text, err := json.MarshalIndent(native.(*structpb.Value).AsInterface(), "", "  "); err == nil {
-				return string(text)
-			}
-		}
+	native, err := value.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	if err != nil {
+		return fmt.Sprint(value.Value())
 	}
-	if converted := value.ConvertToType(types.StringType); !types.IsError(converted) {
-		return fmt.Sprint(converted.Value())
+	if text, is := native.(*structpb.Value).GetKind().(*structpb.Value_StringValue); is {
+		return text.StringValue
 	}
-	return fmt.Sprint(value.Value())
+	text, _ := json.MarshalIndent(native.(*structpb.Value).AsInterface(), "", "  ") // it is JSON
+	return string(text)
 }

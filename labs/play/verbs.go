@@ -3,6 +3,7 @@ package play
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -39,9 +40,41 @@ type call struct {
 	*testscript.TestScript
 	not  bool // there is a ! before the verb
 	args []string
+	// means are the arguments as kinds read them, by the names that the verb's usage gives them.
+	means map[string][]any
 	// meanwhile tells that it is carried out beside other lines.
 	meanwhile bool
 }
+
+// called reads the arguments of a verb.
+func (v *verb) called(ts *testscript.TestScript, not bool, args []string) (*call, error) {
+	found, err := v.check(not, args)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{TestScript: ts, not: not, args: args, means: map[string][]any{}}
+	for i, p := range found {
+		value, err := p.read(args[i])
+		if err != nil {
+			return nil, err
+		}
+		c.means[p.kind] = append(c.means[p.kind], value)
+	}
+	return c, nil
+}
+
+// argument is the first argument of a name, or the zero value if it was left out.
+func argument[T any](c *call, name string) (value T) {
+	if c.has(name) {
+		value = c.means[name][0].(T)
+	}
+	return value
+}
+
+func (c *call) has(name string) bool { return len(c.means[name]) > 0 }
+
+// rest are the arguments of the name with which a usage ends.
+func (c *call) rest(name string) []string { return c.args[len(c.args)-len(c.means[name]):] }
 
 // verbs are the words of scripts beside testscript's own. The order is that of Verbs.
 var verbs []*verb
@@ -53,7 +86,7 @@ func init() {
 		{"say", "WORD...", "tell the reader something", (*Play).say, false, more},
 		{"show", "[OBJECT] EXPR", "tell what it is, a line for each element of a list", (*Play).show, false, more},
 
-		{"namespace", "NAME", "create a namespace, wait until pods can run in it, and look there from now on", (*Play).enter, false, itself},
+		{"namespace", "NAME", "create a namespace, wait until pods can run in it, and look there from now on", (*Play).namespaceNamed, false, itself},
 		{"look", "NAMESPACE", "look at another namespace from now on, and * is all", (*Play).look, false, nothing},
 		{"create", "FILE [OVERLAY]", "create the objects in FILE, changed by OVERLAY", (*Play).create, false, itself},
 		{"patch", "[--status] OBJECT OVERLAY", "change an object, or its status", (*Play).patch, false, itself},
@@ -111,14 +144,15 @@ func verbNamed(name string) *verb {
 
 // commands makes testscript commands of the verbs. An error fails the script at
 // its line.
-func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+func (p *Play) commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	all := map[string]func(*testscript.TestScript, bool, []string){}
 	for _, v := range verbs {
 		all[v.name] = func(ts *testscript.TestScript, neg bool, args []string) {
-			if _, err := v.check(neg, args); err != nil {
-				ts.Fatalf("%v", err)
+			c, err := v.called(ts, neg, args)
+			if err == nil {
+				err = p.carryOut(v, c)
 			}
-			if err := of(ts).carryOut(v, &call{TestScript: ts, not: neg, args: args}); err != nil {
+			if err != nil {
 				ts.Fatalf("%v", err)
 			}
 		}
@@ -160,6 +194,30 @@ func spell(verb string, not bool, args []string) string {
 		words = append(words, arg)
 	}
 	return strings.Join(words, " ")
+}
+
+// kinds read arguments by the names that usages give them. All others are texts.
+var kinds = map[string]func(string) (any, error){
+	"EXPR":      as(compile),
+	"OBJECT":    as(parseOperand),
+	"REGEXP":    as(pattern),
+	"OVERLAY":   as(overlayed),
+	"COUNT":     as(count),
+	"CODE":      as(code),
+	"SIGNAL":    as(signalNamed),
+	"WHERE":     as((&Setting{}).holds),
+	"--every":   as(interval),
+	"--cascade": as(cascade),
+}
+
+// pattern is a REGEXP, which verbs make a part of a longer one.
+func pattern(arg string) (string, error) {
+	_, err := regexp.Compile("(?:" + arg + ")")
+	return arg, err
+}
+
+func as[T any](read func(string) (T, error)) func(string) (any, error) {
+	return func(arg string) (any, error) { return read(arg) }
 }
 
 // parameter is an argument that a verb's usage names.
@@ -215,6 +273,13 @@ func (v *verb) check(not bool, args []string) ([]parameter, error) {
 		return nil, fmt.Errorf("%s takes %s, and not %q", v.name, cmp.Or(v.usage, "nothing"), args)
 	}
 	return found, nil
+}
+
+func (p parameter) read(arg string) (any, error) {
+	if read := kinds[p.kind]; read != nil {
+		return read(arg)
+	}
+	return arg, nil
 }
 
 // matches tells whether an argument can be what may be left out.

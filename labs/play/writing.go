@@ -2,13 +2,11 @@ package play
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kcm-book/kcm-book/labs/await"
 )
 
 func (p *Play) create(c *call) error {
@@ -26,12 +22,8 @@ func (p *Play) create(c *call) error {
 	if err != nil {
 		return err
 	}
-	overlay := ""
-	if len(c.args) == 2 {
-		overlay = c.args[1]
-	}
 	for document := range strings.SplitSeq(content, "\n---\n") {
-		object, err := parseManifest(document, overlay)
+		object, err := parseManifest(document, argument[[]byte](c, "OVERLAY"))
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.args[0], err)
 		}
@@ -61,24 +53,20 @@ func (p *Play) readManifest(name string) (string, error) {
 	return "", fmt.Errorf("there is no file %s", name)
 }
 
-func parseManifest(document, overlay string) (*unstructured.Unstructured, error) {
+func parseManifest(document string, overlay []byte) (*unstructured.Unstructured, error) {
 	content, err := yaml.YAMLToJSONStrict([]byte(document))
 	if err != nil {
 		return nil, err
 	}
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(content); err != nil || overlay == "" {
+	if err := object.UnmarshalJSON(content); err != nil || overlay == nil {
 		return object, err
 	}
 	typed, err := scheme.Scheme.New(object.GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
-	change, err := overlayed(overlay)
-	if err != nil {
-		return nil, err
-	}
-	if content, err = strategicpatch.StrategicMergePatch(content, change, typed); err != nil {
+	if content, err = strategicpatch.StrategicMergePatch(content, overlay, typed); err != nil {
 		return nil, fmt.Errorf("overlay %s: %w", overlay, err)
 	}
 	return object, object.UnmarshalJSON(content)
@@ -94,38 +82,28 @@ func overlayed(overlay string) ([]byte, error) {
 }
 
 func (p *Play) patch(c *call) error {
-	args, subresources := c.args, []string(nil)
-	if args[0] == "--status" {
-		args, subresources = args[1:], []string{"status"}
-	}
-	o, name, err := p.locate(args[0])
+	o, name, err := p.locate(c)
 	if err != nil {
 		return err
 	}
-	change, err := overlayed(args[1])
-	if err != nil {
-		return err
+	var subresources []string
+	if c.has("--status") {
+		subresources = []string{"status"}
 	}
-	return p.insist("patch "+args[0], func() error {
+	return p.insist("patch "+o.source, func() error {
+		change := argument[[]byte](c, "OVERLAY")
 		_, err := p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, change, metav1.PatchOptions{}, subresources...)
 		return err
 	})
 }
 
 func (p *Play) delete(c *call) error {
-	args, propagation := c.args, metav1.DeletePropagationBackground
-	if len(args) == 2 {
-		var err error
-		if propagation, err = cascade(args[0]); err != nil {
-			return err
-		}
-		args = args[1:]
-	}
-	o, name, err := p.locate(args[0])
+	o, name, err := p.locate(c)
 	if err != nil {
 		return err
 	}
-	return p.insist("delete "+args[0], func() error {
+	propagation := cmp.Or(argument[metav1.DeletionPropagation](c, "--cascade"), metav1.DeletePropagationBackground)
+	return p.insist("delete "+o.source, func() error {
 		return p.api(o.resource).Delete(p.ctx, name, metav1.DeleteOptions{PropagationPolicy: &propagation})
 	})
 }
@@ -135,16 +113,13 @@ func (p *Play) delete(c *call) error {
 func (p *Play) insist(what string, write func() error) error {
 	var refused error
 	tries := 0
-	err := await.Until(p.ctx, 20*time.Millisecond, p.Patience, "the API server answers to "+what, func(context.Context) error {
+	err := p.wait("the API server answers to "+what, func() (bool, error) {
 		err := write()
 		tries++
-		if !isAnswer(err) {
-			return err
-		}
-		if tries == 1 || !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+		if isAnswer(err) && (tries == 1 || !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err)) {
 			refused = err
 		}
-		return nil
+		return err == nil || isAnswer(err), err
 	})
 	return cmp.Or(err, refused)
 }
