@@ -96,9 +96,6 @@ func siteCommand(root string) *cobra.Command {
 				return site.Serve(cmd.Context(), root, dir, port, cmd.OutOrStdout())
 			}
 			count, err := site.Write(root, dir, pdf)
-			if err == nil && pdf {
-				err = site.PDF(cmd.Context(), dir)
-			}
 			if err == nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%d pages; open build/site/index.html\n", count)
 			}
@@ -106,7 +103,7 @@ func siteCommand(root string) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&serve, "serve", false, "show the pages on this machine, and write and show them anew at each save")
-	command.Flags().BoolVar(&pdf, "pdf", false, "print the book to build/site/book.pdf as well; this needs Chromium")
+	command.Flags().BoolVar(&pdf, "pdf", false, "have the pages lead to the PDF that make pdf prints of them")
 	command.Flags().IntVar(&port, "port", 8000, "the port to show them on; 0 takes a free one")
 	command.MarkFlagsMutuallyExclusive("serve", "pdf")
 	return command

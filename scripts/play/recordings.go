@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"html"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -74,30 +76,35 @@ func (r recording) write(ctx context.Context, narrator play.Narrator, script *pl
 		return err
 	}
 	narrator.Say(fmt.Sprintf("%s: %d KB", r.path(".html"), len(text)/1000))
-	return r.takeStill(ctx, narrator)
-}
-
-// takeStill takes the still picture, where there is a browser.
-func (r recording) takeStill(ctx context.Context, narrator play.Narrator) error {
-	page, err := filepath.Abs(r.path(".html"))
-	if err != nil {
-		return err
-	}
-	until := toMoment(r.still)
-	cmd := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x800", "-until", until, "file://"+page, r.path(".svg"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		narrator.Say(fmt.Sprintf("the still picture %s stays as it was: %s", r.path(".svg"), out))
+	if err := r.takeStill(ctx, text); err != nil {
+		narrator.Say(fmt.Sprintf("the still picture %s stays as it was: %v", r.path(".svg"), err))
 	}
 	return nil
 }
 
-// toMoment returns an expression that has a page go to the first moment m, with the
-// number i, about which another one is true, and is true when that is drawn.
-func toMoment(is string) string {
-	return fmt.Sprintf(`(() => {
-		const p = view.player, n = p.moments.findIndex((m, i) => %s);
-		if (n < 0) return false;
-		location.hash = "#moment=" + n;
-		return p.at === n && document.getElementById("now").textContent === p.moments[n].says;
-	})()`, is)
+// takingStill goes to the first moment m, with the number i, about which something is true, and has the page consist of its
+// picture as text when that is drawn.
+const takingStill = `<script>addEventListener("load", () => {
+	const n = view.player.moments.findIndex((m, i) => %s);
+	location.hash = "#moment=" + n;
+	if (n >= 0) setTimeout(() => { document.documentElement.textContent = view.still(); }, 1000);
+})</script>`
+
+var stillOf = regexp.MustCompile(`(?s)<html[^>]*>(&lt;svg.*)</html>`)
+
+// takeStill takes the still picture of a page, where there is a browser.
+func (r recording) takeStill(ctx context.Context, page []byte) error {
+	taking := filepath.Join(os.TempDir(), "taking-"+r.name+".html")
+	defer os.Remove(taking)
+	if err := os.WriteFile(taking, fmt.Appendf(page, takingStill, r.still), 0o600); err != nil {
+		return err
+	}
+	// A page has five seconds of its own time for what moves in it.
+	cmd := exec.CommandContext(ctx, "scripts/chromium", "--window-size=1280,800", "--virtual-time-budget=5000", "--dump-dom", "file://"+taking)
+	out, err := cmd.CombinedOutput()
+	found := stillOf.FindSubmatch(out)
+	if found == nil {
+		return fmt.Errorf("no picture in what Chromium says (%v): %.1000s", err, out)
+	}
+	return os.WriteFile(r.path(".svg"), []byte(html.UnescapeString(string(found[1]))), 0o644)
 }

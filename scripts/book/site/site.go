@@ -50,13 +50,8 @@ type Site struct {
 type script struct{ Words, Path string }
 
 // Write writes the site of the book into a directory, which it empties before, and returns how many pages it has. They
-// lead to a PDF, too, if there is to be one: see [PDF]. Without a Chromium there can be none, and nothing is written.
+// lead to a PDF, too, if make pdf is to print one there.
 func Write(root, dir string, pdf bool) (int, error) {
-	if pdf {
-		if _, err := findBrowser(); err != nil {
-			return 0, err
-		}
-	}
 	s, err := read(root)
 	if err != nil {
 		return 0, err
