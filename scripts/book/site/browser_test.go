@@ -410,24 +410,16 @@ func TestTheStartPageKnowsWhereTheReaderWas(t *testing.T) {
 }
 
 func TestAPageThatIsServedReloadsWhenItHasBeenWrittenAnew(t *testing.T) {
-	t.Parallel()
-	needsBrowser(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "index.html")
-	write := func(text string, at time.Time) {
-		require.NoError(t, os.WriteFile(file, []byte("<link rel=icon href=data:,><p>"+text+"</p>"), 0o644))
-		require.NoError(t, os.Chtimes(file, at, at))
-	}
-	write("before", time.Now().Add(-time.Hour))
-	server := httptest.NewServer(handler(dir))
-	defer server.Close()
 	p := open(t)
-	p.do(chromedp.Navigate(server.URL))
-	p.until(`document.querySelector("p").textContent === "before"`)
-	write("after", time.Now())
+	server := httptest.NewServer(uncached(p.dir))
+	defer server.Close()
+	p.do(chromedp.Navigate(server.URL + "/glossary.html"))
+	evaluate[any](p, `window.before = true`)
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(p.dir, "glossary.html"), later, later))
 	require.Eventually(t, func() bool {
-		said, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.querySelector("p").textContent`))
-		return err == nil && said == "after" // in between there is no page to ask
+		gone, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](`document.title !== "" && window.before === undefined`))
+		return err == nil && gone // in between there is no page to ask
 	}, patience, 100*time.Millisecond)
 }
 

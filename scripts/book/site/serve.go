@@ -1,7 +1,6 @@
 package site
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,21 +8,14 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
 // settled is how long nothing is written before a save counts as whole: editors write more than once.
 const settled = 300 * time.Millisecond
-
-// reloading is what a page that is served has at its end: it asks each second whether it has been written anew.
-const reloading = `<script>setInterval(async () => {
-	const written = (await fetch("", { method: "HEAD" })).headers.get("Last-Modified");
-	if (Date.parse(written) > Date.parse(document.lastModified)) location.reload();
-}, 1000);</script>`
 
 // Serve shows the site on this machine until ctx ends, and writes it anew whenever a file of the book or of the code is
 // saved. A mistake is printed, and the pages stay as they were.
@@ -38,7 +30,7 @@ func Serve(ctx context.Context, root, dir string, port int, out io.Writer) error
 		return err
 	}
 	fmt.Fprintf(out, "http://%s shows the book, and reloads when you save. Ctrl-C ends it.\n", listener.Addr())
-	server := &http.Server{Handler: handler(dir), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: uncached(dir), ReadHeaderTimeout: time.Minute}
 	go func() {
 		defer server.Close()
 		for before := written; ; {
@@ -72,51 +64,30 @@ func rewrite(root, dir string, out io.Writer) error {
 	return err
 }
 
-// sources are how many files the site is made of, and when the last one was saved.
-type sources struct {
-	count int
-	last  time.Time
-}
-
-// look looks at all files that can change a page. What editors write beside a file cannot.
-func look(root string) (found sources) {
+// look returns all files that can change a page, with when they were saved. What editors write beside a file is none.
+func look(root string) string {
+	var found strings.Builder
 	for _, top := range []string{"README.md", "chapters", "diagrams", "kcm", "labs"} {
 		filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.Name() == "node_modules" {
 				return fs.SkipDir
 			}
-			if err != nil || !slices.Contains([]string{".md", ".go", ".svg", ".txtar", ".yaml"}, filepath.Ext(path)) {
-				return nil // a file that has just gone is counted no more
-			}
-			if info, err := entry.Info(); err == nil {
-				found.count++
-				if info.ModTime().After(found.last) {
-					found.last = info.ModTime()
+			if err == nil && slices.Contains([]string{".md", ".go", ".svg", ".txtar", ".yaml"}, filepath.Ext(path)) {
+				if info, err := entry.Info(); err == nil { // else it has just gone
+					fmt.Fprintln(&found, path, info.ModTime())
 				}
 			}
 			return nil
 		})
 	}
-	return found
+	return found.String()
 }
 
-// handler serves the site, with pages that reload themselves.
-func handler(dir string) http.Handler {
+// uncached serves the site as it is on disk now: what has been written anew is not shown as it was.
+func uncached(dir string) http.Handler {
 	files := http.FileServer(http.Dir(dir))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		name := path.Clean(r.URL.Path)
-		if name == "/" {
-			name = "/index.html"
-		}
-		file := filepath.Join(dir, filepath.FromSlash(name))
-		info, err := os.Stat(file)
-		if err == nil && path.Ext(name) == ".html" {
-			if text, err := os.ReadFile(file); err == nil {
-				http.ServeContent(w, r, name, info.ModTime(), bytes.NewReader(append(text, reloading...)))
-				return
-			}
-		}
 		files.ServeHTTP(w, r)
 	})
 }

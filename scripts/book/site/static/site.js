@@ -268,6 +268,12 @@ function playInPlace(link) {
 	picture.before("By itself in a page");
 }
 
+// Where make serve shows the page, it asks each second whether it has been written anew.
+if (location.hostname === "127.0.0.1") setInterval(async () => {
+	const written = (await fetch("", { method: "HEAD" })).headers.get("Last-Modified");
+	if (Date.parse(written) > Date.parse(document.lastModified)) location.reload();
+}, 1000);
+
 addEventListener("DOMContentLoaded", () => {
 	const header = document.querySelector("header");
 	addSearch(header);
