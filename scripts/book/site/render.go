@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
 	tables "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/renderer"
 	ghtml "github.com/yuin/goldmark/renderer/html"
@@ -23,6 +24,7 @@ import (
 func (s *Site) body(page *Page) ([]byte, error) {
 	r := renderer.NewRenderer(renderer.WithNodeRenderers(
 		util.Prioritized(&pageRenderer{site: s, page: page}, 1),
+		util.Prioritized(extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignNone)), 500),
 		util.Prioritized(ghtml.NewRenderer(ghtml.WithUnsafe()), 1000)))
 	var out bytes.Buffer
 	err := r.Render(&out, page.source, page.document)
@@ -54,15 +56,6 @@ func (r *pageRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 	to.Register(ast.KindCodeSpan, instead(r.span))
 	to.Register(ast.KindImage, instead(r.image))
 	to.Register(ast.KindHTMLBlock, instead(r.block))
-	to.Register(tables.KindTable, around(openTable, always("</tbody>\n</table>\n")))
-	to.Register(tables.KindTableHeader, around(r.openTableHeader, func(header ast.Node) string {
-		if !header.HasChildren() {
-			return ""
-		}
-		return "</tr>\n</thead>\n<tbody role=\"rowgroup\">\n"
-	}))
-	to.Register(tables.KindTableRow, around(always(`<tr role="row">`), always("</tr>\n")))
-	to.Register(tables.KindTableCell, around(r.openTableCell, func(cell ast.Node) string { return "</" + tagOf(cell) + ">" }))
 }
 
 // around renders a node with something before it and behind it.
@@ -293,45 +286,4 @@ func (r *pageRenderer) block(node ast.Node) (string, error) {
 		text = append(text, block.ClosureLine.Value(r.page.source)...)
 	}
 	return comment.ReplaceAllString(string(text), ""), nil
-}
-
-// openTable says whether a table has many columns: then it is shown line by line on a narrow screen, and is for a screen
-// reader a table all the same, by its roles.
-func openTable(node ast.Node) string {
-	if len(node.(*tables.Table).Alignments) > 3 {
-		return "<table role=\"table\" class=\"wide\">\n"
-	}
-	return "<table>\n"
-}
-
-// openTableHeader leaves out a header that says nothing.
-func (r *pageRenderer) openTableHeader(header ast.Node) string {
-	if strings.TrimSpace(chapters.Plain(header, r.page.source)) == "" {
-		header.RemoveChildren(header)
-		return "<tbody>\n"
-	}
-	return "<thead role=\"rowgroup\">\n<tr role=\"row\">"
-}
-
-// tagOf returns what a cell is: above a column that has no name is an empty one like all others.
-func tagOf(cell ast.Node) string {
-	if cell.Parent().Kind() == tables.KindTableHeader && cell.HasChildren() {
-		return "th"
-	}
-	return "td"
-}
-
-func (r *pageRenderer) openTableCell(cell ast.Node) string {
-	if tagOf(cell) == "th" {
-		return `<th role="columnheader" scope="col">`
-	}
-	above := cell.Parent().Parent().FirstChild().FirstChild()
-	for before := cell.PreviousSibling(); before != nil && above != nil; before = before.PreviousSibling() {
-		above = above.NextSibling()
-	}
-	column := ""
-	if above != nil {
-		column = strings.TrimSpace(chapters.Plain(above, r.page.source))
-	}
-	return fmt.Sprintf("<td role=\"cell\" data-label=\"%s\">", html.EscapeString(column))
 }
