@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -58,7 +57,7 @@ func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error)
 	}
 	book.Pictures = slices.Sorted(maps.Keys(pictures))
 	for _, name := range book.Pictures {
-		add("book/"+name, zip.Deflate, epubPicture(s.copied[name]))
+		add("book/"+name, zip.Deflate, s.copied[name])
 	}
 	fill("META-INF/container.xml", "container.xml.tmpl", book)
 	fill("book/package.opf", "package.opf.tmpl", book)
@@ -67,26 +66,6 @@ func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error)
 	add("book/book.css", zip.Deflate, style)
 	failed = errors.Join(failed, err, archive.Close())
 	return out.Bytes(), failed
-}
-
-// What Mermaid writes and readers of e-books refuse, by what is put in its place: a role that they do not know, rectangles
-// without a size, and attributes that SVG does not have.
-var inPictures = []struct {
-	pattern *regexp.Regexp
-	instead string
-}{
-	{regexp.MustCompile(` role="graphics-document document"`), ` role="img"`},
-	{regexp.MustCompile(`<rect(?: class="background" style="[^"]*")?/>`), `<rect width="0" height="0"/>`},
-	{regexp.MustCompile(`(<(?:rect|line) [^>]*?) name="[^"]*"`), `$1`},
-	{regexp.MustCompile(`(<circle [^>]*?) width="[^"]*" height="[^"]*"`), `$1`},
-}
-
-// epubPicture returns a picture as EPUB allows it.
-func epubPicture(svg []byte) []byte {
-	for _, one := range inPictures {
-		svg = one.pattern.ReplaceAll(svg, []byte(one.instead))
-	}
-	return svg
 }
 
 // epubBody returns what a page says as XHTML, which is how HTML is rendered here, and notes which pictures it shows.
