@@ -19,18 +19,18 @@ const settled = 300 * time.Millisecond
 
 // Serve shows the site on this machine until ctx ends, and writes it anew whenever a file of the book or of the code is
 // saved. A mistake is printed, and the pages stay as they were.
-func Serve(ctx context.Context, root, dir string, port int, out io.Writer) error {
+func Serve(ctx context.Context, root string, port int, out io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return fmt.Errorf("%w; choose another one: make serve PORT=8001", err)
 	}
 	defer listener.Close()
 	written := look(root)
-	if err := rewrite(root, dir, out); err != nil {
+	if err := Write(root, false, out); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "http://%s shows the book, and reloads when you save. Ctrl-C ends it.\n", listener.Addr())
-	server := &http.Server{Handler: uncached(dir), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: uncached(inBuild(root)), ReadHeaderTimeout: time.Minute}
 	go func() {
 		defer server.Close()
 		for before := written; ; {
@@ -42,7 +42,7 @@ func Serve(ctx context.Context, root, dir string, port int, out io.Writer) error
 			now := look(root)
 			if now == before && now != written {
 				written = now
-				if err := rewrite(root, dir, out); err != nil {
+				if err := Write(root, false, out); err != nil {
 					fmt.Fprintln(out, err)
 				}
 			}
@@ -53,15 +53,6 @@ func Serve(ctx context.Context, root, dir string, port int, out io.Writer) error
 		return err
 	}
 	return nil
-}
-
-func rewrite(root, dir string, out io.Writer) error {
-	begin := time.Now()
-	count, err := Write(root, dir, false)
-	if err == nil {
-		fmt.Fprintf(out, "%s: %d pages written in %.1f s\n", begin.Format(time.TimeOnly), count, time.Since(begin).Seconds())
-	}
-	return err
 }
 
 // look returns all files that can change a page, with when they were saved. What editors write beside a file is none.

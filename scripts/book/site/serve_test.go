@@ -37,6 +37,6 @@ func TestAPortThatIsTakenIsSaidWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	err := Serve(t.Context(), t.TempDir(), t.TempDir(), server.Listener.Addr().(*net.TCPAddr).Port, io.Discard)
+	err := Serve(t.Context(), t.TempDir(), server.Listener.Addr().(*net.TCPAddr).Port, io.Discard)
 	assert.ErrorContains(t, err, "choose another one: make serve PORT=8001")
 }

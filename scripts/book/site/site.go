@@ -10,7 +10,9 @@ import (
 	"bytes"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
+	"io"
 	"maps"
 	"os"
 	"path"
@@ -49,20 +51,28 @@ type Site struct {
 // script is a scenario or a lab that shows something.
 type script struct{ Words, Path string }
 
-// Write writes the site of the book into a directory, which it empties before, and returns how many pages it has. They
-// lead to a PDF, too, if make pdf is to print one there.
-func Write(root, dir string, pdf bool) (int, error) {
+// inBuild returns where the site of a book is.
+func inBuild(root string) string { return filepath.Join(root, "build", "site") }
+
+// Write writes the site of the book, in the place of the one that is there, and says so. Its pages lead to a PDF, too, if
+// make pdf is to print one there.
+func Write(root string, pdf bool, out io.Writer) error {
+	begin := time.Now()
 	s, err := read(root)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if pdf {
 		s.behind = append(s.behind, navigation{Title: "The book as PDF", Address: "book.pdf"})
 	}
-	return s.write(dir)
+	count, err := s.write(inBuild(root))
+	if err == nil {
+		fmt.Fprintf(out, "%s: %d files in %.1f s; open build/site/index.html\n", begin.Format(time.TimeOnly), count, time.Since(begin).Seconds())
+	}
+	return err
 }
 
-// write writes what has been read, once: rendering changes it.
+// write writes what has been read, once, into a directory, and returns how many files that are: rendering changes it.
 func (s *Site) write(dir string) (int, error) {
 	out, err := s.render()
 	if err != nil {
@@ -72,7 +82,6 @@ func (s *Site) write(dir string) (int, error) {
 	if err := os.RemoveAll(whole); err != nil {
 		return 0, err
 	}
-	count := 0
 	for name, content := range out {
 		path := filepath.Join(whole, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -81,14 +90,11 @@ func (s *Site) write(dir string) (int, error) {
 		if err := os.WriteFile(path, content, 0o644); err != nil {
 			return 0, err
 		}
-		if strings.HasSuffix(name, ".html") {
-			count++
-		}
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return 0, err
 	}
-	return count, os.Rename(whole, dir)
+	return len(out), os.Rename(whole, dir)
 }
 
 // read reads the book and everything that its pages need to know of each other.
