@@ -17,20 +17,14 @@ import (
 // epubTemplates are the files that say what an e-book consists of, as EPUB 3 has it (https://www.w3.org/TR/epub-33).
 var epubTemplates = template.Must(template.ParseFS(static, "static/epub/*.tmpl"))
 
-// epubPage is a page as its template and the list of contents take it.
-type epubPage struct {
-	Name, Title, Body string
-	Sections          []*Heading
-}
-
 // epub returns the book as an e-book: an archive whose first file says that it is one, and is not compressed. What the book
 // links to in the repository is named there and not linked.
-func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error) {
+func (s *Site) epub(modified time.Time) ([]byte, error) {
 	book := struct {
 		Title, Modified string
-		Pages           []epubPage
+		Pages           []*Page
 		Pictures        []string
-	}{Title: s.pages[0].Title, Modified: modified.UTC().Format(time.RFC3339)}
+	}{Title: s.pages[0].Title, Pages: s.inBook(), Modified: modified.UTC().Format(time.RFC3339)}
 	var out bytes.Buffer
 	var failed error
 	archive := zip.NewWriter(&out)
@@ -49,11 +43,9 @@ func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error)
 	add("mimetype", zip.Store, []byte("application/epub+zip"))
 	pictures := map[string]bool{}
 	for _, page := range s.inBook() {
-		body, err := s.epubBody(page, bodies[page], pictures)
+		body, err := s.epubBody(page, pictures)
 		failed = errors.Join(failed, err)
-		one := epubPage{s.stem(page.Out), page.Title, body, page.sections()}
-		book.Pages = append(book.Pages, one)
-		fill("book/"+one.Name+".xhtml", "page.xhtml.tmpl", one)
+		fill("book/"+page.Stem()+".xhtml", "page.xhtml.tmpl", struct{ Title, Body string }{page.Title, body})
 	}
 	book.Pictures = slices.Sorted(maps.Keys(pictures))
 	for _, name := range book.Pictures {
@@ -69,8 +61,8 @@ func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error)
 }
 
 // epubBody returns what a page says as XHTML, which is how HTML is rendered here, and notes which pictures it shows.
-func (s *Site) epubBody(page *Page, body []byte, pictures map[string]bool) (string, error) {
-	section, err := relink(page, body, func(address string) string {
+func (s *Site) epubBody(page *Page, pictures map[string]bool) (string, error) {
+	section, err := relink(page, func(address string) string {
 		file, fragment, _ := strings.Cut(address, "#")
 		switch stem := s.stem(file); {
 		case stem != "":

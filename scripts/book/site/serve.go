@@ -33,12 +33,7 @@ func Serve(ctx context.Context, root string, port int, out io.Writer) error {
 	server := &http.Server{Handler: uncached(inBuild(root)), ReadHeaderTimeout: time.Minute}
 	go func() {
 		defer server.Close()
-		for before := written; ; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(settled):
-			}
+		for before := written; ctx.Err() == nil; time.Sleep(settled) {
 			now := look(root)
 			if now == before && now != written {
 				written = now
