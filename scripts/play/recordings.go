@@ -100,7 +100,8 @@ func (r recording) takeStill(ctx context.Context, page []byte) error {
 		return err
 	}
 	// A page has five seconds of its own time for what moves in it.
-	cmd := exec.CommandContext(ctx, "scripts/chromium", "--window-size=1280,800", "--virtual-time-budget=5000", "--dump-dom", "file://"+taking)
+	cmd := exec.CommandContext(ctx, "scripts/chromium",
+		"--window-size=1280,800", "--virtual-time-budget=5000", "--dump-dom", "file://"+taking)
 	out, err := cmd.CombinedOutput()
 	found := stillOf.FindSubmatch(out)
 	if found == nil {

@@ -79,7 +79,8 @@ func (s *session) run(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("is not done after %s", timeout))
 	defer cancel()
 	// $? stays what the command has left there.
-	_, err := fmt.Fprintf(s.stdin, "eval %s </dev/null\n__status=$?; printf '\\n%s\\n'; (exit $__status)\n", shellescape.Quote(command), s.mark)
+	_, err := fmt.Fprintf(s.stdin, "eval %s </dev/null\n__status=$?; printf '\\n%s\\n'; (exit $__status)\n",
+		shellescape.Quote(command), s.mark)
 	if err != nil {
 		return "", fmt.Errorf("the shell has ended: %w", err)
 	}

@@ -193,7 +193,8 @@ func (s *Site) readScenarios() error {
 		failed = errors.Join(failed, err)
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "labs/scenarios/"), ".txtar")
 		words := strings.ReplaceAll(path.Base(name), "-", " ")
-		s.scenarios = append(s.scenarios, scenarioFile{path.Dir(name), name, strings.ToUpper(words[:1]) + words[1:], string(text)})
+		sentence := strings.ToUpper(words[:1]) + words[1:]
+		s.scenarios = append(s.scenarios, scenarioFile{path.Dir(name), name, sentence, string(text)})
 	}
 	return failed
 }

@@ -22,9 +22,10 @@ import (
 
 // body returns what a page says as HTML.
 func (s *Site) body(page *Page) ([]byte, error) {
+	unaligned := extension.WithTableCellAlignMethod(extension.TableCellAlignNone)
 	r := renderer.NewRenderer(renderer.WithNodeRenderers(
 		util.Prioritized(&pageRenderer{site: s, page: page}, 1),
-		util.Prioritized(extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignNone)), 500),
+		util.Prioritized(extension.NewTableHTMLRenderer(unaligned), 500),
 		util.Prioritized(ghtml.NewRenderer(ghtml.WithUnsafe()), 1000)))
 	var out bytes.Buffer
 	err := r.Render(&out, page.source, page.document)

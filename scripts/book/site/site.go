@@ -68,7 +68,8 @@ func Write(root string, pdf bool, out io.Writer) error {
 	}
 	count, err := s.write(inBuild(root))
 	if err == nil {
-		fmt.Fprintf(out, "%s: %d files in %.1f s; open build/site/index.html\n", begin.Format(time.TimeOnly), count, time.Since(begin).Seconds())
+		fmt.Fprintf(out, "%s: %d files in %.1f s; open build/site/index.html\n",
+			begin.Format(time.TimeOnly), count, time.Since(begin).Seconds())
 	}
 	return err
 }
@@ -102,11 +103,12 @@ func read(root string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{files: os.DirFS(root), view: view, byPath: map[string]*Page{}, scripts: map[string][]script{}, copied: map[string][]byte{}, behind: []*Page{
-		{Title: "Scenarios", Out: "scenarios.html"},
-		{Title: "The whole book on one page", Out: "book.html"},
-		{Title: "The book as EPUB", Out: "book.epub"},
-	}}
+	s := &Site{files: os.DirFS(root), view: view, byPath: map[string]*Page{}, scripts: map[string][]script{},
+		copied: map[string][]byte{}, behind: []*Page{
+			{Title: "Scenarios", Out: "scenarios.html"},
+			{Title: "The whole book on one page", Out: "book.html"},
+			{Title: "The book as EPUB", Out: "book.epub"},
+		}}
 	if err := errors.Join(s.readScenarios(), s.addPages(book.Chapters())); err != nil {
 		return nil, err
 	}

@@ -132,7 +132,8 @@ func (w *Wrong) Apply(texts map[string]string) (map[string]string, error) {
 			}
 		}
 		if places != 1 {
-			return nil, fmt.Errorf("%s: these lines stand in %d places of the book's solution and have to stand in one:\n%s", w.place, places, before)
+			return nil, fmt.Errorf("%s: these lines stand in %d places of the book's solution and have to stand in one:\n%s",
+				w.place, places, before)
 		}
 		changed[in] = with
 	}

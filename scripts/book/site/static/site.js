@@ -269,7 +269,10 @@ function label(table) {
 	table.role = "table";
 	for (const row of table.rows) {
 		row.role = "row";
-		[...row.cells].forEach((cell, i) => { cell.role = cell.tagName === "TH" ? "columnheader" : "cell"; cell.dataset.label = labels[i]; });
+		[...row.cells].forEach((cell, i) => {
+			cell.role = cell.tagName === "TH" ? "columnheader" : "cell";
+			cell.dataset.label = labels[i];
+		});
 	}
 }
 
