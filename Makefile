@@ -65,7 +65,11 @@ site: bin/book
 	@bin/book site
 
 pdf: bin/book
+	@scripts/chromium --version > /dev/null
 	@bin/book site --pdf
+	@scripts/chromium --no-pdf-header-footer --generate-pdf-document-outline \
+		--print-to-pdf=build/site/book.pdf "file://$(CURDIR)/build/site/book.html"
+	@test -s build/site/book.pdf # it ends well, too, where it has printed nothing
 
 ##@ write it
 

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -51,19 +50,6 @@ func (s State) Objects(resource string) []*unstructured.Unstructured {
 	})
 }
 
-func (s State) apply(change Change) {
-	objects := s[change.Resource]
-	if objects == nil {
-		objects = map[types.UID]*unstructured.Unstructured{}
-		s[change.Resource] = objects
-	}
-	if change.Type == watch.Deleted {
-		delete(objects, change.Object.GetUID())
-		return
-	}
-	objects[change.Object.GetUID()] = change.Object
-}
-
 // Recording records until the context of Record ends. Its methods may be called
 // at any time.
 type Recording struct {
@@ -72,15 +58,15 @@ type Recording struct {
 
 	mu      sync.Mutex
 	changes []Change
-	news    chan struct{} // is closed at the next change
 	err     error
+	news    chan struct{} // is closed when there is more of either
 }
 
 // Record begins to record resources, by their plural names. What is there already
 // comes first, as if it were added now. While the API server stays up nothing is
 // missed; when it is started anew, states from its first moments may be.
 func Record(ctx context.Context, resources map[string]dynamic.ResourceInterface) (*Recording, error) {
-	r := &Recording{clients: resources}
+	r := &Recording{clients: resources, news: make(chan struct{})}
 	for resource, client := range resources {
 		version, err := r.list(ctx, client, resource)
 		if err != nil {
@@ -88,7 +74,7 @@ func Record(ctx context.Context, resources map[string]dynamic.ResourceInterface)
 		}
 		r.watches.Go(func() {
 			if err := r.watch(ctx, client, resource, version); err != nil {
-				r.fail(fmt.Errorf("the watch of %s broke off: %w", resource, err))
+				r.tell(fmt.Errorf("the watch of %s broke off: %w", resource, err))
 			}
 		})
 	}
@@ -160,36 +146,39 @@ func (r *Recording) addDifference(resource string, list *unstructured.Unstructur
 func (r *Recording) add(kind watch.EventType, resource string, object *unstructured.Unstructured) {
 	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	if err != nil {
-		r.fail(fmt.Errorf("resourceVersion of %s %s: %w", resource, object.GetName(), err))
+		r.tell(fmt.Errorf("resourceVersion of %s %s: %w", resource, object.GetName(), err))
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.news != nil {
-		close(r.news)
-		r.news = nil
-	}
-	r.changes = append(r.changes, Change{Type: kind, Resource: resource, Object: object, Version: version, Seen: time.Now()})
+	r.tell(nil, Change{Type: kind, Resource: resource, Object: object, Version: version, Seen: time.Now()})
 }
 
-func (r *Recording) fail(err error) {
+func (r *Recording) tell(err error, changes ...Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = cmp.Or(r.err, err)
+	r.changes = append(r.changes, changes...)
+	close(r.news)
+	r.news = make(chan struct{})
 }
 
 // Wait returns when nothing is recorded any more, after the context of Record
 // has ended.
 func (r *Recording) Wait() { r.watches.Wait() }
 
+// after returns the changes after the first n in the order in which the watches have
+// brought them, what is closed when there is more, and what was missed.
+func (r *Recording) after(n int) ([]Change, <-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.changes[n:]), r.news, r.err
+}
+
 // Changes returns what has happened so far, in the order in which it happened,
 // or an error if something was missed.
 func (r *Recording) Changes() ([]Change, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	changes := slices.Clone(r.changes)
+	changes, _, err := r.after(0)
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Version, b.Version) })
-	return changes, r.err
+	return changes, err
 }
 
 // Follow hands out all changes from the beginning on, each as soon as it is
@@ -197,7 +186,7 @@ func (r *Recording) Changes() ([]Change, error) {
 func (r *Recording) Follow(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		for handed := 0; ; {
-			changes, news := r.after(handed)
+			changes, news, _ := r.after(handed)
 			for _, change := range changes {
 				if handed++; !yield(change) {
 					return
@@ -210,17 +199,6 @@ func (r *Recording) Follow(ctx context.Context) iter.Seq[Change] {
 			}
 		}
 	}
-}
-
-// after returns the changes after the first n, and what is closed when there are
-// more.
-func (r *Recording) after(n int) (changes []Change, news <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.news == nil {
-		r.news = make(chan struct{})
-	}
-	return slices.Clone(r.changes[n:]), r.news
 }
 
 // CatchUp returns when all that had happened when it was called is recorded,
@@ -236,13 +214,20 @@ func (r *Recording) CatchUp(ctx context.Context) (version uint64, err error) {
 			return 0, fmt.Errorf("resourceVersion of the list of %s: %w", resource, err)
 		}
 		version = max(version, listed)
-		err = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
-			changes, err := r.Changes()
+		for {
+			changes, news, err := r.after(0)
+			if err != nil {
+				return 0, err
+			}
 			until := slices.DeleteFunc(changes, func(c Change) bool { return c.Version > listed })
-			return isList(Now(until)[resource], list.Items), err
-		})
-		if err != nil {
-			return 0, fmt.Errorf("wait until the recorded %s are those that are there: %w", resource, err)
+			if isList(Now(until)[resource], list.Items) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return 0, fmt.Errorf("wait until the recorded %s are those that are there: %w", resource, ctx.Err())
+			case <-news:
+			}
 		}
 	}
 	return version, nil
@@ -259,11 +244,10 @@ func isList(recorded map[types.UID]*unstructured.Unstructured, listed []unstruct
 
 // Now returns the state after all changes.
 func Now(changes []Change) State {
-	state := State{}
-	for _, change := range changes {
-		state.apply(change)
+	now := State{}
+	for _, now = range States(changes) {
 	}
-	return state
+	return now
 }
 
 // States returns the state after each change, with the number of that change.
@@ -272,7 +256,16 @@ func States(changes []Change) iter.Seq2[int, State] {
 	return func(yield func(int, State) bool) {
 		state := State{}
 		for i, change := range changes {
-			state.apply(change)
+			objects := state[change.Resource]
+			if objects == nil {
+				objects = map[types.UID]*unstructured.Unstructured{}
+				state[change.Resource] = objects
+			}
+			if change.Type == watch.Deleted {
+				delete(objects, change.Object.GetUID())
+			} else {
+				objects[change.Object.GetUID()] = change.Object
+			}
 			if !yield(i, state) {
 				return
 			}

@@ -29,7 +29,7 @@ func names(objects []*unstructured.Unstructured) []string {
 
 func TestChangesAreInTheOrderInWhichTheyHappenedWhicheverWatchBroughtThemFirst(t *testing.T) {
 	t.Parallel()
-	r := &Recording{}
+	r := &Recording{news: make(chan struct{})}
 	r.add(watch.Added, "pods", version("a", 10))
 	r.add(watch.Modified, "pods", version("a", 12))
 	r.add(watch.Added, "replicasets", version("x", 9))
@@ -50,11 +50,11 @@ func TestChangesAreInTheOrderInWhichTheyHappenedWhicheverWatchBroughtThemFirst(t
 
 func TestWhatWasMissedIsAnError(t *testing.T) {
 	t.Parallel()
-	r := &Recording{}
+	r := &Recording{news: make(chan struct{})}
 	o := version("a", 1)
 	o.SetResourceVersion("soon")
 	r.add(watch.Added, "pods", o)
-	r.fail(fmt.Errorf("a second one"))
+	r.tell(fmt.Errorf("a second one"))
 	_, err := r.Changes()
 	require.ErrorContains(t, err, "resourceVersion of pods a")
 }
@@ -63,7 +63,7 @@ func TestAfterAGapTheRecordedStateIsThatOfTheList(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		objects := rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.IntRange(1, 9))
-		r := &Recording{}
+		r := &Recording{news: make(chan struct{})}
 		for name, v := range objects.Draw(t, "recorded") {
 			r.add(watch.Added, "pods", version(name, v))
 		}

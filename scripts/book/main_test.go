@@ -40,7 +40,7 @@ func TestWhatIsTypedWrongIsAnsweredWithWhatThereIs(t *testing.T) {
 		`unknown command "03" for "book transcripts"`: {"transcripts", "03"},
 		"there is no chapter 99: the book has 00 to":  {"transcripts", "check", "99"},
 		"unknown flag: --no":                          {"check", "--no"},
-		"write book stage NN":                         {"stage"},
+		"accepts 1 arg(s), received 0":                {"stage"},
 	} {
 		_, err := execute(t, args...)
 		assert.ErrorContains(t, err, want)

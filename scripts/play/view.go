@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"html"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -156,20 +157,37 @@ func (r recording) write(ctx context.Context, narrator play.Narrator, script *pl
 	if err != nil {
 		return err
 	}
-	page, err := filepath.Abs(r.path(".html"))
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(page, text, 0o644); err != nil {
+	if err := os.WriteFile(r.path(".html"), text, 0o644); err != nil {
 		return err
 	}
 	narrator.Say(fmt.Sprintf("%s: %d KB", r.path(".html"), len(text)/1000))
-	still := first(moments[from:to], r.still)
-	drawn := fmt.Sprintf(`document.getElementById("now").textContent === view.player.moments[%d].says`, still)
-	cmd := exec.CommandContext(ctx, "go", "run", "./scripts/picture", "-size", "1280x800", "-until", drawn,
-		fmt.Sprintf("file://%s#moment=%d", page, still), r.path(".svg"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		narrator.Say(fmt.Sprintf("the still picture %s stays as it was: %s", r.path(".svg"), out))
+	if err := r.takeStill(ctx, text, first(moments[from:to], r.still)); err != nil {
+		narrator.Say(fmt.Sprintf("the still picture %s stays as it was: %v", r.path(".svg"), err))
 	}
 	return nil
+}
+
+// takingStill has the page consist of its picture as text when that is drawn.
+const takingStill = `<script>addEventListener("load", () => {
+	setTimeout(() => { document.documentElement.textContent = view.still(); }, 1000);
+})</script>`
+
+var stillOf = regexp.MustCompile(`(?s)<html[^>]*>(&lt;svg.*)</html>`)
+
+// takeStill takes the still picture of a page at a moment, where there is a browser.
+func (r recording) takeStill(ctx context.Context, page []byte, moment int) error {
+	taking := filepath.Join(os.TempDir(), "taking-"+r.name+".html")
+	defer os.Remove(taking)
+	if err := os.WriteFile(taking, append(page, takingStill...), 0o600); err != nil {
+		return err
+	}
+	// A page has five seconds of its own time for what moves in it.
+	cmd := exec.CommandContext(ctx, "scripts/chromium", "--window-size=1280,800", "--virtual-time-budget=5000", "--dump-dom",
+		fmt.Sprintf("file://%s#moment=%d", taking, moment))
+	out, err := cmd.CombinedOutput()
+	found := stillOf.FindSubmatch(out)
+	if found == nil {
+		return fmt.Errorf("no picture in what Chromium says (%v): %.1000s", err, out)
+	}
+	return os.WriteFile(r.path(".svg"), []byte(html.UnescapeString(string(found[1]))), 0o644)
 }

@@ -11,6 +11,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,43 +72,48 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	// A log that an earlier session has left would be cut while the new one begins to read it.
-	if err := s.setUp(ctx, fmt.Sprintf("rm -f /tmp/kcm-%02d*.log", chapter.Number)); err != nil {
-		return fmt.Errorf("remove what an earlier session has left: %w", err)
+	if _, err := s.run(ctx, fmt.Sprintf("rm -f /tmp/kcm-%02d*.log", chapter.Number)); err != nil {
+		return err
 	}
-
 	texts := map[*chapters.Block]chapters.Text{}
-	var failures []error
+	var differences []error
 	for _, e := range exchanges {
+		do, where := s.observe, fmt.Sprintf("%s: %s", e.block.Position(e.line), strings.TrimSpace(e.command))
 		if e.setup {
-			if err := s.setUp(ctx, e.command); err != nil {
-				failures = append(failures, fmt.Errorf("%s: %s %w", e.block.Position(e.line), e.command, err))
-				break
-			}
+			do = s.setUp
+		}
+		out, err := do(ctx, e)
+		switch {
+		case err != nil:
+			return errors.Join(append(differences, fmt.Errorf("%s: %w; so far it has printed:\n%s", where, err, out))...)
+		case e.setup:
 			continue
-		}
-		out, err := s.observe(ctx, e)
-		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %s: %w; so far it has printed:\n%s", e.block.Position(e.line), strings.TrimSpace(e.command), err, out))
-			break
-		}
-		if same(e.shown, out) {
+		case same(e.shown, out):
 			out = e.shown
-		} else if !fill {
-			failures = append(failures, fmt.Errorf(
-				"%s: %s\nprints\n%s\nand the chapter shows\n%s\n(if that is as it should be, make transcripts takes it over)",
-				e.block.Position(e.line), strings.TrimSpace(e.command), indent(out), indent(e.shown)))
+		case !fill:
+			differences = append(differences, fmt.Errorf("%s\nprints\n%s\nand the chapter shows\n%s\n"+
+				"(if that is as it should be, make transcripts takes it over)", where, indent(out), indent(e.shown)))
 		}
 		texts[e.block] = chapters.Text{Body: texts[e.block].Body + prompt + e.command + out}
 	}
-	if err := errors.Join(failures...); err != nil || !fill {
-		return err
+	if !fill {
+		return errors.Join(differences...)
 	}
 	filled, err := chapter.Fill(texts)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = chapter.Write(root, filled)
 	}
-	_, err = chapter.Write(root, filled)
 	return err
+}
+
+// setUp runs a command that has to succeed.
+func (s *session) setUp(ctx context.Context, e *exchange) (string, error) {
+	const failed = "exit code of setup: "
+	out, err := s.run(ctx, e.command+` || echo "`+failed+`$?"`)
+	if err == nil && strings.Contains(out, failed) {
+		err = errors.New("has failed")
+	}
+	return out, err
 }
 
 // observe runs a command and returns what it prints: if it only looks, once it prints what the chapter shows, or else
@@ -126,8 +132,5 @@ func (s *session) observe(ctx context.Context, e *exchange) (string, error) {
 }
 
 func indent(text string) string {
-	if text == "" {
-		return "    (nothing)"
-	}
-	return "    " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n    ")
+	return "    " + strings.ReplaceAll(strings.TrimSuffix(cmp.Or(text, "(nothing)"), "\n"), "\n", "\n    ")
 }

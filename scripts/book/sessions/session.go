@@ -15,14 +15,13 @@ import (
 	"syscall"
 	"time"
 
+	"al.essio.dev/pkg/shellescape"
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
 const (
-	// commandTimeout is how long one command of a chapter may take.
-	commandTimeout = 90 * time.Second
-	// setupTimeout is how long one may take that sets up what a chapter needs: it may compile kcm.
-	setupTimeout = 10 * time.Minute
+	// timeout is how long one command of a chapter may take: it may compile kcm.
+	timeout = 10 * time.Minute
 	// labDirectory is where the sessions have their clusters, relative to the root. A reader has it in .labcluster.
 	labDirectory = ".labcluster-transcripts"
 )
@@ -59,66 +58,45 @@ func openSession(root, lab string) (*session, error) {
 	if err := s.shell.Start(); err != nil {
 		return nil, fmt.Errorf("start bash: %w", err)
 	}
-	go s.read(output)
+	go func() {
+		defer close(s.lines)
+		for printed := bufio.NewReader(output); ; {
+			line, err := printed.ReadString('\n')
+			if line != "" {
+				s.lines <- line
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
 	_, err = io.WriteString(s.stdin, "set -m; exec 2>&1\n")
 	return s, err
 }
 
-// read hands on what the shell prints, line by line.
-func (s *session) read(output io.Reader) {
-	defer close(s.lines)
-	reader := bufio.NewReader(output)
-	for {
-		line, err := reader.ReadString('\n')
-		if line != "" {
-			s.lines <- line
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
 // run types a command and returns what it has printed when it is done.
 func (s *session) run(ctx context.Context, command string) (string, error) {
-	return s.runFor(ctx, command, commandTimeout)
-}
-
-// setUp types a command that has to succeed, and whose output is of no interest.
-func (s *session) setUp(ctx context.Context, command string) error {
-	const failed = "exit code of setup: "
-	out, err := s.runFor(ctx, command+` || echo "`+failed+`$?"`, setupTimeout)
-	if err == nil && strings.Contains(out, failed) {
-		err = errors.New("has failed")
-	}
-	if err != nil {
-		return fmt.Errorf("%w; it has printed:\n%s", err, out)
-	}
-	return nil
-}
-
-func (s *session) runFor(ctx context.Context, command string, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("is not done after %s", timeout))
+	defer cancel()
 	// $? stays what the command has left there.
-	_, err := fmt.Fprintf(s.stdin, "eval %s </dev/null\n__status=$?; printf '\\n%s\\n'; (exit $__status)\n", quote(command), s.mark)
+	_, err := fmt.Fprintf(s.stdin, "eval %s </dev/null\n__status=$?; printf '\\n%s\\n'; (exit $__status)\n",
+		shellescape.Quote(command), s.mark)
 	if err != nil {
 		return "", fmt.Errorf("the shell has ended: %w", err)
 	}
 	var out strings.Builder
-	timeout := time.After(limit)
 	for {
 		select {
 		case line, ok := <-s.lines:
-			switch {
-			case !ok:
-				return out.String(), fmt.Errorf("the shell has ended")
-			case strings.TrimSuffix(line, "\n") == s.mark:
+			if !ok {
+				return out.String(), errors.New("the shell has ended")
+			}
+			if strings.TrimSuffix(line, "\n") == s.mark {
 				return s.tidy(out.String()), nil
 			}
 			out.WriteString(line)
-		case <-timeout:
-			return out.String(), fmt.Errorf("is not done after %s", limit)
 		case <-ctx.Done():
-			return out.String(), ctx.Err()
+			return out.String(), context.Cause(ctx)
 		}
 	}
 }
@@ -165,5 +143,3 @@ func (s *session) closeShell() {
 	}()
 	_ = s.shell.Wait()
 }
-
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

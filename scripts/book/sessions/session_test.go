@@ -58,10 +58,14 @@ func TestASessionIsOneShellInWhichAReaderCouldType(t *testing.T) {
 func TestWhatSetsUpAChapterHasToSucceed(t *testing.T) {
 	t.Parallel()
 	s := openTestShell(t)
-	require.NoError(t, s.setUp(t.Context(), "echo nobody sees this"))
-	assert.EqualError(t, s.setUp(t.Context(), "echo why; (exit 3)"), "has failed; it has printed:\nwhy\nexit code of setup: 3\n")
-	require.NoError(t, s.setUp(t.Context(), `eval "$(echo export X=1)"`))
-	out, err := s.run(t.Context(), "echo $X")
+	_, err := s.setUp(t.Context(), &exchange{command: "echo nobody sees this"})
+	require.NoError(t, err)
+	out, err := s.setUp(t.Context(), &exchange{command: "echo why; (exit 3)"})
+	require.EqualError(t, err, "has failed")
+	assert.Equal(t, "why\nexit code of setup: 3\n", out)
+	_, err = s.setUp(t.Context(), &exchange{command: `eval "$(echo export X=1)"`})
+	require.NoError(t, err)
+	out, err = s.run(t.Context(), "echo $X")
 	require.NoError(t, err)
 	assert.Equal(t, "1\n", out, "it is the same shell")
 }

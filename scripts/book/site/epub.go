@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -18,20 +17,14 @@ import (
 // epubTemplates are the files that say what an e-book consists of, as EPUB 3 has it (https://www.w3.org/TR/epub-33).
 var epubTemplates = template.Must(template.ParseFS(static, "static/epub/*.tmpl"))
 
-// epubPage is a page as its template and the list of contents take it.
-type epubPage struct {
-	Name, Title, Body string
-	Sections          []*Heading
-}
-
 // epub returns the book as an e-book: an archive whose first file says that it is one, and is not compressed. What the book
 // links to in the repository is named there and not linked.
-func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error) {
+func (s *Site) epub(modified time.Time) ([]byte, error) {
 	book := struct {
 		Title, Modified string
-		Pages           []epubPage
+		Pages           []*Page
 		Pictures        []string
-	}{Title: s.pages[0].Title, Modified: modified.UTC().Format(time.RFC3339)}
+	}{Title: s.pages[0].Title, Pages: s.inBook(), Modified: modified.UTC().Format(time.RFC3339)}
 	var out bytes.Buffer
 	var failed error
 	archive := zip.NewWriter(&out)
@@ -50,15 +43,13 @@ func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error)
 	add("mimetype", zip.Store, []byte("application/epub+zip"))
 	pictures := map[string]bool{}
 	for _, page := range s.inBook() {
-		body, err := s.epubBody(page, bodies[page], pictures)
+		body, err := s.epubBody(page, pictures)
 		failed = errors.Join(failed, err)
-		one := epubPage{s.stem(page.Out), page.Title, body, page.sections()}
-		book.Pages = append(book.Pages, one)
-		fill("book/"+one.Name+".xhtml", "page.xhtml.tmpl", one)
+		fill("book/"+page.Stem()+".xhtml", "page.xhtml.tmpl", struct{ Title, Body string }{page.Title, body})
 	}
 	book.Pictures = slices.Sorted(maps.Keys(pictures))
 	for _, name := range book.Pictures {
-		add("book/"+name, zip.Deflate, epubPicture(s.copied[name]))
+		add("book/"+name, zip.Deflate, s.copied[name])
 	}
 	fill("META-INF/container.xml", "container.xml.tmpl", book)
 	fill("book/package.opf", "package.opf.tmpl", book)
@@ -69,29 +60,9 @@ func (s *Site) epub(bodies map[*Page][]byte, modified time.Time) ([]byte, error)
 	return out.Bytes(), failed
 }
 
-// What Mermaid writes and readers of e-books refuse, by what is put in its place: a role that they do not know, rectangles
-// without a size, and attributes that SVG does not have.
-var inPictures = []struct {
-	pattern *regexp.Regexp
-	instead string
-}{
-	{regexp.MustCompile(` role="graphics-document document"`), ` role="img"`},
-	{regexp.MustCompile(`<rect(?: class="background" style="[^"]*")?/>`), `<rect width="0" height="0"/>`},
-	{regexp.MustCompile(`(<(?:rect|line) [^>]*?) name="[^"]*"`), `$1`},
-	{regexp.MustCompile(`(<circle [^>]*?) width="[^"]*" height="[^"]*"`), `$1`},
-}
-
-// epubPicture returns a picture as EPUB allows it.
-func epubPicture(svg []byte) []byte {
-	for _, one := range inPictures {
-		svg = one.pattern.ReplaceAll(svg, []byte(one.instead))
-	}
-	return svg
-}
-
 // epubBody returns what a page says as XHTML, which is how HTML is rendered here, and notes which pictures it shows.
-func (s *Site) epubBody(page *Page, body []byte, pictures map[string]bool) (string, error) {
-	section, err := relink(page, body, func(address string) string {
+func (s *Site) epubBody(page *Page, pictures map[string]bool) (string, error) {
+	section, err := relink(page, func(address string) string {
 		file, fragment, _ := strings.Cut(address, "#")
 		switch stem := s.stem(file); {
 		case stem != "":

@@ -2,12 +2,12 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"html"
-	"os"
+	"io/fs"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,13 +16,8 @@ import (
 // recordings is the folder with what was recorded of the loops: pages that play it.
 const recordings = "labs/view/recordings"
 
-// file reads a file of the repository.
-func (s *Site) file(name string) ([]byte, error) {
-	return os.ReadFile(filepath.Join(s.root, filepath.FromSlash(name)))
-}
-
 func (s *Site) isDirectory(name string) bool {
-	info, err := os.Stat(filepath.Join(s.root, filepath.FromSlash(name)))
+	info, err := fs.Stat(s.files, name)
 	return err == nil && info.IsDir()
 }
 
@@ -39,7 +34,7 @@ func (s *Site) addressOfFile(file string) string {
 	case slices.ContainsFunc(s.scenarios, func(one scenarioFile) bool { return one.folder == scenario || one.name == scenario }):
 		return "scenarios.html#" + scenario
 	case path.Dir(file) == recordings && path.Ext(file) == ".html":
-		if content, err := s.file(file); err == nil {
+		if content, err := fs.ReadFile(s.files, file); err == nil {
 			s.copied["pictures/"+file] = content // as far below the root as the recording takes it to be
 			return "pictures/" + file
 		}
@@ -58,32 +53,30 @@ func (s *Site) outOf(file string) string {
 	return "source/" + file + ".html"
 }
 
-// addressOfLine returns where a line of a file is shown, or the file where it has no such line.
+// addressOfLine returns where a line of a file is shown, or "" where it has no such line.
 func (s *Site) addressOfLine(file, line string) string {
-	text, _ := s.file(file)
-	address := s.addressOfFile(file)
+	text, _ := fs.ReadFile(s.files, file)
 	if i := slices.Index(strings.Split(string(text), "\n"), line); i >= 0 {
-		address += fmt.Sprintf("#L%d", i+1)
+		return fmt.Sprintf("%s#L%d", s.addressOfFile(file), i+1)
 	}
-	return address
+	return ""
 }
 
 // addressOfScript returns where a script is shown. The words of the link to it say which step of a lab is meant.
 func (s *Site) addressOfScript(file, words string) string {
+	step := ""
 	if path.Base(file) == "lab.txtar" {
-		return s.addressOfLine(file, "step "+words)
+		step = s.addressOfLine(file, "step "+words)
 	}
-	return s.addressOfFile(file)
+	return cmp.Or(step, s.addressOfFile(file))
 }
 
 // addressOfTest returns where a test of a package is shown.
 func (s *Site) addressOfTest(dir, name string) string {
-	begin := "func " + name + "(t *testing.T) {"
-	files, _ := filepath.Glob(filepath.Join(s.root, dir, "*_test.go"))
+	files, _ := fs.Glob(s.files, dir+"/*_test.go")
 	for _, file := range files {
-		file = dir + "/" + filepath.Base(file)
-		if text, _ := s.file(file); bytes.Contains(text, []byte("\n"+begin+"\n")) {
-			return s.addressOfLine(file, begin)
+		if address := s.addressOfLine(file, "func "+name+"(t *testing.T) {"); address != "" {
+			return address
 		}
 	}
 	return s.addressOfFile(dir)
@@ -93,7 +86,7 @@ var sizeOfPicture = regexp.MustCompile(`viewBox="[-0-9.]+ [-0-9.]+ ([0-9]+)[0-9.
 
 // picture returns the address of a picture, and its size as attributes, so that the page does not jump when it comes.
 func (s *Site) picture(file string) (address, size string, err error) {
-	content, err := s.file(file)
+	content, err := fs.ReadFile(s.files, file)
 	if err != nil {
 		return "", "", err
 	}
@@ -130,7 +123,7 @@ func (s *Site) fileBody(page *Page) ([]byte, error) {
 	if s.isDirectory(page.Path) {
 		return s.list(page)
 	}
-	content, err := s.file(page.Path)
+	content, err := fs.ReadFile(s.files, page.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +140,7 @@ func (s *Site) fileBody(page *Page) ([]byte, error) {
 
 // list returns what a directory holds. What is in it is shown, but for directories.
 func (s *Site) list(page *Page) ([]byte, error) {
-	entries, err := os.ReadDir(filepath.Join(s.root, filepath.FromSlash(page.Path)))
+	entries, err := fs.ReadDir(s.files, page.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -193,22 +186,17 @@ func (s *Site) code(page *Page, content string) []byte {
 // scenarioFile is one of labs/scenarios. Its sentence is its name, which has the folder before it.
 type scenarioFile struct{ folder, name, sentence, text string }
 
-func readScenarios(root string) ([]scenarioFile, error) {
-	paths, err := filepath.Glob(filepath.Join(root, "labs", "scenarios", "*", "*.txtar"))
-	if err != nil {
-		return nil, err
+func (s *Site) readScenarios() error {
+	files, failed := fs.Glob(s.files, "labs/scenarios/*/*.txtar")
+	for _, file := range files {
+		text, err := fs.ReadFile(s.files, file)
+		failed = errors.Join(failed, err)
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "labs/scenarios/"), ".txtar")
+		words := strings.ReplaceAll(path.Base(name), "-", " ")
+		sentence := strings.ToUpper(words[:1]) + words[1:]
+		s.scenarios = append(s.scenarios, scenarioFile{path.Dir(name), name, sentence, string(text)})
 	}
-	var all []scenarioFile
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		folder, name := filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".txtar")
-		words := strings.ReplaceAll(name, "-", " ")
-		all = append(all, scenarioFile{folder, folder + "/" + name, strings.ToUpper(words[:1]) + words[1:], string(text)})
-	}
-	return all, nil
+	return failed
 }
 
 // scenarioList returns all scenarios, folded below their sentences.

@@ -22,13 +22,9 @@ func highlight(language, code string, marks []mark) string {
 		return session(code)
 	}
 	h := highlighter{marks: marks}
-	var lexer chroma.Lexer
-	if language != "" && language != "lab" {
-		lexer = lexers.Get(language)
-	}
+	lexer := lexers.Get(language)
 	if lexer == nil {
-		h.add("", code)
-		return h.out.String()
+		lexer = lexers.Fallback
 	}
 	tokens, err := chroma.Coalesce(lexer).Tokenise(&chroma.TokeniseOptions{State: "root"}, code)
 	if err != nil {

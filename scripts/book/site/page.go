@@ -33,6 +33,7 @@ type Page struct {
 	captions map[ast.Node]*ast.FencedCodeBlock
 	// within is the anchor of the heading above a block or a table's row.
 	within map[ast.Node]string
+	body   []byte // as HTML
 }
 
 // Heading is one of a page, with those below it.
@@ -123,8 +124,8 @@ func (p *Page) captioned(block ast.Node) bool {
 	return caption != nil && p.captions[caption] == block
 }
 
-// sections returns the headings below the title, and those below them.
-func (p *Page) sections() []*Heading {
+// Sections returns the headings below the title, and those below them.
+func (p *Page) Sections() []*Heading {
 	var sections []*Heading
 	for _, h := range p.headings {
 		switch {
@@ -176,28 +177,27 @@ func relative(from, address string) string {
 func (s *Site) collectScripts(page *Page) {
 	walk(page.document, func(node ast.Node) {
 		link, ok := node.(*ast.Link)
-		if !ok {
+		if !ok || !bytes.HasSuffix(link.Destination, []byte(".txtar")) {
 			return
 		}
-		file := path.Join(path.Dir(page.Path), string(link.Destination))
-		if !strings.HasSuffix(file, ".txtar") {
-			return
-		}
-		found := script{chapters.Plain(link, page.source), file}
+		found := script{chapters.Plain(link, page.source), path.Join(path.Dir(page.Path), string(link.Destination))}
 		s.addScript(withFragment(page.Out, page.within[link]), found)
-		row := ast.Node(link)
-		for row != nil && row.Kind() != tables.KindTableRow {
-			row = row.Parent()
+		if row := around(link, tables.KindTableRow); row != nil {
+			walk(row, func(beside ast.Node) {
+				if other, ok := beside.(*ast.Link); ok && bytes.Contains(other.Destination, []byte(".md#")) {
+					s.addScript(s.address(page, string(other.Destination), ""), found)
+				}
+			})
 		}
-		if row == nil {
-			return
-		}
-		walk(row, func(beside ast.Node) {
-			if other, ok := beside.(*ast.Link); ok && bytes.Contains(other.Destination, []byte(".md#")) {
-				s.addScript(s.address(page, string(other.Destination), ""), found)
-			}
-		})
 	})
+}
+
+// around returns a node, or the innermost that it is a part of, of some kind, or nil.
+func around(node ast.Node, kinds ...ast.NodeKind) ast.Node {
+	for node != nil && !slices.Contains(kinds, node.Kind()) {
+		node = node.Parent()
+	}
+	return node
 }
 
 func (s *Site) addScript(address string, found script) {

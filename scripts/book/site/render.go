@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
 	tables "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/renderer"
 	ghtml "github.com/yuin/goldmark/renderer/html"
@@ -21,8 +22,10 @@ import (
 
 // body returns what a page says as HTML.
 func (s *Site) body(page *Page) ([]byte, error) {
+	unaligned := extension.WithTableCellAlignMethod(extension.TableCellAlignNone)
 	r := renderer.NewRenderer(renderer.WithNodeRenderers(
 		util.Prioritized(&pageRenderer{site: s, page: page}, 1),
+		util.Prioritized(extension.NewTableHTMLRenderer(unaligned), 500),
 		util.Prioritized(ghtml.NewRenderer(ghtml.WithUnsafe()), 1000)))
 	var out bytes.Buffer
 	err := r.Render(&out, page.source, page.document)
@@ -36,37 +39,27 @@ type pageRenderer struct {
 }
 
 func (r *pageRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
-	to.Register(ast.KindHeading, around(r.openHeading, func(node ast.Node) string {
+	to.Register(ast.KindHeading, between(r.openHeading, func(node ast.Node) string {
 		if level := node.(*ast.Heading).Level; level > 1 {
 			return fmt.Sprintf("</a></h%d>\n", level)
 		}
 		return "</h1>\n"
 	}))
-	to.Register(ast.KindParagraph, around(r.openParagraph, func(node ast.Node) string {
+	to.Register(ast.KindParagraph, between(r.openParagraph, func(node ast.Node) string {
 		if block := r.page.captions[node]; block != nil {
 			return "</p>" + r.proofs(block) + "</figcaption>\n"
 		}
 		return "</p>\n"
 	}))
-	to.Register(ast.KindLink, around(r.openLink, always("</a>")))
+	to.Register(ast.KindLink, between(r.openLink, always("</a>")))
 	to.Register(ast.KindFencedCodeBlock, instead(r.code))
 	to.Register(ast.KindCodeBlock, instead(r.commands))
 	to.Register(ast.KindCodeSpan, instead(r.span))
 	to.Register(ast.KindImage, instead(r.image))
-	to.Register(ast.KindHTMLBlock, instead(r.block))
-	to.Register(tables.KindTable, around(openTable, always("</tbody>\n</table>\n")))
-	to.Register(tables.KindTableHeader, around(r.openTableHeader, func(header ast.Node) string {
-		if !header.HasChildren() {
-			return ""
-		}
-		return "</tr>\n</thead>\n<tbody role=\"rowgroup\">\n"
-	}))
-	to.Register(tables.KindTableRow, around(always(`<tr role="row">`), always("</tr>\n")))
-	to.Register(tables.KindTableCell, around(r.openTableCell, func(cell ast.Node) string { return "</" + tagOf(cell) + ">" }))
 }
 
-// around renders a node with something before it and behind it.
-func around(before, behind func(ast.Node) string) renderer.NodeRendererFunc {
+// between renders a node with something before it and behind it.
+func between(before, behind func(ast.Node) string) renderer.NodeRendererFunc {
 	return func(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if entering {
 			w.WriteString(before(node))
@@ -101,18 +94,13 @@ func (r *pageRenderer) openHeading(node ast.Node) string {
 }
 
 func (r *pageRenderer) openParagraph(node ast.Node) string {
-	block := r.page.captions[node]
-	if block == nil {
-		return openingOf(node, r.page.source)
+	if block := r.page.captions[node]; block != nil {
+		r.addLines(node, r.shown(block))
+		return r.openFigure(block) + "<figcaption><p>"
 	}
-	r.addLines(node, r.shown(block))
-	return r.openFigure(block) + "<figcaption><p>"
-}
-
-// openingOf marks the paragraph that tells the reader to write something.
-func openingOf(node ast.Node, source []byte) string {
-	if strong, ok := node.FirstChild().(*ast.Emphasis); ok && strong.Level == 2 && strings.HasPrefix(chapters.Plain(strong, source), "Yours") {
-		return `<p class="yours">`
+	strong, ok := node.FirstChild().(*ast.Emphasis)
+	if ok && strong.Level == 2 && strings.HasPrefix(chapters.Plain(strong, r.page.source), "Yours") {
+		return `<p class="yours">` // it tells the reader to write something
 	}
 	return "<p>"
 }
@@ -238,11 +226,11 @@ var hyphens = regexp.MustCompile(`(^|[ (\[])((?:&lt;)?--?[\pL\pN]+)`)
 func (r *pageRenderer) span(node ast.Node) (string, error) {
 	words := strings.ReplaceAll(chapters.Plain(node, r.page.source), "\n", " ")
 	text := html.EscapeString(words)
-	if len(words) > longName || inside(node, tables.KindTable) {
+	if len(words) > longName || around(node, tables.KindTable) != nil {
 		text = wordBegins.ReplaceAllString(text, "$1<wbr>$2")
 	}
 	code := "<code>" + hyphens.ReplaceAllString(text, `$1<span class="w">$2</span>`) + "</code>"
-	if r.page.Chapter != nil && !inside(node, ast.KindLink, ast.KindHeading) {
+	if r.page.Chapter != nil && around(node, ast.KindLink, ast.KindHeading) == nil {
 		shown := r.site.view.Meant(r.page.Chapter, words)
 		// Upstream has many a name that an earlier chapter has, too.
 		if shown != nil && (r.page.within[node] != "in-upstreams-source" || shown.Block.Chapter == r.page.Chapter) {
@@ -250,16 +238,6 @@ func (r *pageRenderer) span(node ast.Node) (string, error) {
 		}
 	}
 	return code, nil
-}
-
-// inside tells whether a node is a part of one of some kind.
-func inside(node ast.Node, kinds ...ast.NodeKind) bool {
-	for ; node != nil; node = node.Parent() {
-		if slices.Contains(kinds, node.Kind()) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *pageRenderer) openLink(node ast.Node) string {
@@ -281,57 +259,4 @@ func (r *pageRenderer) image(node ast.Node) (string, error) {
 	}
 	alt := strings.Join(strings.Fields(chapters.Plain(node, r.page.source)), " ")
 	return fmt.Sprintf("<img src=%q alt=\"%s\"%s>", relative(r.page.Out, address), html.EscapeString(alt), size), nil
-}
-
-var comment = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
-
-// block leaves out comments, which are for the tools.
-func (r *pageRenderer) block(node ast.Node) (string, error) {
-	block := node.(*ast.HTMLBlock)
-	text := block.Lines().Value(r.page.source)
-	if block.HasClosure() {
-		text = append(text, block.ClosureLine.Value(r.page.source)...)
-	}
-	return comment.ReplaceAllString(string(text), ""), nil
-}
-
-// openTable says whether a table has many columns: then it is shown line by line on a narrow screen, and is for a screen
-// reader a table all the same, by its roles.
-func openTable(node ast.Node) string {
-	if len(node.(*tables.Table).Alignments) > 3 {
-		return "<table role=\"table\" class=\"wide\">\n"
-	}
-	return "<table>\n"
-}
-
-// openTableHeader leaves out a header that says nothing.
-func (r *pageRenderer) openTableHeader(header ast.Node) string {
-	if strings.TrimSpace(chapters.Plain(header, r.page.source)) == "" {
-		header.RemoveChildren(header)
-		return "<tbody>\n"
-	}
-	return "<thead role=\"rowgroup\">\n<tr role=\"row\">"
-}
-
-// tagOf returns what a cell is: above a column that has no name is an empty one like all others.
-func tagOf(cell ast.Node) string {
-	if cell.Parent().Kind() == tables.KindTableHeader && cell.HasChildren() {
-		return "th"
-	}
-	return "td"
-}
-
-func (r *pageRenderer) openTableCell(cell ast.Node) string {
-	if tagOf(cell) == "th" {
-		return `<th role="columnheader" scope="col">`
-	}
-	above := cell.Parent().Parent().FirstChild().FirstChild()
-	for before := cell.PreviousSibling(); before != nil && above != nil; before = before.PreviousSibling() {
-		above = above.NextSibling()
-	}
-	column := ""
-	if above != nil {
-		column = strings.TrimSpace(chapters.Plain(above, r.page.source))
-	}
-	return fmt.Sprintf("<td role=\"cell\" data-label=\"%s\">", html.EscapeString(column))
 }

@@ -17,7 +17,7 @@ import (
 type index struct {
 	// Pages are the titles of pages by their paths in the site.
 	Pages map[string]string `json:"pages"`
-	// Entries are what can be found: title, address, kind. Sections come first.
+	// Entries are what can be found: title, address, kind.
 	Entries [][3]string `json:"entries"`
 	// Words has the words of sections, each with the numbers of the sections that have it.
 	Words map[string][]int `json:"words"`
@@ -35,9 +35,6 @@ func (s *Site) searchIndex(scenarios *Page) ([]byte, error) {
 	}
 	for _, match := range termPattern.FindAllSubmatch(glossary.source, -1) {
 		x.add(string(match[2]), glossary.Out+"#"+string(match[1]), "term")
-	}
-	for _, page := range s.pages {
-		x.addFlags(page)
 	}
 	s.addDeclarations(x)
 	for _, one := range s.scenarios {
@@ -61,7 +58,7 @@ func (x *index) has(title, kind string) bool {
 	return slices.ContainsFunc(x.Entries, func(entry [3]string) bool { return entry[0] == title && entry[2] == kind })
 }
 
-// addSections adds the sections of a page with their words, code included.
+// addSections adds the sections of a page with their words, code included, and the flags that it is the first to name.
 func (x *index) addSections(page *Page) {
 	numbers := map[string]int{}
 	for _, h := range page.headings {
@@ -78,6 +75,10 @@ func (x *index) addSections(page *Page) {
 			x.addWords(number, string(node.Segment.Value(page.source)))
 		case *ast.FencedCodeBlock:
 			x.addWords(number, string(node.Lines().Value(page.source)))
+		case *ast.CodeSpan:
+			if name := flagPattern.FindString(chapters.Plain(node, page.source)); name != "" && !x.has(name, "flag") {
+				x.add(name, page.Out+"#"+page.within[node], "flag")
+			}
 		}
 	})
 }
@@ -99,23 +100,8 @@ func (x *index) addWords(number int, text string) {
 // termPattern matches a term of the glossary: what stands in bold behind an anchor.
 var termPattern = regexp.MustCompile(`(?m)^<a id="(term-[^"]+)"></a>(?:<a [^>]+></a>)*\*\*([^*]+)\*\*`)
 
-var flagPattern = regexp.MustCompile(`^--[a-z][a-z0-9-]{2,}`)
-
-// addFlags adds the flags that a page is the first to name in a code span.
-func (x *index) addFlags(page *Page) {
-	walk(page.document, func(node ast.Node) {
-		span, ok := node.(*ast.CodeSpan)
-		if !ok {
-			return
-		}
-		name := flagPattern.FindString(chapters.Plain(span, page.source))
-		if name != "" && !x.has(name, "flag") {
-			x.add(name, page.Out+"#"+page.within[span], "flag")
-		}
-	})
-}
-
 var (
+	flagPattern = regexp.MustCompile(`^--[a-z][a-z0-9-]{2,}`)
 	// reasonConstant and reasonOfEvent match reasons of conditions and of events.
 	reasonConstant = regexp.MustCompile(`(?m)^\s*(?:const )?(?:reason|Successful|Failed)\w+ += "([A-Z]\w+)"`)
 	reasonOfEvent  = regexp.MustCompile(`[eE]vent\w*\((?s:[^"]{0,120})"([A-Z][a-z]+[A-Z]\w+|[A-Z][a-z]+)"`)
@@ -123,12 +109,9 @@ var (
 
 // addDeclarations adds what the blocks show, each once and where it has its final form, and the reasons in it.
 func (s *Site) addDeclarations(x *index) {
-	last := map[string]*weave.Shown{}
-	for _, shown := range s.view.All {
-		last[shown.Dir+" "+shown.Name] = shown
-	}
-	for _, shown := range s.view.All {
-		if last[shown.Dir+" "+shown.Name] != shown || len(shown.Names) == 0 {
+	for i, shown := range s.view.All {
+		again := func(later *weave.Shown) bool { return later.Dir == shown.Dir && later.Name == shown.Name }
+		if len(shown.Names) == 0 || slices.ContainsFunc(s.view.All[i+1:], again) {
 			continue
 		}
 		address := s.addressOf(shown)

@@ -10,7 +10,10 @@ import (
 	"bytes"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -29,8 +32,8 @@ var pageTemplate = template.Must(template.ParseFS(static, "static/page.html"))
 
 // Site is the book as pages.
 type Site struct {
-	root string
-	view *weave.View
+	files fs.FS // those of the repository
+	view  *weave.View
 	// pages are in the order of the book, the start page first; byPath has them by their files in the repository.
 	pages  []*Page
 	byPath map[string]*Page
@@ -43,31 +46,35 @@ type Site struct {
 	copied    map[string][]byte
 	scenarios []scenarioFile
 	// behind is what the contents of each page lead to after the pages of the book.
-	behind []navigation
+	behind []*Page
 }
 
 // script is a scenario or a lab that shows something.
 type script struct{ Words, Path string }
 
-// Write writes the site of the book into a directory, which it empties before, and returns how many pages it has. They
-// lead to a PDF, too, if there is to be one: see [PDF]. Without a Chromium there can be none, and nothing is written.
-func Write(root, dir string, pdf bool) (int, error) {
-	if pdf {
-		if _, err := findBrowser(); err != nil {
-			return 0, err
-		}
-	}
+// inBuild returns where the site of a book is.
+func inBuild(root string) string { return filepath.Join(root, "build", "site") }
+
+// Write writes the site of the book, in the place of the one that is there, and says so. Its pages lead to a PDF, too, if
+// make pdf is to print one there.
+func Write(root string, pdf bool, out io.Writer) error {
+	begin := time.Now()
 	s, err := read(root)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if pdf {
-		s.behind = append(s.behind, navigation{Title: "The book as PDF", Address: "book.pdf"})
+		s.behind = append(s.behind, &Page{Title: "The book as PDF", Out: "book.pdf"})
 	}
-	return s.write(dir)
+	count, err := s.write(inBuild(root))
+	if err == nil {
+		fmt.Fprintf(out, "%s: %d files in %.1f s; open build/site/index.html\n",
+			begin.Format(time.TimeOnly), count, time.Since(begin).Seconds())
+	}
+	return err
 }
 
-// write writes what has been read, once: rendering changes it.
+// write writes what has been read, once, into a directory, and returns how many files that are: rendering changes it.
 func (s *Site) write(dir string) (int, error) {
 	out, err := s.render()
 	if err != nil {
@@ -77,23 +84,13 @@ func (s *Site) write(dir string) (int, error) {
 	if err := os.RemoveAll(whole); err != nil {
 		return 0, err
 	}
-	count := 0
 	for name, content := range out {
 		path := filepath.Join(whole, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
 			return 0, err
 		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			return 0, err
-		}
-		if strings.HasSuffix(name, ".html") {
-			count++
-		}
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return 0, err
-	}
-	return count, os.Rename(whole, dir)
+	return len(out), errors.Join(os.RemoveAll(dir), os.Rename(whole, dir))
 }
 
 // read reads the book and everything that its pages need to know of each other.
@@ -106,15 +103,13 @@ func read(root string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{root: root, view: view, byPath: map[string]*Page{}, scripts: map[string][]script{}, copied: map[string][]byte{}, behind: []navigation{
-		{Title: "Scenarios", Address: "scenarios.html"},
-		{Title: "The whole book on one page", Address: "book.html"},
-		{Title: "The book as EPUB", Address: "book.epub"},
-	}}
-	if s.scenarios, err = readScenarios(root); err != nil {
-		return nil, err
-	}
-	if err := s.addPages(book.Chapters()); err != nil {
+	s := &Site{files: os.DirFS(root), view: view, byPath: map[string]*Page{}, scripts: map[string][]script{},
+		copied: map[string][]byte{}, behind: []*Page{
+			{Title: "Scenarios", Out: "scenarios.html"},
+			{Title: "The whole book on one page", Out: "book.html"},
+			{Title: "The book as EPUB", Out: "book.epub"},
+		}}
+	if err := errors.Join(s.readScenarios(), s.addPages(book.Chapters())); err != nil {
 		return nil, err
 	}
 	for _, page := range s.pages {
@@ -131,16 +126,15 @@ func (s *Site) addPages(all []*chapters.Chapter) error {
 			failed = errors.Join(failed, s.addPage(page.Path, page.Web(), chapter))
 		}
 	}
-	beside, err := filepath.Glob(filepath.Join(s.root, "chapters", "*.md"))
-	for _, path := range beside {
-		name := strings.TrimSuffix(filepath.Base(path), ".md")
-		failed = errors.Join(failed, s.addPage("chapters/"+name+".md", name+".html", nil))
+	beside, err := fs.Glob(s.files, "chapters/*.md")
+	for _, file := range beside {
+		failed = errors.Join(failed, s.addPage(file, strings.TrimSuffix(path.Base(file), ".md")+".html", nil))
 	}
 	return errors.Join(failed, err)
 }
 
 func (s *Site) addPage(path, out string, chapter *chapters.Chapter) error {
-	source, err := s.file(path)
+	source, err := fs.ReadFile(s.files, path)
 	if err != nil {
 		return err
 	}
@@ -170,7 +164,7 @@ func (s *Site) addressOf(shown *weave.Shown) string {
 
 // render returns the files of the site by their paths in it.
 func (s *Site) render() (map[string][]byte, error) {
-	out, bodies := map[string][]byte{}, map[*Page][]byte{}
+	out := map[string][]byte{}
 	var failed error
 	put := func(name string) func([]byte, error) {
 		return func(content []byte, err error) { out[name], failed = content, errors.Join(failed, err) }
@@ -179,12 +173,12 @@ func (s *Site) render() (map[string][]byte, error) {
 	put("search-index.js")(s.searchIndex(list)) // of what is written, before rendering changes it
 	for _, page := range s.pages {
 		var err error
-		bodies[page], err = s.body(page)
+		page.body, err = s.body(page)
 		failed = errors.Join(failed, err)
-		put(page.Out)(s.layOut(page, bodies[page]))
+		put(page.Out)(s.layOut(page, page.body))
 	}
-	put("book.html")(s.whole(bodies))
-	put("book.epub")(s.epub(bodies, time.Now()))
+	put("book.html")(s.whole())
+	put("book.epub")(s.epub(time.Now()))
 	put(list.Out)(s.layOut(list, s.scenarioList(list)))
 	put("history.js")(s.histories())
 	for _, name := range []string{"site.css", "site.js"} {
@@ -205,21 +199,20 @@ type navigation struct {
 // layOut puts the body of a page into the frame that all pages have.
 func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 	data := struct {
-		Title, Out, Root string
+		*Page
+		Root             string
 		Body             template.HTML
 		Chapters, Beside []navigation
-		Previous, Next   *navigation
 		// Rest is the page with the rest of a chapter's code.
-		Rest               *navigation
-		IsChapter, IsStart bool
-	}{Title: page.Title, Out: page.Out, Root: strings.Repeat("../", strings.Count(page.Out, "/")), Body: template.HTML(body), IsChapter: page.Chapter != nil, IsStart: page.Out == "index.html"}
+		Previous, Next, Rest *navigation
+	}{Page: page, Root: strings.Repeat("../", strings.Count(page.Out, "/")), Body: template.HTML(body)}
 	for _, other := range s.pages {
 		line := navigation{Title: other.Title, Address: data.Root + other.Out, Current: other == page}
 		switch {
 		case other.Out == "index.html":
 			line.Title = "Start"
 		case line.Current:
-			line.Sections = page.sections()
+			line.Sections = page.Sections()
 		}
 		if other.rest() {
 			if other.Chapter == page.Chapter && other != page {
@@ -237,8 +230,7 @@ func (s *Site) layOut(page *Page, body []byte) ([]byte, error) {
 		}
 	}
 	for _, other := range s.behind {
-		other.Current, other.Address = other.Address == page.Out, data.Root+other.Address
-		data.Beside = append(data.Beside, other)
+		data.Beside = append(data.Beside, navigation{other.Title, data.Root + other.Out, other.Out == page.Out, nil})
 	}
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, data)

@@ -220,7 +220,7 @@ func TestABlockHasTheBytesOfTheFileThatItNames(t *testing.T) {
 			if !one.Final {
 				continue
 			}
-			file, err := os.ReadFile(filepath.Join(site.site.root, one.File))
+			file, err := fs.ReadFile(site.site.files, one.File)
 			require.NoError(t, err)
 			lines := strings.SplitAfter(string(file), "\n")
 			require.True(t, strings.HasPrefix(strings.Join(lines[one.Line-1:], ""), block.Body[one.Begin:one.End]), "%s is not in line %d of %s", one.Name, one.Line, one.File)

@@ -23,11 +23,14 @@ func (s *Site) stem(out string) string {
 	return ""
 }
 
+// Stem is what a page of the book as one thing is called in it.
+func (p *Page) Stem() string { return strings.TrimSuffix(p.Out, ".html") }
+
 // relink parses the body of a page at the root of the site, and changes each link in it, which change gets as from that
 // root. A link that becomes "" is taken out, but for its words.
-func relink(page *Page, body []byte, change func(address string) string) (*html.Node, error) {
+func relink(page *Page, change func(address string) string) (*html.Node, error) {
 	section := &html.Node{Type: html.ElementNode, Data: "section", DataAtom: atom.Section}
-	nodes, err := html.ParseFragment(bytes.NewReader(body), section)
+	nodes, err := html.ParseFragment(bytes.NewReader(page.body), section)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", page.Path, err)
 	}
@@ -49,15 +52,15 @@ func relink(page *Page, body []byte, change func(address string) string) (*html.
 }
 
 // whole returns the book as one page.
-func (s *Site) whole(bodies map[*Page][]byte) ([]byte, error) {
+func (s *Site) whole() ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<div class=\"whole\">\n<section>\n<h1>%s</h1>\n<ul>\n", html.EscapeString(s.pages[0].Title))
 	for _, page := range s.inBook() {
-		fmt.Fprintf(&out, "<li><a href=\"#%s\">%s</a></li>\n", s.stem(page.Out), html.EscapeString(page.Title))
+		fmt.Fprintf(&out, "<li><a href=\"#%s\">%s</a></li>\n", page.Stem(), html.EscapeString(page.Title))
 	}
 	out.WriteString("</ul>\n</section>\n")
 	for _, page := range s.inBook() {
-		section, err := relink(page, bodies[page], func(address string) string {
+		section, err := relink(page, func(address string) string {
 			file, fragment, found := strings.Cut(address, "#")
 			switch stem := s.stem(file); {
 			case stem == "":
@@ -71,15 +74,14 @@ func (s *Site) whole(bodies map[*Page][]byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		stem := s.stem(page.Out)
 		for node := range section.Descendants() {
 			for i, attribute := range node.Attr {
 				if attribute.Key == "id" {
-					node.Attr[i].Val = stem + "." + attribute.Val
+					node.Attr[i].Val = page.Stem() + "." + attribute.Val
 				}
 			}
 		}
-		section.Attr = []html.Attribute{{Key: "id", Val: stem}, {Key: "data-page", Val: page.Out}}
+		section.Attr = []html.Attribute{{Key: "id", Val: page.Stem()}, {Key: "data-page", Val: page.Out}}
 		if err := html.Render(&out, section); err != nil {
 			return nil, err
 		}

@@ -46,8 +46,9 @@ type Wrong struct {
 	Misconception string
 	// CaughtBy is the behaviour that it does not show.
 	CaughtBy string
-	diff     string
-	path     string
+	// Diff are the lines that differ, with what stands around them.
+	Diff  string
+	place string
 }
 
 // Right is a right solution: declarations that take the place of the book's.
@@ -66,7 +67,7 @@ func Read(root, slug, exercise string) (*Solutions, error) {
 	for _, file := range txtar.Parse(text).Files {
 		switch name, kind, _ := strings.Cut(file.Name, "."); kind {
 		case "diff":
-			wrong, err := parseWrong(s.Path, name, string(file.Data))
+			wrong, err := parseWrong(s.Path+", "+file.Name, name, string(file.Data))
 			if err != nil {
 				return nil, err
 			}
@@ -99,56 +100,44 @@ var (
 	stray = regexp.MustCompile(`(?m)^([^ +@-]|@[^@]).*`)
 )
 
-func parseWrong(path, name, text string) (*Wrong, error) {
+func parseWrong(place, name, text string) (*Wrong, error) {
 	said := head.FindStringSubmatch(text)
 	if said == nil {
-		return nil, fmt.Errorf("%s, %s.diff: begin with two lines: # what somebody thinks who writes this, and # caught by: the behaviour that it does not show", path, name)
+		return nil, fmt.Errorf("%s: begin with two lines: # what somebody thinks who writes this, "+
+			"and # caught by: the behaviour that it does not show", place)
 	}
-	w := &Wrong{Name: name, Misconception: said[1], CaughtBy: said[2], diff: blank.ReplaceAllString(text[len(said[0]):], " \n"), path: path}
-	if line := stray.FindString(w.diff); line != "" {
-		return nil, fmt.Errorf("%s, %s.diff: %q begins neither with a space nor with - or +", path, name, line)
+	diff := blank.ReplaceAllString(text[len(said[0]):], " \n")
+	if line := stray.FindString(diff); line != "" {
+		return nil, fmt.Errorf("%s: %q begins neither with a space nor with - or +", place, line)
 	}
-	return w, nil
+	return &Wrong{name, said[1], said[2], diff, place}, nil
 }
-
-// Diff returns the lines that differ, with what stands around them.
-func (w *Wrong) Diff() string { return w.diff }
 
 // Apply returns texts, those of the exercise's declarations, with the wrong lines in place of the right ones.
 func (w *Wrong) Apply(texts map[string]string) (map[string]string, error) {
 	changed := maps.Clone(texts)
-	for hunk := range strings.SplitSeq(w.diff, "@@\n") {
+	for hunk := range strings.SplitSeq(w.Diff, "@@\n") {
 		before, after := without(hunk, '+'), without(hunk, '-')
 		if before == after {
-			return nil, fmt.Errorf("%s, %s.diff changes nothing", w.path, w.Name)
+			return nil, fmt.Errorf("%s changes nothing", w.place)
 		}
-		var in []string
-		var at []int
+		in, with, places := "", "", 0
 		for name, text := range changed {
-			for _, place := range places(text, before) {
-				in, at = append(in, name), append(at, place)
+			rest := text
+			for line := range strings.Lines(text) {
+				if behind, found := strings.CutPrefix(rest, before); found {
+					in, with, places = name, strings.TrimSuffix(text, rest)+after+behind, places+1
+				}
+				rest = rest[len(line):]
 			}
 		}
-		if len(at) != 1 {
-			return nil, fmt.Errorf("%s, %s.diff: these lines stand in %d places of the book's solution and have to stand in one:\n%s", w.path, w.Name, len(at), before)
+		if places != 1 {
+			return nil, fmt.Errorf("%s: these lines stand in %d places of the book's solution and have to stand in one:\n%s",
+				w.place, places, before)
 		}
-		text := changed[in[0]]
-		changed[in[0]] = text[:at[0]] + after + text[at[0]+len(before):]
+		changed[in] = with
 	}
 	return changed, nil
-}
-
-// places returns where in a text some lines begin.
-func places(text, lines string) []int {
-	var found []int
-	at := 0
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(text[at:], lines) {
-			found = append(found, at)
-		}
-		at += len(line)
-	}
-	return found
 }
 
 // without returns the lines of a hunk but for those that begin with a sign.

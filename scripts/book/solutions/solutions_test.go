@@ -31,7 +31,7 @@ func TestAFileHasWrongSolutionsAndRightOnes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "It is one of a kind.", wrong.Misconception)
 	assert.Equal(t, "one is left", wrong.CaughtBy)
-	assert.Equal(t, "-\ta\n+\tb\n@@\n \tc\n+\td\n", wrong.Diff())
+	assert.Equal(t, "-\ta\n+\tb\n@@\n \tc\n+\td\n", wrong.Diff)
 	_, err = s.Find("nosuch")
 	require.EqualError(t, err, path+" has no nosuch.diff: there is wrong")
 }

@@ -399,7 +399,7 @@ func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
 			return chapters.Text{}, block.Errorf("%w", err)
 		}
 		catches := fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy)
-		return chapters.Text{Body: wrong.Diff(), Below: chapters.Fold("What catches it", catches)}, nil
+		return chapters.Text{Body: wrong.Diff, Below: chapters.Fold("What catches it", catches)}, nil
 	case w.shown[block] == nil:
 		return block.Text, nil
 	}

@@ -260,6 +260,22 @@ addEventListener("beforeprint", () => {
 });
 addEventListener("afterprint", () => { for (const folded of opened.splice(0)) folded.open = false; });
 
+// A table of many columns is shown line by line on a narrow screen, where each cell says what column it is of. By its roles
+// it is a table for a screen reader all the same.
+function label(table) {
+	const labels = [...table.rows[0].cells].map((cell) => cell.textContent.trim());
+	if (labels.length <= 3) return;
+	table.classList.add("wide");
+	table.role = "table";
+	for (const row of table.rows) {
+		row.role = "row";
+		[...row.cells].forEach((cell, i) => {
+			cell.role = cell.tagName === "TH" ? "columnheader" : "cell";
+			cell.dataset.label = labels[i];
+		});
+	}
+}
+
 // A picture that moves is a still one with a link to what plays it. Here it is played in its place.
 function playInPlace(link) {
 	const picture = link.querySelector("img");
@@ -268,11 +284,18 @@ function playInPlace(link) {
 	picture.before("By itself in a page");
 }
 
+// Where make serve shows the page, it asks each second whether it has been written anew.
+if (location.hostname === "127.0.0.1") setInterval(async () => {
+	const written = (await fetch("", { method: "HEAD" })).headers.get("Last-Modified");
+	if (Date.parse(written) > Date.parse(document.lastModified)) location.reload();
+}, 1000);
+
 addEventListener("DOMContentLoaded", () => {
 	const header = document.querySelector("header");
 	addSearch(header);
 	addThemeButton(header);
 	document.querySelectorAll("figure.code").forEach(addTools);
+	document.querySelectorAll("main table").forEach(label);
 	document.querySelectorAll("a.moving").forEach(playInPlace);
 	offerPlace();
 	rememberPlace();
