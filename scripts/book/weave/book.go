@@ -29,8 +29,7 @@ type Book struct {
 	// named is what some block names, rests are the blocks with the rests of files.
 	named map[key]bool
 	rests map[string]*chapters.Block
-	// growths are what grownIn has found, hiddenIn what hidden has, left what leave has.
-	growths    map[*chapters.Chapter][]growth
+	// versionsOf are what versions has found, hiddenIn what hidden has, left what leave has.
 	versionsOf map[key][]Version
 	hiddenIn   map[moment]map[types.Object]bool
 	left       map[moment]map[*Shown]bool
@@ -92,7 +91,7 @@ func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
-		named: map[key]bool{}, rests: map[string]*chapters.Block{}, growths: map[*chapters.Chapter][]growth{},
+		named: map[key]bool{}, rests: map[string]*chapters.Block{},
 		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
 	w.nameAll()
 	var mistakes []error

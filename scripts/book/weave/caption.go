@@ -55,9 +55,6 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 		}
 		parts = append(parts, remark)
 	}
-	if addsTo := w.addsTo(block); len(addsTo) > 0 {
-		parts = append(parts, "adds lines to "+strings.Join(addsTo, ", "))
-	}
 	text.Caption = caption(strings.Join(parts, " · "))
 	if len(changes) > 0 {
 		slices.Sort(since)
@@ -225,57 +222,8 @@ func (w *Book) gained(s *Shown, from, to moment, changed change) []types.Object 
 	return gained
 }
 
-// addsTo says which rosters gain lines from what a block shows, where the chapter
-// does not show them again.
-func (w *Book) addsTo(block *chapters.Block) []string {
-	to := map[*chapters.Chapter][]string{}
-	for _, grown := range w.grownIn(block.Chapter) {
-		if slices.ContainsFunc(w.shown[block], func(s *Shown) bool { return s.declaration != grown.roster.declaration && grown.names(s.objects) }) {
-			to[grown.roster.Block.Chapter] = append(to[grown.roster.Block.Chapter], shortName(grown.roster.Name))
-		}
-	}
-	var parts []string
-	for _, chapter := range w.chapters {
-		if to[chapter] != nil {
-			parts = append(parts, fmt.Sprintf("%s of %s", quoted(to[chapter]), linkToChapter(chapter)))
-		}
-	}
-	return parts
-}
-
 // shortName returns the name of a method without its receiver.
 func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-
-// growth is a roster that gains lines in a chapter that does not show it, and what these name.
-type growth struct {
-	roster  *Shown
-	objects []types.Object
-}
-
-func (g growth) names(objects []types.Object) bool {
-	return slices.ContainsFunc(objects, func(object types.Object) bool { return slices.Contains(g.objects, object) })
-}
-
-// grownIn returns the rosters that gain lines in a chapter that does not show them,
-// each as it was shown last.
-func (w *Book) grownIn(chapter *chapters.Chapter) []growth {
-	if known, ok := w.growths[chapter]; ok {
-		return known
-	}
-	var all []growth
-	for _, roster := range w.current(endOf(chapter.Number)) {
-		if !roster.roster || roster.Block.Chapter == chapter {
-			continue
-		}
-		versions, _ := w.versions(roster.key) // what is wrong is said about the roster
-		if i := slices.IndexFunc(versions, func(v Version) bool { return v.Chapter == chapter }); i > 0 {
-			change := changeOf(versions[i-1].Text, versions[i].Text)
-			all = append(all, growth{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), change)})
-		}
-	}
-	w.growths[chapter] = all
-	return all
-}
 
 // change is what lies between two texts: a diff, and how many lines it adds or takes
 // away of how many.

@@ -16,9 +16,6 @@ func momentOf(chapter, after int) moment { return moment(chapter*steps + after) 
 // endOf is when a chapter ends.
 func endOf(chapter int) moment { return momentOf(chapter, steps-1) }
 
-// before is when the chapter before a chapter ends.
-func before(chapter int) moment { return momentOf(chapter, -1) }
-
 // momentsOf returns when a reader of a chapter has a program: at its steps, and at its end.
 func momentsOf(c *chapters.Chapter) []moment {
 	var all []moment
