@@ -5,7 +5,6 @@
 //
 //	go kcm/app lead runUntil        declarations of kcm
 //	go kcm/app lead roster          a declaration that grows from chapter to chapter
-//	go kcm/app/trim.go rest         what no other block shows of a file
 //	diff of kcm/app lead            how declarations differ from what was shown before
 //	yaml labs/06-replication/manifests/web.yaml
 //	                                a file of the repository
@@ -132,9 +131,9 @@ type Block struct {
 	Text
 
 	// Package is the directory of the package of what the block declares, or "", and Names are the declarations that it
-	// shows. Rest is the file of which it shows what no other block does, or "".
-	Package, Rest string
-	Names         []string
+	// shows.
+	Package string
+	Names   []string
 	// Difference tells whether the block shows how declarations differ from what was shown before, Roster whether they
 	// grow from chapter to chapter.
 	Difference, Roster bool
@@ -467,13 +466,9 @@ func (b *Block) readInfo() {
 	}
 }
 
-// readDeclarations takes words for a package or a file, names, and what they are.
+// readDeclarations takes words for a package, names, and what they are.
 func (b *Block) readDeclarations(words []string) {
 	b.Package = words[0]
-	if len(words) == 2 && words[1] == "rest" && strings.HasSuffix(words[0], ".go") {
-		b.Package, b.Rest = path.Dir(words[0]), words[0]
-		return
-	}
 	for _, word := range words[1:] {
 		switch word {
 		case "roster":

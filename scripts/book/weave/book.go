@@ -7,7 +7,6 @@ import (
 	"go/format"
 	"go/types"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,9 +25,6 @@ type Book struct {
 	showings map[key][]*Shown
 	// shown are the showings of each block.
 	shown map[*chapters.Block][]*Shown
-	// named is what some block names, rests are the blocks with the rests of files.
-	named map[key]bool
-	rests map[string]*chapters.Block
 	// versionsOf are what versions has found, hiddenIn what hidden has, left what leave has.
 	versionsOf map[key][]Version
 	hiddenIn   map[moment]map[types.Object]bool
@@ -91,9 +87,7 @@ func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
-		named: map[key]bool{}, rests: map[string]*chapters.Block{},
 		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
-	w.nameAll()
 	var mistakes []error
 	for _, block := range w.blocks() {
 		if block.Package != "" {
@@ -120,51 +114,15 @@ func (w *Book) blocks() []*chapters.Block {
 	return all
 }
 
-// nameAll notes what the blocks name.
-func (w *Book) nameAll() {
-	for _, block := range w.blocks() {
-		for _, name := range block.Names {
-			if pkg := w.source.packages[block.Package]; pkg != nil {
-				if s, err := pkg.find(name); err == nil {
-					w.named[s.key] = true
-				}
-			}
-		}
-	}
-}
-
-// rest returns the names of the declarations of a file that no block names.
-func (w *Book) rest(block *chapters.Block) ([]string, error) {
-	if before := w.rests[block.Rest]; before != nil {
-		return nil, block.Errorf("%s has the rest of %s, too: name declarations in one of them", before.Place, block.Rest)
-	}
-	w.rests[block.Rest] = block
-	var names []string
-	for _, d := range w.source.packages[block.Package].declarations {
-		if d.file.name == path.Base(block.Rest) && !w.named[key{d.pkg.dir, d.names[0]}] {
-			names = append(names, d.names[0])
-		}
-	}
-	if len(names) == 0 {
-		return nil, block.Errorf("there is nothing of %s that other blocks do not name: take the block out", block.Rest)
-	}
-	return names, nil
-}
-
 func (w *Book) addBlock(block *chapters.Block) error {
-	pkg, names := w.source.packages[block.Package], block.Names
+	pkg := w.source.packages[block.Package]
 	if pkg == nil {
 		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", block.Package)
 	}
-	if block.Rest != "" {
-		var err error
-		if names, err = w.rest(block); err != nil {
-			return err
-		}
-	} else if len(names) == 0 {
+	if len(block.Names) == 0 {
 		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", block.Package)
 	}
-	for _, name := range names {
+	for _, name := range block.Names {
 		s, err := pkg.find(name)
 		if err != nil {
 			return block.Errorf("%w", err)

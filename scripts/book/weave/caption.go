@@ -46,9 +46,6 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 		}
 	}
 	parts := []string{w.filesOf(block)}
-	if block.Rest != "" {
-		parts = append(parts, "the rest of it")
-	}
 	for _, remark := range remarks {
 		if len(about[remark]) < len(w.shown[block]) {
 			remark = quoted(about[remark]) + " " + remark

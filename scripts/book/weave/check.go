@@ -80,7 +80,7 @@ func (w *Book) checkBlocks() (mistakes []error, complete bool) {
 		} else if want.Body != block.Body {
 			line, is, ought := firstDifference(block.Body, want.Body)
 			mistakes = append(mistakes, fmt.Errorf("%s: differs from %s: it says %q, the code says %q; make weave fills the block anew",
-				block.Position(line), cmp.Or(block.File, block.Rest, block.Package, block.Wrong, "kcm"), is, ought))
+				block.Position(line), cmp.Or(block.File, block.Package, block.Wrong, "kcm"), is, ought))
 		} else if want != block.Text {
 			mistakes = append(mistakes, block.Errorf("%s; make weave writes it anew", outdated(block.Text, want)))
 		}

@@ -140,7 +140,7 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 		"kcm/coins/coins.go":             "package coins\n\n// Of returns coins.\nfunc Of(some int) int { return some }\n",
 		"labs/01-shop/wrong/later.txtar": "",
 		"chapters/01-shop/code.md": strings.ReplaceAll("# The rest\n\n<!-- exercise: later, 10 minutes, TestBounds -->\n**Yours**\n\n‘‘‘go stub\n‘‘‘\n\n<details><summary>Hint 1</summary>\n\nBy four.\n\n"+
-			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop/shop.go rest\n‘‘‘\n\n‘‘‘go kcm/coins/coins.go rest\n‘‘‘\n", "‘‘‘", "```"),
+			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop lowest till\n‘‘‘\n\n‘‘‘go kcm/coins Of\n‘‘‘\n", "‘‘‘", "```"),
 	})
 	name := "chapters/01-shop/README.md"
 	replace(t, root, name, "1. Divide.\n\n", "```go stub\n```\n\nDivide.\n\n")
