@@ -5,7 +5,6 @@
 //
 //	go kcm/app lead runUntil        declarations of kcm
 //	go kcm/app lead roster          a declaration that grows from chapter to chapter
-//	diff of kcm/app lead            how declarations differ from what was shown before
 //	yaml labs/06-replication/manifests/web.yaml
 //	                                a file of the repository
 //	lab A pod that is deleted is replaced
@@ -134,9 +133,8 @@ type Block struct {
 	// shows.
 	Package string
 	Names   []string
-	// Difference tells whether the block shows how declarations differ from what was shown before, Roster whether they
-	// grow from chapter to chapter.
-	Difference, Roster bool
+	// Roster tells whether they grow from chapter to chapter.
+	Roster bool
 	// Exercise tells whether the reader writes what the block shows, Whole whether as a whole package of which this is a
 	// part, and Stub whether it shows what the reader finds.
 	Exercise, Whole, Stub bool
@@ -456,9 +454,6 @@ func (b *Block) readInfo() {
 		b.readDeclarations(words)
 	case language == "diff" && len(words) == 1:
 		b.Wrong = words[0]
-	case language == "diff" && words[0] == "of":
-		b.Difference = true
-		b.readDeclarations(words[1:])
 	case language == "lab":
 		b.Step, b.File = strings.Join(words, " "), "labs/"+b.Chapter.Slug+"/lab.txtar"
 	case language != "diff" && len(words) == 1 && strings.Contains(words[0], "/"):

@@ -66,8 +66,7 @@ type Shown struct {
 	Line  int
 	Final bool
 	Step  string
-	// Begin and End are where it stands in the body of the block. They are equal for a
-	// field and a difference.
+	// Begin and End are where it stands in the body of the block. They are equal for a field.
 	Begin, End int
 	// References are the names in it that something else in the book declares, in the
 	// order of the text.
@@ -130,12 +129,6 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		s.Block, s.roster, s.after = block, block.Roster, block.After
 		if all := w.showings[s.key]; len(all) > 0 {
 			s.previous = all[len(all)-1]
-		}
-		if block.Difference {
-			if s.previous == nil || s.field != nil {
-				return block.Errorf("no block before this shows %s, so there is nothing from which it could differ", name)
-			}
-			s.roster = s.previous.roster
 		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
 		if block.OfRest() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
@@ -227,9 +220,6 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 	if len(drafts) == 0 {
 		return nil
 	}
-	if block.Difference {
-		return block.Errorf("%s is shown again later, so this is a draft: write it whole, for a difference is filled from the finished code", drafts[0].Name)
-	}
 	if len(drafts) < len(showings) {
 		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].Name)
 	}
@@ -245,11 +235,6 @@ func (w *Book) text(block *chapters.Block) (string, error) {
 	fields := w.shown[block][0].field != nil
 	for _, s := range w.shown[block] {
 		text, err := w.textOf(s, s.shownAt())
-		if block.Difference {
-			var changed change
-			changed, err = w.changes(s)
-			text = changed.diff
-		}
 		if err != nil {
 			return "", block.Errorf("%w", err)
 		}

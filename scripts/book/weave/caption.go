@@ -26,7 +26,7 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 		if err != nil {
 			return block.Errorf("%w", err)
 		}
-		if changed.isShort() && !block.Difference {
+		if changed.isShort() {
 			changes = append(changes, changed.diff)
 			if s.previous.chapter() == s.chapter() {
 				since = append(since, theStepBefore)
@@ -120,7 +120,7 @@ func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 		}
 		if len(gained) > 0 {
 			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(gained)))
-		} else if changed.isShort() || s.Block.Difference {
+		} else if changed.isShort() {
 			remarks = append(remarks, "changed since "+where)
 		} else {
 			remarks = append(remarks, "rewritten since "+where)

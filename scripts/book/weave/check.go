@@ -130,10 +130,6 @@ func (w *Book) checkRosters() []error {
 			if !s.roster || s.next != nil || s.declaration.structure() != nil {
 				continue
 			}
-			if block.Difference {
-				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.Name, s.Dir, s.Name))
-				continue
-			}
 			whole := s.declaration.text + "\n"
 			shown, _ := w.textOf(s, s.shownAt()) // what is wrong is said about the block
 			versions, _ := w.versions(s.key)

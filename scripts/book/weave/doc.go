@@ -27,8 +27,6 @@
 //   - A group in parentheses is one declaration; any of its names names it. A
 //     method is named (*T).name or (T).name, without type parameters. A package's
 //     comment is named package, its imports, where it has blank ones, import.
-//   - A difference, as in diff of kcm/app Run, shows the final form of a draft, or the
-//     next form of a roster, by what has changed since it was shown.
 //   - Everything in kcm/ outside of tests is shown.
 //
 // Stage NN is what the reader of chapter NN has: all declarations that the

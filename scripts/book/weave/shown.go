@@ -60,12 +60,12 @@ func (w *Book) look(s *Shown) error {
 		s.Step = s.Block.Chapter.Steps[s.Block.After].Name
 	}
 	if s.final() {
-		s.Line, s.Final = s.declaration.line, !s.roster && s.field == nil && !s.Block.Difference
+		s.Line, s.Final = s.declaration.line, !s.roster && s.field == nil
 	}
 	if s.field != nil {
 		s.Line = w.source.fset.Position(s.field.Pos()).Line
 	}
-	if s.field != nil || s.Block.Difference {
+	if s.field != nil {
 		return nil
 	}
 	text, err := w.textOf(s, s.shownAt())
@@ -120,9 +120,6 @@ func (v *View) addReferences(s *Stage, seen map[*Shown]bool) {
 					return true
 				}
 				from := part.showing
-				if from.Begin == from.End {
-					return true // a difference has some of its lines
-				}
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
 				from.References = append(from.References, Reference{begin, begin + len(ident.Name), to})
 				return true
