@@ -14,6 +14,7 @@
 //	go stub                         what the reader of an exercise finds
 //	go kcm/till Till New add whole  declarations of a package that the reader writes whole
 //	diff release/too-early          a wrong solution of an exercise of the chapter
+//	go kcm/app delay later          on code.md: what is not there yet at the first step of the lesson
 //
 // A block with another info string is nobody's business but the reader's.
 //
@@ -133,8 +134,9 @@ type Block struct {
 	// shows.
 	Package string
 	Names   []string
-	// Roster tells whether they grow from chapter to chapter.
-	Roster bool
+	// Roster tells whether they grow from chapter to chapter, and Later whether they come after the first step of the
+	// lesson, although the rest of the code is there from the beginning.
+	Roster, Later bool
 	// Exercise tells whether the reader writes what the block shows, Whole whether as a whole package of which this is a
 	// part, and Stub whether it shows what the reader finds.
 	Exercise, Whole, Stub bool
@@ -468,6 +470,8 @@ func (b *Block) readDeclarations(words []string) {
 		switch word {
 		case "roster":
 			b.Roster = true
+		case "later":
+			b.Later = true
 		case "exercise":
 			b.Exercise = true
 		case "whole":

@@ -25,10 +25,9 @@ type Book struct {
 	showings map[key][]*Shown
 	// shown are the showings of each block.
 	shown map[*chapters.Block][]*Shown
-	// versionsOf are what versions has found, hiddenIn what hidden has, left what leave has.
+	// versionsOf are what versions has found, hiddenIn what hidden has.
 	versionsOf map[key][]Version
 	hiddenIn   map[moment]map[types.Object]bool
-	left       map[moment]map[*Shown]bool
 	// stubTexts is what stubs has found.
 	stubTexts map[*chapters.Block]chapters.Text
 }
@@ -86,7 +85,7 @@ func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
-		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
+		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}}
 	var mistakes []error
 	for _, block := range w.blocks() {
 		if block.Package != "" {
@@ -132,7 +131,9 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
 		if block.OfRest() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
-			s.after = 0
+			if s.after = 0; block.Later {
+				s.after = 1
+			}
 		}
 		if err := s.check(); err != nil {
 			return block.Errorf("%w", err)
@@ -290,7 +291,7 @@ func (w *Book) hidden(at moment) map[types.Object]bool {
 		}
 	}
 	for _, showings := range w.showings {
-		if first := showings[0]; first.field != nil && !w.has(first, at) {
+		if first := showings[0]; first.field != nil && first.at() > at {
 			hide(first.objects)
 		}
 	}

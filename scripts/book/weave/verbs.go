@@ -88,13 +88,6 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 		return err
 	}
 	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), len(files), s.directory(), s.directory())
-	var left []string
-	for shown := range w.left[at] {
-		left = append(left, shown.Name)
-	}
-	if slices.Sort(left); len(left) > 0 {
-		fmt.Fprintf(out, "left for later, because it is about what comes after the step: %s\n", strings.Join(left, ", "))
-	}
 	return nil
 }
 
