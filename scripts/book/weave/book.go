@@ -3,7 +3,6 @@ package weave
 import (
 	"errors"
 	"fmt"
-	"go/ast"
 	"go/format"
 	"go/types"
 	"os"
@@ -45,14 +44,10 @@ type Shown struct {
 	// that has it.
 	Names []string
 	File  string
-	// objects are what the type checker knows it by.
-	objects []types.Object
 	// after is how many steps of the chapter are before it.
 	after       int
 	declaration *Declaration
-	// field is set where a field is shown by itself.
-	field  *ast.Field
-	roster bool
+	roster      bool
 	// draft has the text of an early form, and line its first line in the block.
 	draft string
 	line  int
@@ -147,29 +142,15 @@ func (w *Book) addBlock(block *chapters.Block) error {
 	return nil
 }
 
-// find returns what a name in a block stands for: a declaration of the finished
-// code, or a field of one.
+// find returns what a name in a block stands for in the finished code.
 func (p *Package) find(name string) (*Shown, error) {
-	if d := p.byName[name]; d != nil {
-		shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, Names: d.names, File: p.dir + "/" + d.file.name, objects: d.objects}
-		if d.node == nil {
-			shown.Names = nil // nobody calls a comment or imports by their name
-		}
-		return shown, nil
-	}
-	structure, fieldName, isField := strings.Cut(name, ".")
-	d := p.byName[structure]
-	if !isField || d == nil || d.node == nil {
+	d := p.byName[name]
+	if d == nil {
 		return nil, fmt.Errorf("%s has no %s", p.dir, name)
 	}
-	field := d.field(fieldName)
-	if field == nil {
-		return nil, fmt.Errorf("%s has no field %s", structure, fieldName)
-	}
-	name = structure + "." + fieldNames(field)[0].Name
-	shown := &Shown{key: key{p.dir, name}, declaration: d, field: field, Names: []string{name}, File: p.dir + "/" + d.file.name}
-	for _, ident := range fieldNames(field) {
-		shown.objects = append(shown.objects, p.info.Defs[ident])
+	shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, File: p.dir + "/" + d.file.name}
+	if len(d.objects) > 0 {
+		shown.Names = d.names // nobody calls a comment or imports by their name
 	}
 	return shown, nil
 }
@@ -178,14 +159,12 @@ func (p *Package) find(name string) (*Shown, error) {
 func (s *Shown) check() error {
 	before := s.previous
 	switch {
-	case s.roster && (s.field != nil || s.declaration.node == nil):
+	case s.roster && s.declaration.node == nil:
 		return fmt.Errorf("%s cannot be a roster: the finished code has no such list", s.Name)
 	case before == nil:
 		return nil
 	case before.at() >= s.at():
 		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.Name, before.Block.Place)
-	case s.field != nil:
-		return fmt.Errorf("the field %s is shown in %s already", s.Name, before.Block.Place)
 	case s.declaration.node == nil:
 		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.Name, before.Block.Place)
 	case before.roster != s.roster:
@@ -198,13 +177,14 @@ func (s *Shown) check() error {
 // comes with all of its fields.
 func (w *Book) checkFields(block *chapters.Block) error {
 	for _, s := range w.shown[block] {
-		if s.field == nil {
+		of := s.declaration.of
+		if of == nil {
 			continue
 		}
-		structure := w.showings[key{s.Dir, s.declaration.names[0]}]
+		structure := w.showings[key{s.Dir, of.names[0]}]
 		if len(structure) > 0 && !structure[0].roster {
 			return block.Errorf("%s has all its fields where it is shown; if %s is to come later, make it a roster in %s",
-				s.declaration.names[0], s.Name, structure[0].Block.Place)
+				of.names[0], s.Name, structure[0].Block.Place)
 		}
 	}
 	return nil
@@ -233,14 +213,14 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 // text returns what a block that shows final forms is to hold.
 func (w *Book) text(block *chapters.Block) (string, error) {
 	var parts []string
-	fields := w.shown[block][0].field != nil
+	fields := w.shown[block][0].declaration.of != nil
 	for _, s := range w.shown[block] {
 		text, err := w.textOf(s, s.shownAt())
 		if err != nil {
 			return "", block.Errorf("%w", err)
 		}
 		parts = append(parts, text)
-		if fields != (s.field != nil) {
+		if fields != (s.declaration.of != nil) {
 			return "", block.Errorf("fields and declarations cannot share a block")
 		}
 	}
@@ -254,14 +234,13 @@ func (w *Book) text(block *chapters.Block) (string, error) {
 func alignFields(fields []string) (string, error) {
 	const head, end = "type fields struct {\n", "}\n"
 	formatted, err := format.Source([]byte(head + strings.Join(fields, "") + end))
-	return outdented(strings.TrimSuffix(strings.TrimPrefix(string(formatted), head), end)), err
+	lines := strings.TrimSuffix(strings.TrimPrefix(string(formatted), head), end)
+	return strings.TrimPrefix(strings.ReplaceAll(lines, "\n\t", "\n"), "\t"), err
 }
 
 // textOf returns what a showing says in a stage.
 func (w *Book) textOf(s *Shown, at moment) (string, error) {
 	switch {
-	case s.field != nil:
-		return w.source.fieldText(s.declaration, s.field), nil
 	case !s.final():
 		return s.draft, nil
 	case s.roster:
@@ -291,8 +270,8 @@ func (w *Book) hidden(at moment) map[types.Object]bool {
 		}
 	}
 	for _, showings := range w.showings {
-		if first := showings[0]; first.field != nil && first.at() > at {
-			hide(first.objects)
+		if first := showings[0]; first.declaration.of != nil && first.at() > at {
+			hide(first.declaration.objects)
 		}
 	}
 	return hidden

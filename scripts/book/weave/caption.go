@@ -102,8 +102,8 @@ func (w *Book) filesOf(block *chapters.Block) string {
 // remarks says what a reader has to know about what is shown: that it is a part of
 // something, what is new in it, and what later chapters do with it.
 func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
-	if s.field != nil {
-		structure := s.declaration.names[0]
+	if s.declaration.of != nil {
+		structure := s.declaration.of.names[0]
 		if all := w.showings[key{s.Dir, structure}]; len(all) > 0 && all[0].chapter() < s.chapter() {
 			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToPage(all[0].Block))}, nil
 		}

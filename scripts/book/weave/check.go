@@ -127,7 +127,7 @@ func (w *Book) checkRosters() []error {
 	var mistakes []error
 	for _, block := range w.blocks() {
 		for _, s := range w.shown[block] {
-			if !s.roster || s.next != nil || s.declaration.structure() != nil {
+			if !s.roster || s.next != nil || s.declaration.hasFields {
 				continue
 			}
 			whole := s.declaration.text + "\n"

@@ -53,7 +53,8 @@ type Import struct {
 
 // Declaration is one that stands in a file by itself: a function, a method, or
 // a group of constants, variables or types. A package's comment and its blank
-// imports count as declarations, too, by the names "package" and "import".
+// imports count as declarations, too, by the names "package" and "import", and so
+// do the fields of a struct, by names like health.election.
 type Declaration struct {
 	pkg   *Package
 	file  *File
@@ -61,64 +62,16 @@ type Declaration struct {
 	// text is the declaration with the comment above it.
 	text string
 	line int
-	// node is nil for comments and imports. offset is that of text in the file.
+	// node is nil for comments, imports and fields. offset is that of text in the file.
 	node    ast.Decl
 	offset  int
 	objects []types.Object
+	// of is what a field is a part of, and nil for others.
+	of        *Declaration
+	hasFields bool
 }
 
 func (d *Declaration) String() string { return d.pkg.dir + " " + d.names[0] }
-
-// structure returns the struct that the declaration is, or nil.
-func (d *Declaration) structure() *ast.StructType {
-	group, ok := d.node.(*ast.GenDecl)
-	if !ok || group.Tok != token.TYPE || len(group.Specs) != 1 {
-		return nil
-	}
-	structure, _ := group.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
-	return structure
-}
-
-// field returns the field of that name if the declaration is a struct.
-func (d *Declaration) field(name string) *ast.Field {
-	structure := d.structure()
-	if structure == nil {
-		return nil
-	}
-	for _, field := range structure.Fields.List {
-		for _, ident := range fieldNames(field) {
-			if ident.Name == name {
-				return field
-			}
-		}
-	}
-	return nil
-}
-
-// fieldNames returns the names of a field: those that it is given, or that of
-// the type that it embeds.
-func fieldNames(field *ast.Field) []*ast.Ident {
-	if len(field.Names) > 0 {
-		return field.Names
-	}
-	t := field.Type
-	for {
-		switch typed := t.(type) {
-		case *ast.StarExpr:
-			t = typed.X
-		case *ast.IndexExpr:
-			t = typed.X
-		case *ast.IndexListExpr:
-			t = typed.X
-		case *ast.SelectorExpr:
-			return []*ast.Ident{typed.Sel}
-		case *ast.Ident:
-			return []*ast.Ident{typed}
-		default:
-			return nil
-		}
-	}
-}
 
 // loadSource loads and type-checks the packages under kcm/, and the programs that
 // labs have.
@@ -267,7 +220,51 @@ func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, beg
 		}
 		p.byName[name] = d
 	}
+	s.addFields(d)
 	return nil
+}
+
+// addFields adds the fields of structs, and the methods of interfaces, to what a package names.
+func (s *Source) addFields(d *Declaration) {
+	group, ok := d.node.(*ast.GenDecl)
+	if !ok || group.Tok != token.TYPE {
+		return
+	}
+	for _, spec := range group.Specs {
+		spec := spec.(*ast.TypeSpec)
+		var fields *ast.FieldList
+		switch t := spec.Type.(type) {
+		case *ast.StructType:
+			fields = t.Fields
+		case *ast.InterfaceType:
+			fields = t.Methods
+		default:
+			continue
+		}
+		d.hasFields = true
+		for _, field := range fields.List {
+			begin, end := s.linesOf(d, field)
+			f := &Declaration{pkg: d.pkg, file: d.file, text: strings.TrimSuffix(d.text[begin:end], "\n"), of: d}
+			f.line = s.fset.Position(field.Pos()).Line
+			for _, ident := range d.pkg.fieldNames(field) {
+				f.names = append(f.names, spec.Name.Name+"."+ident.Name)
+				f.objects = append(f.objects, d.pkg.info.Defs[ident])
+				d.pkg.byName[spec.Name.Name+"."+ident.Name] = f
+			}
+		}
+	}
+}
+
+// fieldNames returns the names of a field: those that it is given, or that of the type that it embeds.
+func (p *Package) fieldNames(field *ast.Field) []*ast.Ident {
+	names := field.Names
+	ast.Inspect(field.Type, func(node ast.Node) bool {
+		if ident, ok := node.(*ast.Ident); ok && field.Names == nil && p.info.Defs[ident] != nil {
+			names = append(names, ident)
+		}
+		return true
+	})
+	return names
 }
 
 func restOfLine(text string) string {

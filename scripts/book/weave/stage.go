@@ -112,7 +112,7 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 func (w *Book) current(at moment) []*Shown {
 	var all []*Shown
 	for k := range w.showings {
-		if latest := w.latest(k, at); latest != nil && latest.field == nil {
+		if latest := w.latest(k, at); latest != nil && latest.declaration.of == nil {
 			all = append(all, latest)
 		}
 	}
