@@ -200,7 +200,7 @@ Divide.
 	for _, mistake := range stale.mistakes() {
 		said = append(said, mistake.Error())
 	}
-	assert.Contains(t, strings.Join(said, "\n"), `it says "// count counts.", the code says "// count counts coins."`)
+	assert.Contains(t, strings.Join(said, "\n"), `it says "// count counts." and ought to say "// count counts coins."`)
 	replace(t, root, name, "```go stub", "```go")
 	stale, err = openShopUnfilled(t, root)
 	require.NoError(t, err)

@@ -87,14 +87,6 @@ func lastTwo(components []string) string {
 	return strings.Join(components[max(len(components)-2, 0):], ".")
 }
 
-func (w *Book) checkNames() []error {
-	is, ought, mistakes := w.readNames()
-	if is != ought {
-		mistakes = append(mistakes, fmt.Errorf("%s is not up to date: make weave writes it anew", nameFile))
-	}
-	return mistakes
-}
-
 func (w *Book) fillNames(out io.Writer) error {
 	is, ought, _ := w.readNames()
 	if is == ought {
