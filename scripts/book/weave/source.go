@@ -23,6 +23,8 @@ type Source struct {
 	module   string // its path with a slash behind it
 	fset     *token.FileSet
 	packages map[string]*Package // by directory, for example kcm/app
+	// declares has what declares an object.
+	declares map[types.Object]*Declaration
 	// external are the packages from elsewhere that the code imports, by path.
 	external map[string]*types.Package
 }
@@ -76,7 +78,8 @@ func (d *Declaration) String() string { return d.pkg.dir + " " + d.names[0] }
 // loadSource loads and type-checks the packages under kcm/, and the programs that
 // labs have.
 func loadSource(root string) (*Source, error) {
-	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{}, external: map[string]*types.Package{}}
+	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{}, declares: map[types.Object]*Declaration{},
+		external: map[string]*types.Package{}}
 	loaded, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
 			packages.NeedImports | packages.NeedModule,
@@ -212,6 +215,7 @@ func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, beg
 	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset, text: text}
 	for _, ident := range identsOf(node) {
 		d.objects = append(d.objects, p.info.Defs[ident])
+		s.declares[p.info.Defs[ident]] = d
 	}
 	p.declarations = append(p.declarations, d)
 	for _, name := range names {
@@ -249,6 +253,7 @@ func (s *Source) addFields(d *Declaration) {
 			for _, ident := range d.pkg.fieldNames(field) {
 				f.names = append(f.names, spec.Name.Name+"."+ident.Name)
 				f.objects = append(f.objects, d.pkg.info.Defs[ident])
+				s.declares[d.pkg.info.Defs[ident]] = f
 				d.pkg.byName[spec.Name.Name+"."+ident.Name] = f
 			}
 		}

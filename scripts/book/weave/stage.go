@@ -349,30 +349,23 @@ func (s *Stage) absent(dir, message string) (name, why string) {
 		return "", ""
 	}
 	qualifier, name, member := match[1], match[2], match[3]
-	fits := func(p *Package, names []string) bool {
-		return slices.ContainsFunc(names, func(known string) bool {
-			if member != "" {
-				return strings.HasSuffix(known, "."+member) // of a type of any package
+	first := moment(math.MaxInt)
+	for _, p := range s.weave.source.packages {
+		for known, d := range p.byName {
+			at := momentOf(never, 0)
+			if showings := s.weave.showings[key{p.dir, d.names[0]}]; len(showings) > 0 {
+				at = showings[0].at()
+			} else if d.of != nil {
+				continue // it comes with its struct
 			}
-			return known == name && (qualifier == p.name || qualifier == "" && dir == p.dir)
-		})
+			ofPackage := known == name && (qualifier == p.name || qualifier == "" && dir == p.dir)
+			ofType := member != "" && strings.HasSuffix(known, "."+member) // of any package
+			if (ofPackage || ofType) && at > s.at {
+				first = min(first, at)
+			}
+		}
 	}
 	name = cmp.Or(member, name)
-	first := moment(math.MaxInt)
-	for _, showings := range s.weave.showings {
-		shown := showings[0]
-		switch {
-		case !fits(shown.declaration.pkg, shown.Names):
-		case shown.at() > s.at:
-			first = min(first, shown.at())
-		}
-	}
-	missing, _ := s.weave.unshown()
-	for _, d := range missing {
-		if fits(d.pkg, d.names) {
-			first = min(first, momentOf(never, 0))
-		}
-	}
 	switch chapter := int(first / steps); {
 	case first == math.MaxInt:
 		return "", ""

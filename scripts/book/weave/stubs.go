@@ -7,7 +7,6 @@ import (
 	"go/types"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -75,7 +74,11 @@ func (s *stub) findUsed(in *Declaration) {
 		if _, imported := object.(*types.PkgName); imported {
 			s.imports[ident.Name] = in.file.imports[ident.Name]
 		}
-		if used := s.source.declaring(object); used != nil && !slices.Contains(s.written, used) {
+		used := s.source.declares[object]
+		if used != nil && used.of != nil {
+			used = used.of
+		}
+		if used != nil && !slices.Contains(s.written, used) {
 			if s.used[used] == nil {
 				s.used[used] = map[string]bool{}
 			}
@@ -83,24 +86,6 @@ func (s *stub) findUsed(in *Declaration) {
 		}
 		return true
 	})
-}
-
-// declaring returns the declaration of kcm in which an object is declared, or nil.
-func (s *Source) declaring(object types.Object) *Declaration {
-	if object == nil || object.Pkg() == nil || !object.Pos().IsValid() {
-		return nil
-	}
-	p := s.packages[strings.TrimPrefix(object.Pkg().Path(), s.module)]
-	if p == nil {
-		return nil
-	}
-	at := s.fset.Position(object.Pos())
-	for _, d := range p.declarations {
-		if d.node != nil && d.file.name == filepath.Base(at.Filename) && d.offset <= at.Offset && at.Offset < d.offset+len(d.text) {
-			return d
-		}
-	}
-	return nil
 }
 
 // isOpen tells whether a block before an exercise shows a declaration, and nobody has to
