@@ -202,32 +202,29 @@ func Read(root string) ([]*Chapter, error) {
 	return chapters, nil
 }
 
-// readPages reads the pages of a chapter in their order.
+// pageName matches what a page of a chapter is called.
+var pageName = regexp.MustCompile(`^(README|[2-9]-.*|code)\.md$`)
+
+// readPages reads the pages of a chapter in their order, which is that of their names but for README.md.
 func readPages(dir string) ([]*Page, error) {
-	var files []string
-	for _, pattern := range []string{"README.md", "[2-9]-*.md", "code.md"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, found...)
-	}
-	all, err := filepath.Glob(filepath.Join(dir, "*.md"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range all {
-		if !slices.Contains(files, file) {
-			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, and code.md for the rest of the code", file)
-		}
-	}
 	var pages []*Page
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
+		page := &Page{Path: filepath.Base(file)}
+		if !pageName.MatchString(page.Path) {
+			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, and code.md for the rest of the code", file)
+		}
+		if page.Source, err = os.ReadFile(file); err != nil {
 			return nil, err
 		}
-		pages = append(pages, &Page{Path: filepath.Base(file), Source: source})
+		if page.Path == "README.md" {
+			pages = slices.Insert(pages, 0, page)
+		} else {
+			pages = append(pages, page)
+		}
 	}
 	return pages, nil
 }

@@ -45,7 +45,7 @@ func splitDrafts(block *chapters.Block, drafts []*Shown) error {
 
 // draftOf returns the draft that a declaration is the text of.
 func draftOf(node ast.Decl, drafts []*Shown) (*Shown, error) {
-	names := namesOf(node)
+	names := NamesOf(node)
 	if len(names) == 0 {
 		return nil, errors.New("the block holds a group that declares nothing, or imports, which come by themselves")
 	}

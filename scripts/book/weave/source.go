@@ -181,7 +181,7 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 	for _, node := range syntax.Decls {
 		group, ok := node.(*ast.GenDecl)
 		if !ok || group.Tok != token.IMPORT {
-			declare(node, beginOf(node), node.End(), namesOf(node)...)
+			declare(node, beginOf(node), node.End(), NamesOf(node)...)
 			continue
 		}
 		if slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool {
@@ -298,9 +298,9 @@ func beginOf(node ast.Decl) token.Pos {
 	return node.Pos()
 }
 
-// namesOf returns the names by which a chapter can show a declaration. A blank
+// NamesOf returns the names by which a chapter can show a declaration. A blank
 // one counts only where there is no other.
-func namesOf(node ast.Decl) []string {
+func NamesOf(node ast.Decl) []string {
 	if f, ok := node.(*ast.FuncDecl); ok {
 		return []string{NameOf(f)}
 	}
