@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/types"
 	"path"
 	"regexp"
 	"slices"
@@ -112,13 +111,7 @@ func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 	var remarks []string
 	if before := s.previous; before != nil {
 		where := linkFrom(s.Block, before.Block, theStepBefore)
-		var gained []string
-		for _, object := range w.gained(s, before.shownAt(), s.shownAt(), changed) {
-			if !slices.Contains(gained, object.Name()) {
-				gained = append(gained, object.Name())
-			}
-		}
-		if len(gained) > 0 {
+		if gained := w.gained(s, before.shownAt(), s.shownAt(), changed); len(gained) > 0 {
 			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(gained)))
 		} else if changed.isShort() {
 			remarks = append(remarks, "changed since "+where)
@@ -201,17 +194,16 @@ func (w *Book) versions(k key) ([]Version, error) {
 
 // gained returns what a roster names in one stage, and could not yet name in an earlier
 // one.
-func (w *Book) gained(s *Shown, from, to moment, changed change) []types.Object {
+func (w *Book) gained(s *Shown, from, to moment, changed change) []string {
 	if !s.roster {
 		return nil
 	}
 	then, now := w.hidden(from), w.hidden(to)
-	var gained []types.Object
+	var gained []string
 	ast.Inspect(s.declaration.node, func(node ast.Node) bool {
-		if ident, ok := node.(*ast.Ident); ok {
-			object := s.declaration.pkg.object(ident)
-			if then[object] && !now[object] && !slices.Contains(gained, object) && changed.adds(ident.Name) {
-				gained = append(gained, object)
+		if ident, ok := node.(*ast.Ident); ok && !slices.Contains(gained, ident.Name) {
+			if object := s.declaration.pkg.object(ident); then[object] && !now[object] && changed.adds(ident.Name) {
+				gained = append(gained, ident.Name)
 			}
 		}
 		return true

@@ -76,9 +76,13 @@ func (w *Book) checkTexts(filled map[*chapters.Chapter][][]byte, failed error) [
 		return append(mistakes, failed)
 	}
 	differ := func(path, is, ought string) {
-		if is != ought {
-			line, is, ought := firstDifference(is, ought)
-			mistakes = append(mistakes, fmt.Errorf("%s:%d: it says %q and ought to say %q; make weave writes it anew", path, line+1, is, ought))
+		left, right := append(strings.Split(is, "\n"), ""), append(strings.Split(ought, "\n"), "")
+		for i := range min(len(left), len(right)) {
+			if left[i] != right[i] {
+				mistakes = append(mistakes, fmt.Errorf("%s:%d: it says %q and ought to say %q; make weave writes it anew",
+					path, i+1, strings.TrimSpace(left[i]), strings.TrimSpace(right[i])))
+				return
+			}
 		}
 	}
 	differ(nameFile, is, ought)
@@ -88,22 +92,6 @@ func (w *Book) checkTexts(filled map[*chapters.Chapter][][]byte, failed error) [
 		}
 	}
 	return mistakes
-}
-
-// firstDifference returns the first line, counted from 0, in which two texts
-// differ, and what stands there.
-func firstDifference(a, b string) (line int, inA, inB string) {
-	left, right := strings.Split(a, "\n"), strings.Split(b, "\n")
-	for line < len(left) && line < len(right) && left[line] == right[line] {
-		line++
-	}
-	at := func(lines []string) string {
-		if line < len(lines) {
-			return strings.TrimSpace(lines[line])
-		}
-		return ""
-	}
-	return line, at(left), at(right)
 }
 
 // checkRosters finds rosters that no chapter shows whole, so that a reader would
