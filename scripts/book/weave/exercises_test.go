@@ -40,7 +40,7 @@ func TestABlockShowsAWrongSolutionWithWhatCatchesIt(t *testing.T) {
 	t.Parallel()
 	w, err := openShop(t, writeShop(t))
 	require.NoError(t, err)
-	text := string(w.chapters[0].Source)
+	text := sourceOf(w.chapters[0])
 	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n"+
 		"\n<details><summary>What catches it</summary>\n\nWhat holds for more holds for fewer. Caught by “fewer are a fifth”.\n\n</details>\n")
 }
@@ -149,7 +149,7 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 	w, err := openShop(t, root)
 	require.NoError(t, err)
 	assert.Empty(t, w.mistakes())
-	text := string(w.chapters[0].Source)
+	text := sourceOf(w.chapters[0])
 	assert.Contains(t, text, strings.ReplaceAll(`**Yours**
 
 <sub>[kcm/shop/shop.go](../../kcm/shop/shop.go) · yours</sub>
