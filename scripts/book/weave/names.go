@@ -3,7 +3,6 @@ package weave
 import (
 	"fmt"
 	"go/types"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -85,13 +84,4 @@ func (w *Book) readNames() (is, ought string, mistakes []error) {
 // lastTwo returns the last two components of a name, or the only one.
 func lastTwo(components []string) string {
 	return strings.Join(components[max(len(components)-2, 0):], ".")
-}
-
-func (w *Book) fillNames(out io.Writer) error {
-	is, ought, _ := w.readNames()
-	if is == ought {
-		return nil
-	}
-	fmt.Fprintln(out, "filled", nameFile)
-	return os.WriteFile(filepath.Join(w.source.root, nameFile), []byte(ought), 0o644)
 }

@@ -151,9 +151,6 @@ func (s *Source) signature(d *Declaration) string {
 	return strings.TrimRight(d.text[:s.within(d, d.node.(*ast.FuncDecl).Body.Lbrace)], " ")
 }
 
-// longValue is how many lines a value may have in an outline.
-const longValue = 20
-
 // outline returns what somebody has to know of a declaration who uses names of it: the
 // signature of a function, those constants, a type, or what other packages see of it.
 func (s *Source) outline(d *Declaration, names map[string]bool, own bool) string {
@@ -182,10 +179,6 @@ func (s *Source) outline(d *Declaration, names map[string]bool, own bool) string
 	}
 	if len(group.Specs) > 1 && len(lines) > 0 {
 		return fmt.Sprintf("%s (\n%s\n)\n", group.Tok, strings.Join(lines, "\n"))
-	}
-	if strings.Count(d.text, "\n") > longValue {
-		head := d.text[:s.within(d, group.Specs[0].(*ast.ValueSpec).Values[0].Pos())]
-		return head + restOfLine(d.text[len(head):]) + "\n\t// …\n}\n"
 	}
 	return d.text + "\n"
 }

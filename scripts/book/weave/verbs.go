@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,7 +44,11 @@ func (w *Book) Fill(out io.Writer) error {
 			return err
 		}
 	}
-	return w.fillNames(out)
+	if is, ought, _ := w.readNames(); is != ought {
+		fmt.Fprintln(out, "filled", nameFile)
+		return os.WriteFile(filepath.Join(w.source.root, nameFile), []byte(ought), 0o644)
+	}
+	return nil
 }
 
 // Check says how many declarations the chapters show. Its error has a line for
