@@ -211,9 +211,6 @@ func (w *Book) gained(s *Shown, from, to moment, changed change) []string {
 	return gained
 }
 
-// shortName returns the name of a method without its receiver.
-func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-
 // change is what lies between two texts: a diff, and how many lines it adds or takes
 // away of how many.
 type change struct {
