@@ -209,7 +209,8 @@ func readPages(dir string) ([]*Page, error) {
 	for _, file := range files {
 		page := &Page{Path: filepath.Base(file)}
 		if !pageName.MatchString(page.Path) {
-			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, and code.md for the rest of the code", file)
+			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, "+
+				"and code.md for the rest of the code", file)
 		}
 		if page.Source, err = os.ReadFile(file); err != nil {
 			return nil, err

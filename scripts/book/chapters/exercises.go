@@ -92,7 +92,8 @@ func (c *Chapter) beginExercise(said string, p *Page, line int) error {
 	if err := c.endExercise(line); err != nil {
 		return err
 	}
-	e := &Exercise{Chapter: c, Place: p.place(line), Heading: c.heading, BrokenIn: c.Number, begin: line, before: len(c.Blocks), page: p}
+	e := &Exercise{Chapter: c, Place: p.place(line), Heading: c.heading, BrokenIn: c.Number,
+		begin: line, before: len(c.Blocks), page: p}
 	words := exerciseWords.FindStringSubmatch(said)
 	if words != nil {
 		e.Tests = strings.Fields(words[3])

@@ -141,7 +141,8 @@ func (p pages) checkDiagrams() []error {
 	var mistakes []error
 	for _, name := range sources {
 		if !strings.Contains(p[strings.TrimSuffix(name, ".mmd")+".svg"], checksum([]byte(p[name]+style))) {
-			mistakes = append(mistakes, fmt.Errorf("%s: its picture was drawn from another text, or not yet: make diagrams draws it", name))
+			mistakes = append(mistakes, fmt.Errorf("%s: its picture was drawn from another text, or not yet: "+
+				"make diagrams draws it", name))
 		}
 	}
 	for _, name := range p.names(".svg") {
