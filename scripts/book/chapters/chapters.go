@@ -5,8 +5,6 @@
 //
 //	go kcm/app lead runUntil        declarations of kcm
 //	go kcm/app lead roster          a declaration that grows from chapter to chapter
-//	go kcm/app/fence.go rest        what no other block shows of a file
-//	diff of kcm/app lead            how declarations differ from what was shown before
 //	yaml labs/06-replication/manifests/web.yaml
 //	                                a file of the repository
 //	lab A pod that is deleted is replaced
@@ -16,6 +14,7 @@
 //	go stub                         what the reader of an exercise finds
 //	go kcm/till Till New add whole  declarations of a package that the reader writes whole
 //	diff release/too-early          a wrong solution of an exercise of the chapter
+//	go kcm/app delay later          on code.md: what is not there yet at the first step of the lesson
 //
 // A block with another info string is nobody's business but the reader's.
 //
@@ -33,10 +32,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/text"
 )
 
 // Chapter is one chapter of the book.
@@ -50,8 +45,6 @@ type Chapter struct {
 	Path string
 	// Pages are README.md, further pages of the lesson, and code.md.
 	Pages []*Page
-	// Source is the text of all pages, one after the other.
-	Source []byte
 	// Blocks are the fenced blocks, in the order of the text.
 	Blocks []*Block
 	// Steps are places up to which the chapter is a program by itself.
@@ -74,12 +67,14 @@ type Page struct {
 	// Path is relative to the root of the repository, with forward slashes.
 	Path   string
 	Source []byte
-	// begin is the offset of the page in the chapter.
-	begin int
+	lines  []string
 }
 
-// end is the offset of what follows the page in the chapter.
-func (p *Page) end() int { return p.begin + len(p.Source) }
+// text returns the lines from one, counted from 0, to before another.
+func (p *Page) text(begin, end int) string { return strings.Join(p.lines[begin:end], "") }
+
+// place is that of a line, counted from 0.
+func (p *Page) place(line int) Place { return Place{p.Path, 1 + line} }
 
 // Web is what the page is called in the book as web pages.
 func (p *Page) Web() string {
@@ -97,7 +92,7 @@ func (p *Page) Code() bool { return path.Base(p.Path) == "code.md" }
 func (c *Chapter) standsApart() bool { return c.Pages[len(c.Pages)-1].Code() }
 
 // Page returns the page on which the block stands.
-func (b *Block) Page() *Page { return b.Chapter.page(b.opening) }
+func (b *Block) Page() *Page { return b.page }
 
 // OfRest tells whether the block stands on the page with the rest of the code.
 func (b *Block) OfRest() bool { return b.Page().Code() }
@@ -114,8 +109,6 @@ func (p Place) String() string { return fmt.Sprintf("%s:%d", p.Path, p.Line) }
 type Span struct {
 	Place
 	Text string
-	// begin is the offset of Text in the chapter.
-	begin int
 }
 
 // Block is a fenced block.
@@ -132,12 +125,12 @@ type Block struct {
 	Text
 
 	// Package is the directory of the package of what the block declares, or "", and Names are the declarations that it
-	// shows. Rest is the file of which it shows what no other block does, or "".
-	Package, Rest string
-	Names         []string
-	// Difference tells whether the block shows how declarations differ from what was shown before, Roster whether they
-	// grow from chapter to chapter.
-	Difference, Roster bool
+	// shows.
+	Package string
+	Names   []string
+	// Roster tells whether they grow from chapter to chapter, and Later whether they come after the first step of the
+	// lesson, although the rest of the code is there from the beginning.
+	Roster, Later bool
 	// Exercise tells whether the reader writes what the block shows, Whole whether as a whole package of which this is a
 	// part, and Stub whether it shows what the reader finds.
 	Exercise, Whole, Stub bool
@@ -145,11 +138,11 @@ type Block struct {
 	// lab, and File the file that it shows, be it in part; or "".
 	Wrong, Step, File string
 
-	// These are offsets in the chapter: of the caption, of the opening fence, of
-	// the body and its end, of the end of the closing fence, and of the end of the
-	// changes.
-	begin, opening, body, bodyEnd, closed, end int
-	fence                                      string
+	// These are lines of the page, counted from 0: of the caption, of the two fences, and of what follows the changes.
+	begin, opening, closing, end int
+	fence                        string
+	page                         *Page
+	number                       int // of the blocks before it in the chapter
 }
 
 // Text is what a tool can write about a block and into it.
@@ -203,32 +196,30 @@ func Read(root string) ([]*Chapter, error) {
 	return chapters, nil
 }
 
-// readPages reads the pages of a chapter in their order.
+// pageName matches what a page of a chapter is called.
+var pageName = regexp.MustCompile(`^(README|[2-9]-.*|code)\.md$`)
+
+// readPages reads the pages of a chapter in their order, which is that of their names but for README.md.
 func readPages(dir string) ([]*Page, error) {
-	var files []string
-	for _, pattern := range []string{"README.md", "[2-9]-*.md", "code.md"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, found...)
-	}
-	all, err := filepath.Glob(filepath.Join(dir, "*.md"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range all {
-		if !slices.Contains(files, file) {
-			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, and code.md for the rest of the code", file)
-		}
-	}
 	var pages []*Page
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
+		page := &Page{Path: filepath.Base(file)}
+		if !pageName.MatchString(page.Path) {
+			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, "+
+				"and code.md for the rest of the code", file)
+		}
+		if page.Source, err = os.ReadFile(file); err != nil {
 			return nil, err
 		}
-		pages = append(pages, &Page{Path: filepath.Base(file), Source: source})
+		if page.Path == "README.md" {
+			pages = slices.Insert(pages, 0, page)
+		} else {
+			pages = append(pages, page)
+		}
 	}
 	return pages, nil
 }
@@ -270,98 +261,83 @@ func Parse(number int, slug string, pages ...*Page) (*Chapter, error) {
 		if p.Path = "chapters/" + slug + "/" + p.Path; len(pages) > 1 && !bytes.HasSuffix(p.Source, []byte("\n")) {
 			return nil, fmt.Errorf("%s does not end with a newline", p.Path)
 		}
-		p.begin = len(c.Source)
-		c.Source = append(c.Source, p.Source...)
-	}
-	document := goldmark.DefaultParser().Parse(text.NewReader(c.Source))
-	err := ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
+		if err := c.read(p); err != nil {
+			return nil, err
 		}
-		switch node := node.(type) {
-		case *ast.FencedCodeBlock:
-			return ast.WalkContinue, c.addBlock(node)
-		case *ast.CodeSpan:
-			c.addSpan(node)
-		case *ast.HTMLBlock:
-			lines := node.Lines()
-			c.folds += bytes.Count(lines.Value(c.Source), []byte("<details")) - bytes.Count(lines.Value(c.Source), []byte("</details"))
-			return ast.WalkContinue, c.addComments(lines.At(0).Start, max(lines.At(lines.Len()-1).Stop, node.ClosureLine.Stop))
-		case *ast.RawHTML:
-			segments := node.Segments
-			return ast.WalkContinue, c.addComments(segments.At(0).Start, segments.At(segments.Len()-1).Stop)
-		case *ast.Heading:
-			return ast.WalkContinue, c.addHeading(node)
-		case *ast.List:
-			c.addList(node)
-		}
-		return ast.WalkContinue, nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	if err := c.endExercise(len(c.Source)); err != nil {
-		return nil, err
-	}
-	c.Spans = slices.DeleteFunc(c.Spans, func(s Span) bool {
-		return slices.ContainsFunc(c.Blocks, func(b *Block) bool { return b.begin <= s.begin && s.begin < b.end }) // a caption's
-	})
 	return c, nil
 }
 
-// addSpan adds a span of code, unless it is broken over two lines.
-func (c *Chapter) addSpan(node *ast.CodeSpan) {
-	if words, ok := node.FirstChild().(*ast.Text); ok && node.ChildCount() == 1 {
-		begin := words.Segment.Start
-		c.Spans = append(c.Spans, Span{c.at(begin), string(words.Segment.Value(c.Source)), begin})
+var (
+	// fenced is a line that opens a block: what stands before the fence, the fence, and the info string.
+	fenced = regexp.MustCompile("^([ \t>*+-]*)(`{3,}|~{3,})[ \t]*([^`]*)$")
+	span   = regexp.MustCompile("`([^`]+)`")
+)
+
+// read reads a page line by line.
+func (c *Chapter) read(p *Page) error {
+	p.lines = strings.SplitAfter(string(p.Source), "\n")
+	broken := false // tells whether the line before has begun a span of code that ends in this one
+	for i := 0; i < len(p.lines); i++ {
+		line := strings.TrimRight(p.lines[i], "\n"+blanks)
+		if match := fenced.FindStringSubmatch(line); match != nil {
+			end, err := c.addBlock(p, i, match[1], match[2], match[3])
+			if err != nil {
+				return err
+			}
+			i = end - 1
+			continue
+		}
+		if strings.HasPrefix(line, "#") {
+			if err := c.endExercise(i); err != nil {
+				return err
+			}
+			c.heading = strings.TrimLeft(line, "# ")
+		}
+		c.folds += strings.Count(line, "<details") - strings.Count(line, "</details")
+		for _, match := range comment.FindAllStringSubmatch(line, -1) {
+			if err := c.addComment(p, i, match); err != nil {
+				return err
+			}
+		}
+		if broken = broken && line != ""; broken {
+			_, line, _ = strings.Cut(line, "`")
+		}
+		if strings.HasPrefix(line, "<") {
+			continue // HTML, or a caption
+		}
+		for _, match := range span.FindAllStringSubmatch(line, -1) {
+			c.Spans = append(c.Spans, Span{p.place(i), match[1]})
+		}
+		broken = strings.Count(line, "`")%2 == 1
 	}
+	return c.endExercise(len(p.lines))
 }
 
-func (c *Chapter) addBlock(node *ast.FencedCodeBlock) error {
-	if node.Info == nil {
-		return nil // plain text
-	}
-	info := node.Info.Segment
-	b := &Block{
-		Chapter: c,
-		Info:    strings.Fields(string(info.Value(c.Source))),
-		Place:   c.at(info.Start),
-		After:   len(c.Steps),
-		Folded:  c.folds > 0,
-		opening: c.lineStart(info.Start),
-	}
+// addBlock adds the block that a line opens, and returns the line that follows it.
+func (c *Chapter) addBlock(p *Page, opening int, before, fence, info string) (end int, err error) {
+	b := &Block{Chapter: c, page: p, number: len(c.Blocks), Info: strings.Fields(info), Place: p.place(opening),
+		After: len(c.Steps), Folded: c.folds > 0, begin: opening, opening: opening, fence: fence}
 	b.readInfo()
-	b.fence = strings.TrimRight(string(c.Source[b.opening:info.Start]), blanks)
-	if n := len(c.Blocks); n > 0 && b.opening < c.Blocks[n-1].end {
-		return nil // the changes of the block above
+	indented := before != "" || fence[0] != '`'
+	if indented && b.Filled() {
+		return 0, b.Errorf("write the block without indentation and with ```, so that it can be filled")
 	}
-	newline := bytes.IndexByte(c.Source[info.Stop:], '\n')
-	if newline < 0 {
-		return b.Errorf("the block is not closed")
+	length := slices.IndexFunc(p.lines[opening+1:], func(line string) bool {
+		return b.closedBy(line) || before != "" && strings.Trim(line, ">\n"+blanks) == fence
+	})
+	if b.closing = opening + 1 + length; length < 0 || !indented && strings.TrimRight(p.lines[b.closing], "\n"+blanks) != fence {
+		return 0, b.Errorf("the block is not closed with %s on a line of its own", fence)
 	}
-	b.body = info.Stop + newline + 1
-	b.bodyEnd = b.body
-	if lines := node.Lines(); lines.Len() > 0 {
-		b.bodyEnd = lines.At(lines.Len() - 1).Stop
+	if b.end = b.closing + 1; indented || len(b.Info) == 0 {
+		return b.end, nil // plain text
 	}
-	b.Body = string(c.Source[b.body:b.bodyEnd])
-	if strings.Trim(b.fence, "`") != "" {
-		if b.Filled() {
-			return b.Errorf("write the block without indentation and with ```, so that it can be filled")
-		}
-		return nil
-	}
-	closing, _, _ := strings.Cut(string(c.Source[b.bodyEnd:]), "\n")
-	if strings.TrimRight(closing, blanks) != b.fence {
-		return b.Errorf("the block is not closed with %s on a line of its own", b.fence)
-	}
-	b.closed = min(b.bodyEnd+len(closing)+1, len(c.Source))
-	b.begin, b.end = b.opening, b.closed
+	b.Body = p.text(opening+1, b.closing)
 	if b.Filled() && !b.Console() {
 		b.addSurroundings()
 	}
 	c.Blocks = append(c.Blocks, b)
-	return c.addToExercise(b)
+	return b.end, c.addToExercise(b)
 }
 
 // blanks can stand behind a fence.
@@ -379,70 +355,42 @@ func Fold(summary, text string) string {
 // addSurroundings takes what a tool has written above and below the block for a
 // part of it.
 func (b *Block) addSurroundings() {
-	source := b.Chapter.Source
-	above := b.Chapter.lineStart(max(b.opening-1, 0))
-	if line, ok := strings.CutSuffix(string(source[above:b.opening]), "</sub>\n"); ok && strings.HasPrefix(line, "<sub>") {
-		b.begin, b.Caption = above, line+"</sub>"
+	p := b.page
+	if line := p.lines[max(b.opening-1, 0)]; strings.HasPrefix(line, "<sub>") && strings.HasSuffix(line, "</sub>\n") {
+		b.begin, b.Caption = b.opening-1, strings.TrimSuffix(line, "\n")
 	}
-	if match := below.FindSubmatch(source[b.closed:b.Page().end()]); match != nil {
-		b.Below = string(match[1])
-		b.end += len(b.Below)
+	if match := below.FindStringSubmatch(p.text(b.end, len(p.lines))); match != nil {
+		b.Below = match[1]
+		b.end += strings.Count(b.Below, "\n")
 	}
 }
 
 // comment is what a comment says to the tools.
 var (
-	comment  = regexp.MustCompile(`(?s)<!--\s*((step:|exercise:|scenario:|aside\b)\s*(.*?))\s*-->`)
+	comment  = regexp.MustCompile(`<!--\s*((step:|exercise:|scenario:|aside\b)\s*(.*?))\s*-->`)
 	stepName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 )
 
-// addComments finds what comments say to the tools in a part of the text that is HTML.
-func (c *Chapter) addComments(begin, end int) error {
-	for _, match := range comment.FindAllSubmatchIndex(c.Source[begin:end], -1) {
-		group := func(n int) string { return string(c.Source[begin+match[2*n] : begin+match[2*n+1]]) }
-		place := c.at(begin + match[0])
-		switch group(2) {
-		case "aside":
-			c.Aside = true
-		case "step:":
-			s := Step{place, group(3)}
-			switch {
-			case !stepName.MatchString(s.Name):
-				return fmt.Errorf("%s: give the step a name, for example: <!-- step: naive -->", place)
-			case c.page(begin).Code():
-				return fmt.Errorf("%s: a step is one of the lesson", place)
-			case slices.ContainsFunc(c.Steps, func(other Step) bool { return other.Name == s.Name }):
-				return fmt.Errorf("%s: a second step %s", place, s.Name)
-			}
-			c.Steps = append(c.Steps, s)
-		default:
-			if err := c.beginExercise(group(1), begin+match[0]); err != nil {
-				return err
-			}
+// addComment does what a comment says to the tools.
+func (c *Chapter) addComment(p *Page, line int, match []string) error {
+	switch place := p.place(line); match[2] {
+	case "aside":
+		c.Aside = true
+	case "step:":
+		s := Step{place, match[3]}
+		switch {
+		case !stepName.MatchString(s.Name):
+			return fmt.Errorf("%s: give the step a name, for example: <!-- step: naive -->", place)
+		case p.Code():
+			return fmt.Errorf("%s: a step is one of the lesson", place)
+		case slices.ContainsFunc(c.Steps, func(other Step) bool { return other.Name == s.Name }):
+			return fmt.Errorf("%s: a second step %s", place, s.Name)
 		}
+		c.Steps = append(c.Steps, s)
+	default:
+		return c.beginExercise(match[1], p, line)
 	}
 	return nil
-}
-
-func (c *Chapter) lineStart(offset int) int {
-	return bytes.LastIndexByte(c.Source[:offset], '\n') + 1
-}
-
-// page returns the page on which an offset lies.
-func (c *Chapter) page(offset int) *Page {
-	last := c.Pages[0]
-	for _, p := range c.Pages {
-		if p.begin <= offset {
-			last = p
-		}
-	}
-	return last
-}
-
-// at returns the place at which an offset lies.
-func (c *Chapter) at(offset int) Place {
-	p := c.page(offset)
-	return Place{p.Path, 1 + bytes.Count(c.Source[p.begin:offset], []byte("\n"))}
 }
 
 // readInfo says what the info string means.
@@ -457,9 +405,6 @@ func (b *Block) readInfo() {
 		b.readDeclarations(words)
 	case language == "diff" && len(words) == 1:
 		b.Wrong = words[0]
-	case language == "diff" && words[0] == "of":
-		b.Difference = true
-		b.readDeclarations(words[1:])
 	case language == "lab":
 		b.Step, b.File = strings.Join(words, " "), "labs/"+b.Chapter.Slug+"/lab.txtar"
 	case language != "diff" && len(words) == 1 && strings.Contains(words[0], "/"):
@@ -467,17 +412,15 @@ func (b *Block) readInfo() {
 	}
 }
 
-// readDeclarations takes words for a package or a file, names, and what they are.
+// readDeclarations takes words for a package, names, and what they are.
 func (b *Block) readDeclarations(words []string) {
 	b.Package = words[0]
-	if len(words) == 2 && words[1] == "rest" && strings.HasSuffix(words[0], ".go") {
-		b.Package, b.Rest = path.Dir(words[0]), words[0]
-		return
-	}
 	for _, word := range words[1:] {
 		switch word {
 		case "roster":
 			b.Roster = true
+		case "later":
+			b.Later = true
 		case "exercise":
 			b.Exercise = true
 		case "whole":
@@ -490,7 +433,7 @@ func (b *Block) readDeclarations(words []string) {
 
 // Precedes tells whether the block stands before an exercise.
 func (b *Block) Precedes(e *Exercise) bool {
-	return b.Chapter.Number < e.Chapter.Number || b.Chapter == e.Chapter && b.begin < e.begin
+	return b.Chapter.Number < e.Chapter.Number || b.Chapter == e.Chapter && b.number < e.before
 }
 
 // Console tells whether the block shows commands and what they print.
@@ -519,28 +462,25 @@ func (c *Chapter) Fill(texts map[*Block]Text) ([][]byte, error) {
 	var pages [][]byte
 	for _, p := range c.Pages {
 		var out bytes.Buffer
-		done := p.begin
+		done := 0
 		for _, b := range c.Blocks {
 			text, ok := texts[b]
-			if !ok || b.Page() != p {
+			if !ok || b.page != p {
 				continue
 			}
-			if b.closedBy(text.Body) {
+			if slices.ContainsFunc(strings.Split(text.Body, "\n"), b.closedBy) {
 				return nil, b.Errorf("what the block is to hold has a line that closes it: open and close it with %s`", b.fence)
 			}
-			out.Write(c.Source[done:b.begin])
+			out.WriteString(p.text(done, b.begin))
 			if text.Caption != "" {
 				out.WriteString(text.Caption + "\n")
 			}
-			out.Write(c.Source[b.opening:b.body])
-			out.WriteString(text.Body)
-			out.Write(c.Source[b.bodyEnd:b.closed])
-			out.WriteString(text.Below)
-			if done = b.end; text.Below != "" && done < p.end() && c.Source[done] != '\n' {
+			out.WriteString(p.lines[b.opening] + text.Body + p.lines[b.closing] + text.Below)
+			if done = b.end; text.Below != "" && p.lines[done] != "" && p.lines[done] != "\n" {
 				out.WriteByte('\n')
 			}
 		}
-		out.Write(c.Source[done:p.end()])
+		out.WriteString(p.text(done, len(p.lines)))
 		pages = append(pages, out.Bytes())
 	}
 	return c.timed(pages), nil
@@ -562,6 +502,7 @@ func (c *Chapter) Write(root string, texts [][]byte) ([]string, error) {
 }
 
 // closedBy tells whether a line of a body would end the block.
-func (b *Block) closedBy(body string) bool {
-	return regexp.MustCompile("(?m)^ {0,3}" + b.fence + "`*[ \t\v\f\r]*$").MatchString(body)
+func (b *Block) closedBy(line string) bool {
+	fence := strings.TrimLeft(line, " ")
+	return len(line)-len(fence) <= 3 && strings.HasPrefix(fence, b.fence) && strings.Trim(fence, b.fence[:1]+"\n\v\f"+blanks) == ""
 }

@@ -114,7 +114,7 @@ func TestOnlyABlockWithAPackageDeclares(t *testing.T) {
 func TestWhatCannotBeReadIsSaidWithItsLine(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ source, want string }{
-		"no line after the fence":  {"\n```go kcm/app Run", ":2: the block is not closed"},
+		"no line after the fence":  {"\n```go kcm/app Run", ":2: the block is not closed with ``` on a line of its own"},
 		"no closing fence":         {"\n```text\nx\n", ":2: the block is not closed with ``` on a line of its own"},
 		"a shorter closing fence":  {"````text\nx\n```\n", ":1: the block is not closed with ```` on a line of its own"},
 		"a longer closing fence":   {"```text\nx\n````\n", ":1: the block is not closed with ``` on a line of its own"},
@@ -276,7 +276,7 @@ func TestChaptersAreReadInTheirOrder(t *testing.T) {
 	assert.Equal(t, []int{0, 2, 10}, []int{chapters[0].Number, chapters[1].Number, chapters[2].Number})
 	assert.Equal(t, "02-second-one", chapters[1].Slug)
 	assert.Equal(t, "chapters/02-second-one/README.md", chapters[1].Path)
-	assert.Equal(t, "# S\n", string(chapters[1].Source))
+	assert.Equal(t, "# S\n", string(chapters[1].Pages[0].Source))
 }
 
 func TestWhatIsNoBookIsSaid(t *testing.T) {

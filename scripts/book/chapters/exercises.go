@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/yuin/goldmark/ast"
 )
 
 // Exercise is a part of a chapter that the reader writes. A comment begins it:
@@ -47,8 +45,9 @@ type Exercise struct {
 	Blocks []*Block
 	// Stub is the block with what the reader finds, or nil where there is to be none.
 	Stub *Block
-	// begin is the offset of the comment.
-	begin int
+	// begin is the line of the comment, counted from 0, page where it stands, and before the number of blocks before it.
+	begin, before int
+	page          *Page
 }
 
 // Hint is what helps somebody who is stuck.
@@ -70,28 +69,6 @@ func (e *Exercise) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", e.Place, fmt.Errorf(format, args...))
 }
 
-// addHeading ends an exercise.
-func (c *Chapter) addHeading(node *ast.Heading) error {
-	lines := node.Lines()
-	if lines.Len() == 0 {
-		return nil
-	}
-	c.heading = string(lines.Value(c.Source))
-	return c.endExercise(lines.At(0).Start)
-}
-
-// addList takes the first numbered list of an exercise for its steps, unless it is folded: then it is a hint.
-func (c *Chapter) addList(node *ast.List) {
-	if c.current == nil || len(c.current.Steps) > 0 || c.folds > 0 || !node.IsOrdered() {
-		return
-	}
-	for item := node.FirstChild(); item != nil; item = item.NextSibling() {
-		if lines := item.FirstChild().Lines(); lines.Len() > 0 {
-			c.current.Steps = append(c.current.Steps, strings.Join(strings.Fields(string(lines.Value(c.Source))), " "))
-		}
-	}
-}
-
 // addToExercise adds a block to the exercise that it belongs to.
 func (c *Chapter) addToExercise(b *Block) error {
 	switch {
@@ -111,11 +88,12 @@ var (
 )
 
 // beginExercise reads what a comment says of an exercise.
-func (c *Chapter) beginExercise(said string, offset int) error {
-	if err := c.endExercise(offset); err != nil {
+func (c *Chapter) beginExercise(said string, p *Page, line int) error {
+	if err := c.endExercise(line); err != nil {
 		return err
 	}
-	e := &Exercise{Chapter: c, Place: c.at(offset), Heading: c.heading, begin: offset, BrokenIn: c.Number}
+	e := &Exercise{Chapter: c, Place: p.place(line), Heading: c.heading, BrokenIn: c.Number,
+		begin: line, before: len(c.Blocks), page: p}
 	words := exerciseWords.FindStringSubmatch(said)
 	if words != nil {
 		e.Tests = strings.Fields(words[3])
@@ -134,13 +112,18 @@ func (c *Chapter) beginExercise(said string, offset int) error {
 	return nil
 }
 
-// endExercise adds the exercise that ends at an offset, if it has all it needs.
+// endExercise adds the exercise that ends before a line, if it has all it needs.
 func (c *Chapter) endExercise(end int) error {
 	e := c.current
 	if c.current = nil; e == nil {
 		return nil
 	}
-	e.Hints = hintsIn(string(c.Source[e.begin:end]))
+	section := e.page.text(e.begin, end)
+	e.Hints = hintsIn(section)
+	section, _, _ = strings.Cut(section, "<details>") // a list that is folded is a hint
+	for _, match := range numbered.FindAllStringSubmatch(section, -1) {
+		e.Steps = append(e.Steps, strings.Join(strings.Fields(match[1]), " "))
+	}
 	for _, other := range c.Exercises {
 		if other.Name == e.Name {
 			return e.Errorf("a second exercise %s; the first is %s", e.Name, other.Place)
@@ -157,6 +140,9 @@ func (c *Chapter) endExercise(end int) error {
 	c.Exercises = append(c.Exercises, e)
 	return nil
 }
+
+// numbered matches an item of a numbered list.
+var numbered = regexp.MustCompile(`(?m)^\d+\. (.*(?:\n +\S.*)*)$`)
 
 // folded matches what a reader unfolds: its title and what is in it.
 var folded = regexp.MustCompile(`(?s)<details><summary>([^\n]*)</summary>\n\n(.*?)\n\n</details>\n`)

@@ -3,11 +3,9 @@ package weave
 import (
 	"errors"
 	"fmt"
-	"go/ast"
 	"go/format"
 	"go/types"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,14 +24,9 @@ type Book struct {
 	showings map[key][]*Shown
 	// shown are the showings of each block.
 	shown map[*chapters.Block][]*Shown
-	// named is what some block names, rests are the blocks with the rests of files.
-	named map[key]bool
-	rests map[string]*chapters.Block
-	// growths are what grownIn has found, hiddenIn what hidden has, left what leave has.
-	growths    map[*chapters.Chapter][]growth
+	// versionsOf are what versions has found, hiddenIn what hidden has.
 	versionsOf map[key][]Version
 	hiddenIn   map[moment]map[types.Object]bool
-	left       map[moment]map[*Shown]bool
 	// stubTexts is what stubs has found.
 	stubTexts map[*chapters.Block]chapters.Text
 }
@@ -51,14 +44,10 @@ type Shown struct {
 	// that has it.
 	Names []string
 	File  string
-	// objects are what the type checker knows it by.
-	objects []types.Object
 	// after is how many steps of the chapter are before it.
 	after       int
 	declaration *Declaration
-	// field is set where a field is shown by itself.
-	field  *ast.Field
-	roster bool
+	roster      bool
 	// draft has the text of an early form, and line its first line in the block.
 	draft string
 	line  int
@@ -71,8 +60,7 @@ type Shown struct {
 	Line  int
 	Final bool
 	Step  string
-	// Begin and End are where it stands in the body of the block. They are equal for a
-	// field and a difference.
+	// Begin and End are where it stands in the body of the block. They are equal for a field.
 	Begin, End int
 	// References are the names in it that something else in the book declares, in the
 	// order of the text.
@@ -92,9 +80,7 @@ func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 // in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
-		named: map[key]bool{}, rests: map[string]*chapters.Block{}, growths: map[*chapters.Chapter][]growth{},
-		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}, left: map[moment]map[*Shown]bool{}}
-	w.nameAll()
+		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}}
 	var mistakes []error
 	for _, block := range w.blocks() {
 		if block.Package != "" {
@@ -121,51 +107,15 @@ func (w *Book) blocks() []*chapters.Block {
 	return all
 }
 
-// nameAll notes what the blocks name.
-func (w *Book) nameAll() {
-	for _, block := range w.blocks() {
-		for _, name := range block.Names {
-			if pkg := w.source.packages[block.Package]; pkg != nil {
-				if s, err := pkg.find(name); err == nil {
-					w.named[s.key] = true
-				}
-			}
-		}
-	}
-}
-
-// rest returns the names of the declarations of a file that no block names.
-func (w *Book) rest(block *chapters.Block) ([]string, error) {
-	if before := w.rests[block.Rest]; before != nil {
-		return nil, block.Errorf("%s has the rest of %s, too: name declarations in one of them", before.Place, block.Rest)
-	}
-	w.rests[block.Rest] = block
-	var names []string
-	for _, d := range w.source.packages[block.Package].declarations {
-		if d.file.name == path.Base(block.Rest) && !w.named[key{d.pkg.dir, d.names[0]}] {
-			names = append(names, d.names[0])
-		}
-	}
-	if len(names) == 0 {
-		return nil, block.Errorf("there is nothing of %s that other blocks do not name: take the block out", block.Rest)
-	}
-	return names, nil
-}
-
 func (w *Book) addBlock(block *chapters.Block) error {
-	pkg, names := w.source.packages[block.Package], block.Names
+	pkg := w.source.packages[block.Package]
 	if pkg == nil {
 		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", block.Package)
 	}
-	if block.Rest != "" {
-		var err error
-		if names, err = w.rest(block); err != nil {
-			return err
-		}
-	} else if len(names) == 0 {
+	if len(block.Names) == 0 {
 		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", block.Package)
 	}
-	for _, name := range names {
+	for _, name := range block.Names {
 		s, err := pkg.find(name)
 		if err != nil {
 			return block.Errorf("%w", err)
@@ -174,15 +124,11 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		if all := w.showings[s.key]; len(all) > 0 {
 			s.previous = all[len(all)-1]
 		}
-		if block.Difference {
-			if s.previous == nil || s.field != nil {
-				return block.Errorf("no block before this shows %s, so there is nothing from which it could differ", name)
-			}
-			s.roster = s.previous.roster
-		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
 		if block.OfRest() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
-			s.after = 0
+			if s.after = 0; block.Later {
+				s.after = 1
+			}
 		}
 		if err := s.check(); err != nil {
 			return block.Errorf("%w", err)
@@ -196,29 +142,15 @@ func (w *Book) addBlock(block *chapters.Block) error {
 	return nil
 }
 
-// find returns what a name in a block stands for: a declaration of the finished
-// code, or a field of one.
+// find returns what a name in a block stands for in the finished code.
 func (p *Package) find(name string) (*Shown, error) {
-	if d := p.byName[name]; d != nil {
-		shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, Names: d.names, File: p.dir + "/" + d.file.name, objects: d.objects}
-		if d.node == nil {
-			shown.Names = nil // nobody calls a comment or imports by their name
-		}
-		return shown, nil
-	}
-	structure, fieldName, isField := strings.Cut(name, ".")
-	d := p.byName[structure]
-	if !isField || d == nil || d.node == nil {
+	d := p.byName[name]
+	if d == nil {
 		return nil, fmt.Errorf("%s has no %s", p.dir, name)
 	}
-	field := d.field(fieldName)
-	if field == nil {
-		return nil, fmt.Errorf("%s has no field %s", structure, fieldName)
-	}
-	name = structure + "." + fieldNames(field)[0].Name
-	shown := &Shown{key: key{p.dir, name}, declaration: d, field: field, Names: []string{name}, File: p.dir + "/" + d.file.name}
-	for _, ident := range fieldNames(field) {
-		shown.objects = append(shown.objects, p.info.Defs[ident])
+	shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, File: p.dir + "/" + d.file.name}
+	if len(d.objects) > 0 {
+		shown.Names = d.names // nobody calls a comment or imports by their name
 	}
 	return shown, nil
 }
@@ -227,14 +159,12 @@ func (p *Package) find(name string) (*Shown, error) {
 func (s *Shown) check() error {
 	before := s.previous
 	switch {
-	case s.roster && (s.field != nil || s.declaration.node == nil):
+	case s.roster && s.declaration.node == nil:
 		return fmt.Errorf("%s cannot be a roster: the finished code has no such list", s.Name)
 	case before == nil:
 		return nil
 	case before.at() >= s.at():
 		return fmt.Errorf("%s is shown a second time in this chapter; first in %s", s.Name, before.Block.Place)
-	case s.field != nil:
-		return fmt.Errorf("the field %s is shown in %s already", s.Name, before.Block.Place)
 	case s.declaration.node == nil:
 		return fmt.Errorf("%s is shown in %s already, and has no drafts", s.Name, before.Block.Place)
 	case before.roster != s.roster:
@@ -247,13 +177,14 @@ func (s *Shown) check() error {
 // comes with all of its fields.
 func (w *Book) checkFields(block *chapters.Block) error {
 	for _, s := range w.shown[block] {
-		if s.field == nil {
+		of := s.declaration.of
+		if of == nil {
 			continue
 		}
-		structure := w.showings[key{s.Dir, s.declaration.names[0]}]
+		structure := w.showings[key{s.Dir, of.names[0]}]
 		if len(structure) > 0 && !structure[0].roster {
 			return block.Errorf("%s has all its fields where it is shown; if %s is to come later, make it a roster in %s",
-				s.declaration.names[0], s.Name, structure[0].Block.Place)
+				of.names[0], s.Name, structure[0].Block.Place)
 		}
 	}
 	return nil
@@ -270,9 +201,6 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 	if len(drafts) == 0 {
 		return nil
 	}
-	if block.Difference {
-		return block.Errorf("%s is shown again later, so this is a draft: write it whole, for a difference is filled from the finished code", drafts[0].Name)
-	}
 	if len(drafts) < len(showings) {
 		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].Name)
 	}
@@ -285,19 +213,14 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 // text returns what a block that shows final forms is to hold.
 func (w *Book) text(block *chapters.Block) (string, error) {
 	var parts []string
-	fields := w.shown[block][0].field != nil
+	fields := w.shown[block][0].declaration.of != nil
 	for _, s := range w.shown[block] {
 		text, err := w.textOf(s, s.shownAt())
-		if block.Difference {
-			var changed change
-			changed, err = w.changes(s)
-			text = changed.diff
-		}
 		if err != nil {
 			return "", block.Errorf("%w", err)
 		}
 		parts = append(parts, text)
-		if fields != (s.field != nil) {
+		if fields != (s.declaration.of != nil) {
 			return "", block.Errorf("fields and declarations cannot share a block")
 		}
 	}
@@ -311,14 +234,13 @@ func (w *Book) text(block *chapters.Block) (string, error) {
 func alignFields(fields []string) (string, error) {
 	const head, end = "type fields struct {\n", "}\n"
 	formatted, err := format.Source([]byte(head + strings.Join(fields, "") + end))
-	return outdented(strings.TrimSuffix(strings.TrimPrefix(string(formatted), head), end)), err
+	lines := strings.TrimSuffix(strings.TrimPrefix(string(formatted), head), end)
+	return strings.TrimPrefix(strings.ReplaceAll(lines, "\n\t", "\n"), "\t"), err
 }
 
 // textOf returns what a showing says in a stage.
 func (w *Book) textOf(s *Shown, at moment) (string, error) {
 	switch {
-	case s.field != nil:
-		return w.source.fieldText(s.declaration, s.field), nil
 	case !s.final():
 		return s.draft, nil
 	case s.roster:
@@ -348,8 +270,8 @@ func (w *Book) hidden(at moment) map[types.Object]bool {
 		}
 	}
 	for _, showings := range w.showings {
-		if first := showings[0]; first.field != nil && !w.has(first, at) {
-			hide(first.objects)
+		if first := showings[0]; first.declaration.of != nil && first.at() > at {
+			hide(first.declaration.objects)
 		}
 	}
 	return hidden

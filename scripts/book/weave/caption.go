@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/types"
 	"path"
 	"regexp"
 	"slices"
@@ -26,7 +25,7 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 		if err != nil {
 			return block.Errorf("%w", err)
 		}
-		if changed.isShort() && !block.Difference {
+		if changed.isShort() {
 			changes = append(changes, changed.diff)
 			if s.previous.chapter() == s.chapter() {
 				since = append(since, theStepBefore)
@@ -46,17 +45,11 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 		}
 	}
 	parts := []string{w.filesOf(block)}
-	if block.Rest != "" {
-		parts = append(parts, "the rest of it")
-	}
 	for _, remark := range remarks {
 		if len(about[remark]) < len(w.shown[block]) {
 			remark = quoted(about[remark]) + " " + remark
 		}
 		parts = append(parts, remark)
-	}
-	if addsTo := w.addsTo(block); len(addsTo) > 0 {
-		parts = append(parts, "adds lines to "+strings.Join(addsTo, ", "))
 	}
 	text.Caption = caption(strings.Join(parts, " · "))
 	if len(changes) > 0 {
@@ -108,8 +101,8 @@ func (w *Book) filesOf(block *chapters.Block) string {
 // remarks says what a reader has to know about what is shown: that it is a part of
 // something, what is new in it, and what later chapters do with it.
 func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
-	if s.field != nil {
-		structure := s.declaration.names[0]
+	if s.declaration.of != nil {
+		structure := s.declaration.of.names[0]
 		if all := w.showings[key{s.Dir, structure}]; len(all) > 0 && all[0].chapter() < s.chapter() {
 			return []string{fmt.Sprintf("added to `%s` of %s", structure, linkToPage(all[0].Block))}, nil
 		}
@@ -118,15 +111,9 @@ func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 	var remarks []string
 	if before := s.previous; before != nil {
 		where := linkFrom(s.Block, before.Block, theStepBefore)
-		var gained []string
-		for _, object := range w.gained(s, before.shownAt(), s.shownAt(), changed) {
-			if !slices.Contains(gained, object.Name()) {
-				gained = append(gained, object.Name())
-			}
-		}
-		if len(gained) > 0 {
+		if gained := w.gained(s, before.shownAt(), s.shownAt(), changed); len(gained) > 0 {
 			remarks = append(remarks, fmt.Sprintf("new since %s: %s", where, quoted(gained)))
-		} else if changed.isShort() || s.Block.Difference {
+		} else if changed.isShort() {
 			remarks = append(remarks, "changed since "+where)
 		} else {
 			remarks = append(remarks, "rewritten since "+where)
@@ -207,74 +194,21 @@ func (w *Book) versions(k key) ([]Version, error) {
 
 // gained returns what a roster names in one stage, and could not yet name in an earlier
 // one.
-func (w *Book) gained(s *Shown, from, to moment, changed change) []types.Object {
+func (w *Book) gained(s *Shown, from, to moment, changed change) []string {
 	if !s.roster {
 		return nil
 	}
 	then, now := w.hidden(from), w.hidden(to)
-	var gained []types.Object
+	var gained []string
 	ast.Inspect(s.declaration.node, func(node ast.Node) bool {
-		if ident, ok := node.(*ast.Ident); ok {
-			object := s.declaration.pkg.object(ident)
-			if then[object] && !now[object] && !slices.Contains(gained, object) && changed.adds(ident.Name) {
-				gained = append(gained, object)
+		if ident, ok := node.(*ast.Ident); ok && !slices.Contains(gained, ident.Name) {
+			if object := s.declaration.pkg.object(ident); then[object] && !now[object] && changed.adds(ident.Name) {
+				gained = append(gained, ident.Name)
 			}
 		}
 		return true
 	})
 	return gained
-}
-
-// addsTo says which rosters gain lines from what a block shows, where the chapter
-// does not show them again.
-func (w *Book) addsTo(block *chapters.Block) []string {
-	to := map[*chapters.Chapter][]string{}
-	for _, grown := range w.grownIn(block.Chapter) {
-		if slices.ContainsFunc(w.shown[block], func(s *Shown) bool { return s.declaration != grown.roster.declaration && grown.names(s.objects) }) {
-			to[grown.roster.Block.Chapter] = append(to[grown.roster.Block.Chapter], shortName(grown.roster.Name))
-		}
-	}
-	var parts []string
-	for _, chapter := range w.chapters {
-		if to[chapter] != nil {
-			parts = append(parts, fmt.Sprintf("%s of %s", quoted(to[chapter]), linkToChapter(chapter)))
-		}
-	}
-	return parts
-}
-
-// shortName returns the name of a method without its receiver.
-func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-
-// growth is a roster that gains lines in a chapter that does not show it, and what these name.
-type growth struct {
-	roster  *Shown
-	objects []types.Object
-}
-
-func (g growth) names(objects []types.Object) bool {
-	return slices.ContainsFunc(objects, func(object types.Object) bool { return slices.Contains(g.objects, object) })
-}
-
-// grownIn returns the rosters that gain lines in a chapter that does not show them,
-// each as it was shown last.
-func (w *Book) grownIn(chapter *chapters.Chapter) []growth {
-	if known, ok := w.growths[chapter]; ok {
-		return known
-	}
-	var all []growth
-	for _, roster := range w.current(endOf(chapter.Number)) {
-		if !roster.roster || roster.Block.Chapter == chapter {
-			continue
-		}
-		versions, _ := w.versions(roster.key) // what is wrong is said about the roster
-		if i := slices.IndexFunc(versions, func(v Version) bool { return v.Chapter == chapter }); i > 0 {
-			change := changeOf(versions[i-1].Text, versions[i].Text)
-			all = append(all, growth{roster, w.gained(roster, before(chapter.Number), endOf(chapter.Number), change)})
-		}
-	}
-	w.growths[chapter] = all
-	return all
 }
 
 // change is what lies between two texts: a diff, and how many lines it adds or takes

@@ -1,8 +1,6 @@
 package weave
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,21 +11,21 @@ import (
 
 // mistakes returns everything that is wrong with the book.
 func (w *Book) mistakes() []error {
-	mistakes, complete := w.checkBlocks()
+	filled, err := w.filled()
+	mistakes := w.checkTexts(filled, err)
 	missing, _ := w.unshown()
 	for _, d := range missing {
 		mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: no chapter shows %s", d.pkg.dir, d.file.name, d.line, d.names[0]))
 	}
-	if complete && len(missing) == 0 {
+	if err == nil && len(missing) == 0 {
 		mistakes = append(mistakes, w.checkStages()...)
 		mistakes = append(mistakes, w.checkRosters()...)
 	}
-	if _, err := w.Exercises(never); err != nil {
-		mistakes = append(mistakes, err)
-	}
+	_, err = w.Exercises(never)
+	mistakes = append(mistakes, err)
 	mistakes = append(mistakes, w.checkBounds()...)
-	mistakes = append(mistakes, w.checkNames()...)
-	return append(mistakes, checkPages(w.source.root)...)
+	mistakes = append(mistakes, checkPages(w.source.root)...)
+	return slices.DeleteFunc(mistakes, func(mistake error) bool { return mistake == nil })
 }
 
 // checkStages finds stages that do not compile. What is wrong in several is said
@@ -52,7 +50,7 @@ func (w *Book) checkStages() []error {
 	return mistakes
 }
 
-// checkBounds finds pages of lessons that are too long, and chapters that say otherwise how long they take.
+// checkBounds finds pages of lessons that are too long, and exercises that do not show what the reader finds.
 func (w *Book) checkBounds() []error {
 	var mistakes []error
 	for _, chapter := range w.chapters {
@@ -61,31 +59,6 @@ func (w *Book) checkBounds() []error {
 				mistakes = append(mistakes, fmt.Errorf("%s has %s: move what does not teach to code.md, or make two lessons", page.Path, too))
 			}
 		}
-		if texts, err := chapter.Fill(nil); err == nil && !bytes.Equal(texts[0], chapter.Pages[0].Source) {
-			mistakes = append(mistakes, fmt.Errorf("%s says otherwise how long it takes; make weave writes it anew", chapter.Path))
-		}
-	}
-	return mistakes
-}
-
-// checkBlocks finds blocks that hold something else than they ought to. It is
-// not complete where it cannot be told what that is.
-func (w *Book) checkBlocks() (mistakes []error, complete bool) {
-	complete = true
-	for _, block := range w.blocks() {
-		want, err := w.content(block)
-		if err != nil {
-			complete = false
-			mistakes = append(mistakes, err)
-		} else if want.Body != block.Body {
-			line, is, ought := firstDifference(block.Body, want.Body)
-			mistakes = append(mistakes, fmt.Errorf("%s: differs from %s: it says %q, the code says %q; make weave fills the block anew",
-				block.Position(line), cmp.Or(block.File, block.Rest, block.Package, block.Wrong, "kcm"), is, ought))
-		} else if want != block.Text {
-			mistakes = append(mistakes, block.Errorf("%s; make weave writes it anew", outdated(block.Text, want)))
-		}
-	}
-	for _, chapter := range w.chapters {
 		for _, e := range chapter.Exercises {
 			if e.LacksStub() {
 				mistakes = append(mistakes, e.Errorf("the exercise %s does not show what the reader finds: "+
@@ -93,31 +66,32 @@ func (w *Book) checkBlocks() (mistakes []error, complete bool) {
 			}
 		}
 	}
-	return mistakes, complete
+	return mistakes
 }
 
-// outdated says what is wrong in what stands above or below a block.
-func outdated(is, ought chapters.Text) string {
-	if is.Caption != ought.Caption {
-		return fmt.Sprintf("the caption is %q and has to be %q", is.Caption, ought.Caption)
+// checkTexts finds what is not as [Book.Fill] would write it, and what keeps that from being known.
+func (w *Book) checkTexts(filled map[*chapters.Chapter][][]byte, failed error) []error {
+	is, ought, mistakes := w.readNames()
+	if failed != nil {
+		return append(mistakes, failed)
 	}
-	return "what is folded below the block is not what has to be there"
-}
-
-// firstDifference returns the first line, counted from 0, in which two texts
-// differ, and what stands there.
-func firstDifference(a, b string) (line int, inA, inB string) {
-	left, right := strings.Split(a, "\n"), strings.Split(b, "\n")
-	for line < len(left) && line < len(right) && left[line] == right[line] {
-		line++
-	}
-	at := func(lines []string) string {
-		if line < len(lines) {
-			return strings.TrimSpace(lines[line])
+	differ := func(path, is, ought string) {
+		left, right := append(strings.Split(is, "\n"), ""), append(strings.Split(ought, "\n"), "")
+		for i := range min(len(left), len(right)) {
+			if left[i] != right[i] {
+				mistakes = append(mistakes, fmt.Errorf("%s:%d: it says %q and ought to say %q; make weave writes it anew",
+					path, i+1, strings.TrimSpace(left[i]), strings.TrimSpace(right[i])))
+				return
+			}
 		}
-		return ""
 	}
-	return line, at(left), at(right)
+	differ(nameFile, is, ought)
+	for _, chapter := range w.chapters {
+		for i, page := range chapter.Pages {
+			differ(page.Path, string(page.Source), string(filled[chapter][i]))
+		}
+	}
+	return mistakes
 }
 
 // checkRosters finds rosters that no chapter shows whole, so that a reader would
@@ -127,11 +101,7 @@ func (w *Book) checkRosters() []error {
 	var mistakes []error
 	for _, block := range w.blocks() {
 		for _, s := range w.shown[block] {
-			if !s.roster || s.next != nil || s.declaration.structure() != nil {
-				continue
-			}
-			if block.Difference {
-				mistakes = append(mistakes, block.Errorf("%s is last shown here: show it whole, go %s %s roster", s.Name, s.Dir, s.Name))
+			if !s.roster || s.next != nil || s.declaration.hasFields {
 				continue
 			}
 			whole := s.declaration.text + "\n"

@@ -27,9 +27,6 @@
 //   - A group in parentheses is one declaration; any of its names names it. A
 //     method is named (*T).name or (T).name, without type parameters. A package's
 //     comment is named package, its imports, where it has blank ones, import.
-//   - A rest, as in go kcm/app/fence.go rest, shows what no block names of a file.
-//   - A difference, as in diff of kcm/app Run, shows the final form of a draft, or the
-//     next form of a roster, by what has changed since it was shown.
 //   - Everything in kcm/ outside of tests is shown.
 //
 // Stage NN is what the reader of chapter NN has: all declarations that the
@@ -41,7 +38,8 @@
 //
 // A lesson can have steps, <!-- step: naive -->: each is a stage by itself, with what
 // stands above it. What the chapter shows below it once more is a draft above it. The
-// rest of the chapter's code is there from the beginning, as far as it compiles.
+// rest of the chapter's code is there from the beginning, but for blocks that say later:
+// they come after the first step.
 //
 // Besides Go, a block can show a file of the repository, or a step of the chapter's
 // lab:

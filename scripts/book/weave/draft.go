@@ -8,7 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
@@ -19,10 +18,11 @@ const packageClause = "package draft\n"
 // splitDrafts gives each draft its part of a block's body, which holds the
 // declarations that the info string names.
 func splitDrafts(block *chapters.Block, drafts []*Shown) error {
-	fset, source := token.NewFileSet(), packageClause+block.Body
-	file, err := parser.ParseFile(fset, "", source, parser.ParseComments)
+	// The package clause stands in the line of the fence, so lines are those of the page.
+	fset, source := token.NewFileSet(), strings.Repeat("\n", block.Line-1)+packageClause+block.Body
+	file, err := parser.ParseFile(fset, block.Path, source, parser.ParseComments)
 	if err != nil {
-		return block.Errorf("this draft is not Go: %s", atLine(block, err))
+		return block.Errorf("this draft is not Go: %w", err)
 	}
 	if formatted, err := format.Source([]byte(block.Body)); err != nil || string(formatted) != block.Body {
 		return block.Errorf("this draft is not formatted as gofmt does it")
@@ -33,7 +33,7 @@ func splitDrafts(block *chapters.Block, drafts []*Shown) error {
 			return block.Errorf("%w", err)
 		}
 		text, at := cut(fset, source, beginOf(node), node.End())
-		draft.draft, draft.line = text+"\n", at.Line-2 // the package clause is line 1
+		draft.draft, draft.line = text+"\n", at.Line-block.Line-1
 	}
 	for _, draft := range drafts {
 		if draft.draft == "" {
@@ -45,7 +45,7 @@ func splitDrafts(block *chapters.Block, drafts []*Shown) error {
 
 // draftOf returns the draft that a declaration is the text of.
 func draftOf(node ast.Decl, drafts []*Shown) (*Shown, error) {
-	names := namesOf(node)
+	names := NamesOf(node)
 	if len(names) == 0 {
 		return nil, errors.New("the block holds a group that declares nothing, or imports, which come by themselves")
 	}
@@ -59,13 +59,4 @@ func draftOf(node ast.Decl, drafts []*Shown) (*Shown, error) {
 		return nil, fmt.Errorf("the block holds %s a second time", drafts[i].Name)
 	}
 	return drafts[i], nil
-}
-
-// atLine turns the position in a parser's error into one in the chapter.
-func atLine(block *chapters.Block, err error) string {
-	line, rest, ok := strings.Cut(err.Error(), ":")
-	if n, failed := strconv.Atoi(line); ok && failed == nil {
-		return block.Position(n-2) + ":" + rest
-	}
-	return err.Error()
 }

@@ -51,9 +51,6 @@ type Function struct {
 // NameOf returns the name of a function or a method as blocks write it.
 func NameOf(f *ast.FuncDecl) string { return receiverOf(f) + f.Name.Name }
 
-// NamesOf returns the names by which blocks show a declaration.
-func NamesOf(node ast.Decl) []string { return namesOf(node) }
-
 // Extent returns where in its file a declaration begins, with the comment above it, and
 // where it ends.
 func Extent(fset *token.FileSet, node ast.Decl) (begin, end int) {

@@ -40,7 +40,7 @@ func TestABlockShowsAWrongSolutionWithWhatCatchesIt(t *testing.T) {
 	t.Parallel()
 	w, err := openShop(t, writeShop(t))
 	require.NoError(t, err)
-	text := string(w.chapters[0].Source)
+	text := sourceOf(w.chapters[0])
 	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n"+
 		"\n<details><summary>What catches it</summary>\n\nWhat holds for more holds for fewer. Caught by “fewer are a fifth”.\n\n</details>\n")
 }
@@ -140,7 +140,7 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 		"kcm/coins/coins.go":             "package coins\n\n// Of returns coins.\nfunc Of(some int) int { return some }\n",
 		"labs/01-shop/wrong/later.txtar": "",
 		"chapters/01-shop/code.md": strings.ReplaceAll("# The rest\n\n<!-- exercise: later, 10 minutes, TestBounds -->\n**Yours**\n\n‘‘‘go stub\n‘‘‘\n\n<details><summary>Hint 1</summary>\n\nBy four.\n\n"+
-			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop/shop.go rest\n‘‘‘\n\n‘‘‘go kcm/coins/coins.go rest\n‘‘‘\n", "‘‘‘", "```"),
+			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop lowest till\n‘‘‘\n\n‘‘‘go kcm/coins Of\n‘‘‘\n", "‘‘‘", "```"),
 	})
 	name := "chapters/01-shop/README.md"
 	replace(t, root, name, "1. Divide.\n\n", "```go stub\n```\n\nDivide.\n\n")
@@ -149,7 +149,7 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 	w, err := openShop(t, root)
 	require.NoError(t, err)
 	assert.Empty(t, w.mistakes())
-	text := string(w.chapters[0].Source)
+	text := sourceOf(w.chapters[0])
 	assert.Contains(t, text, strings.ReplaceAll(`**Yours**
 
 <sub>[kcm/shop/shop.go](../../kcm/shop/shop.go) · yours</sub>
@@ -200,7 +200,7 @@ Divide.
 	for _, mistake := range stale.mistakes() {
 		said = append(said, mistake.Error())
 	}
-	assert.Contains(t, strings.Join(said, "\n"), `it says "// count counts.", the code says "// count counts coins."`)
+	assert.Contains(t, strings.Join(said, "\n"), `it says "// count counts." and ought to say "// count counts coins."`)
 	replace(t, root, name, "```go stub", "```go")
 	stale, err = openShopUnfilled(t, root)
 	require.NoError(t, err)

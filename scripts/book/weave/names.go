@@ -3,7 +3,6 @@ package weave
 import (
 	"fmt"
 	"go/types"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -31,38 +30,31 @@ func componentsOf(span string) []string {
 	return strings.Split(match[1]+match[2]+match[3], ".")
 }
 
-// known tells which names declarations, methods and fields have, alone or behind their package or type.
+// called returns what the prose can call something of that name: by itself, or behind its package or type.
+func (p *Package) called(name string) []string {
+	switch of, member, _ := strings.Cut(name, "."); {
+	case member == "":
+		return []string{name, p.name + "." + name}
+	case of[0] == '(':
+		return []string{member, strings.Trim(of, "(*)") + "." + member}
+	default: // a field
+		return []string{name}
+	}
+}
+
+// known returns what the prose can call the declarations, the methods and the fields of kcm.
 func (s *Source) known() map[string]bool {
 	known := map[string]bool{}
 	for _, p := range s.packages {
-		for _, object := range p.info.Defs {
-			if object == nil {
-				continue // the name of the package, for example
-			}
-			name := object.Name()
-			_, function := object.(*types.Func)
-			variable, _ := object.(*types.Var)
-			if function || variable != nil && variable.IsField() {
-				known[name] = true
-			}
-			if object.Parent() != object.Pkg().Scope() {
-				continue
-			}
-			known[name], known[p.name+"."+name] = true, true
-			switch t := object.Type().Underlying().(type) {
-			case *types.Struct:
-				for field := range t.Fields() {
-					known[name+"."+field.Name()] = true
-				}
-			case *types.Interface:
-				for method := range t.Methods() {
-					known[name+"."+method.Name()] = true
-				}
+		for name, d := range p.byName {
+			for _, called := range p.called(name) {
+				known[called] = known[called] || len(d.objects) > 0
 			}
 		}
-		for name := range p.byName {
-			if receiver, method, ok := strings.Cut(name, ")."); ok {
-				known[strings.TrimLeft(receiver, "(*")+"."+method] = true
+		for _, object := range p.info.Defs {
+			_, function := object.(*types.Func)
+			if variable, ok := object.(*types.Var); function || ok && variable.IsField() {
+				known[object.Name()] = true
 			}
 		}
 	}
@@ -92,21 +84,4 @@ func (w *Book) readNames() (is, ought string, mistakes []error) {
 // lastTwo returns the last two components of a name, or the only one.
 func lastTwo(components []string) string {
 	return strings.Join(components[max(len(components)-2, 0):], ".")
-}
-
-func (w *Book) checkNames() []error {
-	is, ought, mistakes := w.readNames()
-	if is != ought {
-		mistakes = append(mistakes, fmt.Errorf("%s is not up to date: make weave writes it anew", nameFile))
-	}
-	return mistakes
-}
-
-func (w *Book) fillNames(out io.Writer) error {
-	is, ought, _ := w.readNames()
-	if is == ought {
-		return nil
-	}
-	fmt.Fprintln(out, "filled", nameFile)
-	return os.WriteFile(filepath.Join(w.source.root, nameFile), []byte(ought), 0o644)
 }

@@ -170,14 +170,3 @@ func (s *Source) linesOf(d *Declaration, node ast.Node) (begin, end int) {
 	}
 	return begin, min(end+len(rest)+1, len(d.text))
 }
-
-// fieldText returns the lines of a field with its comment.
-func (s *Source) fieldText(d *Declaration, field *ast.Field) string {
-	begin, end := s.linesOf(d, field)
-	return outdented(strings.TrimSuffix(d.text[begin:end], "\n")) + "\n"
-}
-
-// outdented returns lines without the tab before each.
-func outdented(lines string) string {
-	return strings.TrimPrefix(strings.ReplaceAll(lines, "\n\t", "\n"), "\t")
-}

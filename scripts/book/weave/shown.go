@@ -60,12 +60,9 @@ func (w *Book) look(s *Shown) error {
 		s.Step = s.Block.Chapter.Steps[s.Block.After].Name
 	}
 	if s.final() {
-		s.Line, s.Final = s.declaration.line, !s.roster && s.field == nil && !s.Block.Difference
+		s.Line, s.Final = s.declaration.line, !s.roster && s.declaration.of == nil
 	}
-	if s.field != nil {
-		s.Line = w.source.fset.Position(s.field.Pos()).Line
-	}
-	if s.field != nil || s.Block.Difference {
+	if s.declaration.of != nil {
 		return nil
 	}
 	text, err := w.textOf(s, s.shownAt())
@@ -85,15 +82,8 @@ func (w *Book) look(s *Shown) error {
 func (v *View) add(s *Shown) {
 	v.All = append(v.All, s)
 	for _, name := range s.Names {
-		short := shortName(name)
-		names := []string{short, s.declaration.pkg.name + "." + short}
-		if receiver, _, ok := strings.Cut(name, ")."); ok {
-			names[1] = strings.TrimLeft(receiver, "(*") + "." + short
-		} else if s.field != nil {
-			names = []string{name}
-		}
-		for _, name := range names {
-			v.byName[name] = append(v.byName[name], s)
+		for _, called := range s.declaration.pkg.called(name) {
+			v.byName[called] = append(v.byName[called], s)
 		}
 	}
 }
@@ -120,9 +110,6 @@ func (v *View) addReferences(s *Stage, seen map[*Shown]bool) {
 					return true
 				}
 				from := part.showing
-				if from.Begin == from.End {
-					return true // a difference has some of its lines
-				}
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
 				from.References = append(from.References, Reference{begin, begin + len(ident.Name), to})
 				return true
@@ -145,7 +132,7 @@ func (s *Stage) declares(object types.Object) *Shown {
 	if part == nil {
 		return nil
 	}
-	if fields := s.weave.showings[key{p.dir, part.showing.Name + "." + object.Name()}]; len(fields) > 0 && fields[0].field != nil {
+	if fields := s.weave.showings[key{p.dir, part.showing.Name + "." + object.Name()}]; len(fields) > 0 {
 		return fields[0]
 	}
 	return part.showing
@@ -162,7 +149,8 @@ func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	found := v.byName[lastTwo(components)]
 	if len(found) == 0 && len(components) == 2 {
 		found = slices.DeleteFunc(slices.Clone(v.byName[components[0]]), func(s *Shown) bool {
-			return s.declaration.field(components[1]) == nil
+			field := s.declaration.pkg.byName[strings.Join(components, ".")]
+			return field == nil || field.of != s.declaration
 		})
 	}
 	here := slices.DeleteFunc(slices.Clone(found), func(s *Shown) bool { return s.Block.Chapter != chapter })

@@ -23,6 +23,8 @@ type Source struct {
 	module   string // its path with a slash behind it
 	fset     *token.FileSet
 	packages map[string]*Package // by directory, for example kcm/app
+	// declares has what declares an object.
+	declares map[types.Object]*Declaration
 	// external are the packages from elsewhere that the code imports, by path.
 	external map[string]*types.Package
 }
@@ -53,7 +55,8 @@ type Import struct {
 
 // Declaration is one that stands in a file by itself: a function, a method, or
 // a group of constants, variables or types. A package's comment and its blank
-// imports count as declarations, too, by the names "package" and "import".
+// imports count as declarations, too, by the names "package" and "import", and so
+// do the fields of a struct, by names like health.election.
 type Declaration struct {
 	pkg   *Package
 	file  *File
@@ -61,69 +64,22 @@ type Declaration struct {
 	// text is the declaration with the comment above it.
 	text string
 	line int
-	// node is nil for comments and imports. offset is that of text in the file.
+	// node is nil for comments, imports and fields. offset is that of text in the file.
 	node    ast.Decl
 	offset  int
 	objects []types.Object
+	// of is what a field is a part of, and nil for others.
+	of        *Declaration
+	hasFields bool
 }
 
 func (d *Declaration) String() string { return d.pkg.dir + " " + d.names[0] }
 
-// structure returns the struct that the declaration is, or nil.
-func (d *Declaration) structure() *ast.StructType {
-	group, ok := d.node.(*ast.GenDecl)
-	if !ok || group.Tok != token.TYPE || len(group.Specs) != 1 {
-		return nil
-	}
-	structure, _ := group.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
-	return structure
-}
-
-// field returns the field of that name if the declaration is a struct.
-func (d *Declaration) field(name string) *ast.Field {
-	structure := d.structure()
-	if structure == nil {
-		return nil
-	}
-	for _, field := range structure.Fields.List {
-		for _, ident := range fieldNames(field) {
-			if ident.Name == name {
-				return field
-			}
-		}
-	}
-	return nil
-}
-
-// fieldNames returns the names of a field: those that it is given, or that of
-// the type that it embeds.
-func fieldNames(field *ast.Field) []*ast.Ident {
-	if len(field.Names) > 0 {
-		return field.Names
-	}
-	t := field.Type
-	for {
-		switch typed := t.(type) {
-		case *ast.StarExpr:
-			t = typed.X
-		case *ast.IndexExpr:
-			t = typed.X
-		case *ast.IndexListExpr:
-			t = typed.X
-		case *ast.SelectorExpr:
-			return []*ast.Ident{typed.Sel}
-		case *ast.Ident:
-			return []*ast.Ident{typed}
-		default:
-			return nil
-		}
-	}
-}
-
 // loadSource loads and type-checks the packages under kcm/, and the programs that
 // labs have.
 func loadSource(root string) (*Source, error) {
-	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{}, external: map[string]*types.Package{}}
+	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{}, declares: map[types.Object]*Declaration{},
+		external: map[string]*types.Package{}}
 	loaded, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
 			packages.NeedImports | packages.NeedModule,
@@ -225,7 +181,7 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 	for _, node := range syntax.Decls {
 		group, ok := node.(*ast.GenDecl)
 		if !ok || group.Tok != token.IMPORT {
-			declare(node, beginOf(node), node.End(), namesOf(node)...)
+			declare(node, beginOf(node), node.End(), NamesOf(node)...)
 			continue
 		}
 		if slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool {
@@ -259,6 +215,7 @@ func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, beg
 	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset, text: text}
 	for _, ident := range identsOf(node) {
 		d.objects = append(d.objects, p.info.Defs[ident])
+		s.declares[p.info.Defs[ident]] = d
 	}
 	p.declarations = append(p.declarations, d)
 	for _, name := range names {
@@ -267,7 +224,52 @@ func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, beg
 		}
 		p.byName[name] = d
 	}
+	s.addFields(d)
 	return nil
+}
+
+// addFields adds the fields of structs, and the methods of interfaces, to what a package names.
+func (s *Source) addFields(d *Declaration) {
+	group, ok := d.node.(*ast.GenDecl)
+	if !ok || group.Tok != token.TYPE {
+		return
+	}
+	for _, spec := range group.Specs {
+		spec := spec.(*ast.TypeSpec)
+		var fields *ast.FieldList
+		switch t := spec.Type.(type) {
+		case *ast.StructType:
+			fields = t.Fields
+		case *ast.InterfaceType:
+			fields = t.Methods
+		default:
+			continue
+		}
+		d.hasFields = true
+		for _, field := range fields.List {
+			begin, end := s.linesOf(d, field)
+			f := &Declaration{pkg: d.pkg, file: d.file, text: strings.TrimSuffix(d.text[begin:end], "\n"), of: d}
+			f.line = s.fset.Position(field.Pos()).Line
+			for _, ident := range d.pkg.fieldNames(field) {
+				f.names = append(f.names, spec.Name.Name+"."+ident.Name)
+				f.objects = append(f.objects, d.pkg.info.Defs[ident])
+				s.declares[d.pkg.info.Defs[ident]] = f
+				d.pkg.byName[spec.Name.Name+"."+ident.Name] = f
+			}
+		}
+	}
+}
+
+// fieldNames returns the names of a field: those that it is given, or that of the type that it embeds.
+func (p *Package) fieldNames(field *ast.Field) []*ast.Ident {
+	names := field.Names
+	ast.Inspect(field.Type, func(node ast.Node) bool {
+		if ident, ok := node.(*ast.Ident); ok && field.Names == nil && p.info.Defs[ident] != nil {
+			names = append(names, ident)
+		}
+		return true
+	})
+	return names
 }
 
 func restOfLine(text string) string {
@@ -296,9 +298,9 @@ func beginOf(node ast.Decl) token.Pos {
 	return node.Pos()
 }
 
-// namesOf returns the names by which a chapter can show a declaration. A blank
+// NamesOf returns the names by which a chapter can show a declaration. A blank
 // one counts only where there is no other.
-func namesOf(node ast.Decl) []string {
+func NamesOf(node ast.Decl) []string {
 	if f, ok := node.(*ast.FuncDecl); ok {
 		return []string{NameOf(f)}
 	}

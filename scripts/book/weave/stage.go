@@ -25,9 +25,8 @@ type Stage struct {
 	at       moment
 	fset     *token.FileSet
 	packages map[string]*StagePackage // by directory
-	// mistakes are what the type checker says, each once, and failed is what does not compile.
+	// mistakes are what the type checker says, each once.
 	mistakes []error
-	failed   map[*Shown]bool
 	// toTest are the directories of the packages that [Book.TestStages] tests.
 	toTest []string
 }
@@ -75,7 +74,7 @@ type Part struct {
 // stage puts together what the reader has at a moment, with other texts for some
 // declarations, and without those whose text is to be "".
 func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
-	s := &Stage{weave: w, number: int(at / steps), at: at, fset: token.NewFileSet(), packages: map[string]*StagePackage{}, failed: map[*Shown]bool{}}
+	s := &Stage{weave: w, number: int(at / steps), at: at, fset: token.NewFileSet(), packages: map[string]*StagePackage{}}
 	byFile := map[string]map[string][]*Part{}
 	var mistakes []error
 	for _, showing := range w.current(at) {
@@ -92,7 +91,6 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 		}
 		text, err := w.textOf(showing, at)
 		if err != nil {
-			s.failed[showing] = true
 			mistakes = append(mistakes, showing.Block.Errorf("%s: %w", s.name(), err))
 			continue
 		}
@@ -114,7 +112,7 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 func (w *Book) current(at moment) []*Shown {
 	var all []*Shown
 	for k := range w.showings {
-		if latest := w.latest(k, at); latest != nil && latest.field == nil {
+		if latest := w.latest(k, at); latest != nil && latest.declaration.of == nil {
 			all = append(all, latest)
 		}
 	}
@@ -318,7 +316,6 @@ func (s *Stage) explain(err types.Error) error {
 	if part == nil {
 		return fmt.Errorf("%s: %s:%d: %s", s.name(), at.Filename, at.Line, err.Msg)
 	}
-	s.failed[part.showing] = true
 	where := part.showing.Block.Position(-1)
 	if part.showing.draft != "" {
 		where = part.showing.Block.Position(part.showing.line + at.Line - part.line)
@@ -352,40 +349,30 @@ func (s *Stage) absent(dir, message string) (name, why string) {
 		return "", ""
 	}
 	qualifier, name, member := match[1], match[2], match[3]
-	fits := func(p *Package, names []string) bool {
-		return slices.ContainsFunc(names, func(known string) bool {
-			if member != "" {
-				return strings.HasSuffix(known, "."+member) // of a type of any package
+	first := moment(math.MaxInt)
+	for _, p := range s.weave.source.packages {
+		for known, d := range p.byName {
+			at := momentOf(never, 0)
+			if showings := s.weave.showings[key{p.dir, d.names[0]}]; len(showings) > 0 {
+				at = showings[0].at()
+			} else if d.of != nil {
+				continue // it comes with its struct
 			}
-			return known == name && (qualifier == p.name || qualifier == "" && dir == p.dir)
-		})
+			ofPackage := known == name && (qualifier == p.name || qualifier == "" && dir == p.dir)
+			ofType := member != "" && strings.HasSuffix(known, "."+member) // of any package
+			if (ofPackage || ofType) && at > s.at {
+				first = min(first, at)
+			}
+		}
 	}
 	name = cmp.Or(member, name)
-	step := s.weave.step(s.at)
-	first := moment(math.MaxInt)
-	for _, showings := range s.weave.showings {
-		shown := showings[0]
-		switch {
-		case !fits(shown.declaration.pkg, shown.Names):
-		case s.weave.left[s.at][shown]:
-			return name, "code.md has for what comes after the step " + step.Name
-		case shown.at() > s.at:
-			first = min(first, shown.at())
-		}
-	}
-	missing, _ := s.weave.unshown()
-	for _, d := range missing {
-		if fits(d.pkg, d.names) {
-			first = min(first, momentOf(never, 0))
-		}
-	}
 	switch chapter := int(first / steps); {
 	case first == math.MaxInt:
 		return "", ""
 	case chapter == never:
 		return name, "no chapter shows"
 	case chapter == s.number:
-		return name, "is first shown after the step " + step.Name
+		return name, "is first shown after the step " + s.weave.step(s.at).Name
 	default:
 		return name, fmt.Sprintf("is first shown in chapter %02d", chapter)
 	}

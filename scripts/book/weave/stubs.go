@@ -7,7 +7,6 @@ import (
 	"go/types"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -75,7 +74,11 @@ func (s *stub) findUsed(in *Declaration) {
 		if _, imported := object.(*types.PkgName); imported {
 			s.imports[ident.Name] = in.file.imports[ident.Name]
 		}
-		if used := s.source.declaring(object); used != nil && !slices.Contains(s.written, used) {
+		used := s.source.declares[object]
+		if used != nil && used.of != nil {
+			used = used.of
+		}
+		if used != nil && !slices.Contains(s.written, used) {
 			if s.used[used] == nil {
 				s.used[used] = map[string]bool{}
 			}
@@ -83,24 +86,6 @@ func (s *stub) findUsed(in *Declaration) {
 		}
 		return true
 	})
-}
-
-// declaring returns the declaration of kcm in which an object is declared, or nil.
-func (s *Source) declaring(object types.Object) *Declaration {
-	if object == nil || object.Pkg() == nil || !object.Pos().IsValid() {
-		return nil
-	}
-	p := s.packages[strings.TrimPrefix(object.Pkg().Path(), s.module)]
-	if p == nil {
-		return nil
-	}
-	at := s.fset.Position(object.Pos())
-	for _, d := range p.declarations {
-		if d.node != nil && d.file.name == filepath.Base(at.Filename) && d.offset <= at.Offset && at.Offset < d.offset+len(d.text) {
-			return d
-		}
-	}
-	return nil
 }
 
 // isOpen tells whether a block before an exercise shows a declaration, and nobody has to
@@ -166,9 +151,6 @@ func (s *Source) signature(d *Declaration) string {
 	return strings.TrimRight(d.text[:s.within(d, d.node.(*ast.FuncDecl).Body.Lbrace)], " ")
 }
 
-// longValue is how many lines a value may have in an outline.
-const longValue = 20
-
 // outline returns what somebody has to know of a declaration who uses names of it: the
 // signature of a function, those constants, a type, or what other packages see of it.
 func (s *Source) outline(d *Declaration, names map[string]bool, own bool) string {
@@ -197,10 +179,6 @@ func (s *Source) outline(d *Declaration, names map[string]bool, own bool) string
 	}
 	if len(group.Specs) > 1 && len(lines) > 0 {
 		return fmt.Sprintf("%s (\n%s\n)\n", group.Tok, strings.Join(lines, "\n"))
-	}
-	if strings.Count(d.text, "\n") > longValue {
-		head := d.text[:s.within(d, group.Specs[0].(*ast.ValueSpec).Values[0].Pos())]
-		return head + restOfLine(d.text[len(head):]) + "\n\t// …\n}\n"
 	}
 	return d.text + "\n"
 }

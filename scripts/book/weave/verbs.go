@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,7 +44,11 @@ func (w *Book) Fill(out io.Writer) error {
 			return err
 		}
 	}
-	return w.fillNames(out)
+	if is, ought, _ := w.readNames(); is != ought {
+		fmt.Fprintln(out, "filled", nameFile)
+		return os.WriteFile(filepath.Join(w.source.root, nameFile), []byte(ought), 0o644)
+	}
+	return nil
 }
 
 // Check says how many declarations the chapters show. Its error has a line for
@@ -88,13 +94,6 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 		return err
 	}
 	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), len(files), s.directory(), s.directory())
-	var left []string
-	for shown := range w.left[at] {
-		left = append(left, shown.Name)
-	}
-	if slices.Sort(left); len(left) > 0 {
-		fmt.Fprintf(out, "left for later, because it is about what comes after the step: %s\n", strings.Join(left, ", "))
-	}
 	return nil
 }
 

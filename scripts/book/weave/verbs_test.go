@@ -59,25 +59,26 @@ func TestOneCharacterIsADifference(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, before, after, want string }{
 		"in the code": {"kcm/app/run.go", "in capital letters", "in capital Letters",
-			`chapters/02-b/README.md:34: differs from kcm/app: it says "return work.Do(ctx, str.ToUpper(name)) // in capital letters", ` +
-				`the code says "return work.Do(ctx, str.ToUpper(name)) // in capital Letters"; make weave fills the block anew`},
+			`chapters/02-b/README.md:34: it says "return work.Do(ctx, str.ToUpper(name)) // in capital letters" ` +
+				`and ought to say "return work.Do(ctx, str.ToUpper(name)) // in capital Letters"; make weave writes it anew`},
 		"in a chapter": {"chapters/02-b/README.md", "\treturn ctx.Err()\n", "\treturn  ctx.Err()\n",
-			`chapters/02-b/README.md:12: differs from kcm/work: it says "return  ctx.Err()", the code says "return ctx.Err()"; make weave fills the block anew`},
+			`chapters/02-b/README.md:12: it says "return  ctx.Err()" and ought to say "return ctx.Err()"; make weave writes it anew`},
 		"in a file": {"labs/01-a/web.yaml", "spec: {}", "spec: []",
-			`chapters/01-a/README.md:46: differs from labs/01-a/web.yaml: it says "spec: {}", the code says "spec: []"; make weave fills the block anew`},
+			`chapters/01-a/README.md:46: it says "spec: {}" and ought to say "spec: []"; make weave writes it anew`},
 		"a line more": {"labs/01-a/web.yaml", "spec: {}", "spec: {}\nstatus: {}",
-			`chapters/01-a/README.md:47: differs from labs/01-a/web.yaml: it says "", the code says "status: {}"; make weave fills the block anew`},
+			"chapters/01-a/README.md:47: it says \"```\" and ought to say \"status: {}\"; make weave writes it anew"},
 		"a line less": {"labs/01-a/web.yaml", "spec: {}\n", "",
-			`chapters/01-a/README.md:46: differs from labs/01-a/web.yaml: it says "spec: {}", the code says ""; make weave fills the block anew`},
+			"chapters/01-a/README.md:46: it says \"spec: {}\" and ought to say \"```\"; make weave writes it anew"},
 		"in a step of a lab": {"labs/01-a/lab.txtar", "check one", "check two",
-			`chapters/01-a/README.md:60: differs from labs/01-a/lab.txtar: it says "check one", the code says "check two"; make weave fills the block anew`},
+			`chapters/01-a/README.md:60: it says "check one" and ought to say "check two"; make weave writes it anew`},
 		"in a caption": {"chapters/02-b/README.md", "work.go)</sub>", "work.go).</sub>",
-			`chapters/02-b/README.md:4: the caption is "<sub>[kcm/work/work.go](../../kcm/work/work.go).</sub>" and has to be ` +
+			`chapters/02-b/README.md:3: it says "<sub>[kcm/work/work.go](../../kcm/work/work.go).</sub>" and ought to say ` +
 				`"<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>"; make weave writes it anew`},
 		"no caption": {"chapters/02-b/README.md", "<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>\n", "",
-			`chapters/02-b/README.md:3: the caption is "" and has to be "<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>"; make weave writes it anew`},
+			"chapters/02-b/README.md:3: it says \"```go kcm/work Do Queue\" and ought to say \"<sub>[kcm/work/work.go](../../kcm/work/work.go)</sub>\"; make weave writes it anew"},
 		"in what has changed": {"chapters/03-c/README.md", "-\tif err", "-\tif  err",
-			"chapters/03-c/README.md:10: what is folded below the block is not what has to be there; make weave writes it anew"},
+			`chapters/03-c/README.md:22: it says "-\tif  err := app.Run(context.TODO(), \"name\"); err != nil {" ` +
+				`and ought to say "-\tif err := app.Run(context.TODO(), \"name\"); err != nil {"; make weave writes it anew`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +289,7 @@ chapters/02-b/README.md:1: kcm has no lead any more; if that is something else n
 	replace(t, root, nameFile, "\ncampaign\n", "\n")
 	_, err = printed(t, root, (*Book).Check)
 	assert.EqualError(t, err, `chapters/01-a/README.md:1: kcm has no app.lead(…) any more; if that is something else now, take it out of chapters/names.txt
-chapters/names.txt is not up to date: make weave writes it anew`)
+chapters/names.txt:7: it says "other.Loop" and ought to say "campaign"; make weave writes it anew`)
 }
 
 func TestTheBookOfThisRepositoryIsAsItShouldBe(t *testing.T) {

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -89,10 +87,7 @@ func writeFile(path string, text []byte) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-func checksum(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
+func checksum(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
 
 // contents returns the files of the stage's module by their paths in it.
 func (s *Stage) contents() (map[string][]byte, error) {
@@ -114,11 +109,11 @@ func (s *Stage) contents() (map[string][]byte, error) {
 			}
 		}
 		if p.finished {
-			paths, err := filepath.Glob(filepath.Join(s.weave.source.root, dir, "*_test.go"))
+			names, err := fs.Glob(os.DirFS(s.weave.source.root), dir+"/*_test.go")
 			if err != nil {
 				return nil, err
 			}
-			if err := s.addTests(dir, slices.DeleteFunc(paths, p.lacksTested), files); err != nil {
+			if err := s.addTests(dir, slices.DeleteFunc(names, p.lacksTested), files); err != nil {
 				return nil, err
 			}
 		}
@@ -143,8 +138,8 @@ func (s *Stage) copy(files map[string][]byte, names ...string) error {
 
 // lacksTested tells whether a file of tests is named after one that the stage does
 // not have yet.
-func (p *StagePackage) lacksTested(path string) bool {
-	name := strings.TrimSuffix(filepath.Base(path), "_test.go") + ".go"
+func (p *StagePackage) lacksTested(test string) bool {
+	name := strings.TrimSuffix(path.Base(test), "_test.go") + ".go"
 	return slices.ContainsFunc(p.source.files, func(f *File) bool { return f.name == name }) &&
 		!slices.ContainsFunc(p.files, func(f *StageFile) bool { return f.name == name })
 }
@@ -163,94 +158,69 @@ func (s *Stage) addExercises(files map[string][]byte) error {
 		if e.Scenario() {
 			continue
 		}
-		var paths []string
+		var names []string
 		for _, name := range e.TestFiles {
-			paths = append(paths, filepath.Join(s.weave.source.root, e.Dir, name))
+			names = append(names, e.Dir+"/"+name)
 		}
-		if err := s.addTests(e.Dir, paths, files); err != nil {
+		if err := s.addTests(e.Dir, names, files); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addTests adds unit tests of a package, their data, and what they import from
-// elsewhere in the repository. Tests that need a cluster are those of the labs, not
-// of a stage.
-func (s *Stage) addTests(dir string, paths []string, files map[string][]byte) error {
-	for _, path := range paths {
-		syntax, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
+// addTests adds files of unit tests of a package, their data, and what they import from labs/. Tests that the stage cannot
+// have are left out: of what it lacks of kcm, or with a cluster; those are the labs' business.
+func (s *Stage) addTests(dir string, names []string, files map[string][]byte) error {
+	for _, name := range names {
+		needed := map[string][]byte{}
+		if ok, err := s.addWithImports(name, needed); err != nil {
 			return err
-		}
-		var imported []string
-		for _, spec := range syntax.Imports {
-			path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-			imported = append(imported, path)
-		}
-		needed := map[string]bool{}
-		if ok, err := s.canHave(imported, needed); err != nil {
-			return err
-		} else if !ok {
-			continue
-		}
-		if err := s.copy(files, dir+"/"+filepath.Base(path)); err != nil {
-			return err
-		}
-		for other := range needed {
-			if err := s.addTree(other, files); err != nil {
-				return err
-			}
+		} else if ok {
+			maps.Copy(files, needed)
 		}
 	}
-	return s.addTree(dir+"/testdata", files)
+	return fs.WalkDir(os.DirFS(s.weave.source.root), dir+"/testdata", func(name string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
+			return nil
+		}
+		return errors.Join(err, s.copy(files, name))
+	})
 }
 
-// canHave tells whether a stage can have what imports these packages, and notes the
-// directories outside of kcm/ from which it imports, directly or not. It cannot have
-// what is about clusters.
-func (s *Stage) canHave(imported []string, needed map[string]bool) (bool, error) {
-	for _, path := range imported {
-		dir, ours := strings.CutPrefix(path, s.weave.source.module)
-		switch {
-		case !ours || needed[dir]:
-			continue
-		case dir == "labs/cluster" || strings.HasPrefix(dir, "labs/cluster/"):
-			return false, nil
-		case strings.HasPrefix(dir, "kcm/"):
-			if s.packages[dir] == nil {
-				return false, nil
-			}
+// addWithImports adds a file and the packages of labs/ that it imports, directly or not, and tells whether the stage can
+// have it.
+func (s *Stage) addWithImports(name string, files map[string][]byte) (bool, error) {
+	if err := s.copy(files, name); err != nil {
+		return false, err
+	}
+	syntax, err := parser.ParseFile(token.NewFileSet(), name, files[name], parser.ImportsOnly)
+	if err != nil {
+		return false, err
+	}
+	for _, spec := range syntax.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		dir, ours := strings.CutPrefix(imported, s.weave.source.module)
+		if !ours || s.packages[dir] != nil {
 			continue
 		}
-		needed[dir] = true
-		p, err := build.ImportDir(filepath.Join(s.weave.source.root, dir), 0)
+		if strings.HasPrefix(dir, "kcm/") || strings.HasPrefix(dir+"/", "labs/cluster/") {
+			return false, nil
+		}
+		others, err := fs.Glob(os.DirFS(s.weave.source.root), dir+"/*.go")
 		if err != nil {
 			return false, err
 		}
-		if ok, err := s.canHave(p.Imports, needed); err != nil || !ok {
-			return false, err
+		for _, other := range others {
+			if files[other] != nil || strings.HasSuffix(other, "_test.go") {
+				continue
+			}
+			if ok, err := s.addWithImports(other, files); err != nil || !ok {
+				return false, err
+			}
 		}
 	}
 	return true, nil
-}
-
-// addTree adds the files of a directory, if there is one: all that is below testdata, and
-// of a package what is its own.
-func (s *Stage) addTree(dir string, files map[string][]byte) error {
-	return fs.WalkDir(os.DirFS(s.weave.source.root), dir, func(name string, entry fs.DirEntry, err error) error {
-		switch data := path.Base(dir) == "testdata"; {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case entry.IsDir() && !data && name != dir:
-			return fs.SkipDir
-		case entry.IsDir() || !data && strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		return s.copy(files, name)
-	})
 }
 
 // changedSince returns the directories of the stage's packages with a file that was not
