@@ -178,12 +178,15 @@ func (p *Play) send(m *manager, signal string) error {
 }
 
 func (p *Play) signalComponent(component cluster.Component, signal string) error {
-	told := map[string]string{"KILL": "killed", "STOP": "frozen", "CONT": "let go on"}[signal]
-	if told == "" {
+	do := map[string]func(context.Context, cluster.Component) error{
+		"KILL": p.Cluster.Kill, "STOP": p.Cluster.Stop, "CONT": p.Cluster.Continue,
+	}[signal]
+	if do == nil {
 		return fmt.Errorf("%s takes KILL, STOP or CONT, not %s", component, signal)
 	}
+	told := map[string]string{"KILL": "killed", "STOP": "frozen", "CONT": "let go on"}[signal]
 	p.Narrator.Say(fmt.Sprintf("%s is %s", component, told))
-	return p.Cluster.Disturb(p.ctx, strings.ToLower(signal), component)
+	return do(p.ctx, component)
 }
 
 func (p *Play) restart(c *call) error {
