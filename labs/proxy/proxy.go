@@ -10,7 +10,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -22,7 +21,9 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -182,19 +183,11 @@ func Readable(request *http.Request) {
 
 // Refuse answers as an API server does that refuses a request with a code.
 func Refuse(request *http.Request, code int) *http.Response {
-	reason, found := map[int]metav1.StatusReason{
-		403: metav1.StatusReasonForbidden, 409: metav1.StatusReasonConflict, 410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid,
-		429: metav1.StatusReasonTooManyRequests, 500: metav1.StatusReasonInternalError, 504: metav1.StatusReasonTimeout,
-	}[code]
-	if !found {
-		panic(fmt.Sprintf("no reason for code %d", code))
-	}
-	says := "the lab's proxy refuses this request"
-	body, err := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: says,
-		Details: &metav1.StatusDetails{Name: path.Base(request.URL.Path), Causes: []metav1.StatusCause{{Message: says}}},
-	})
+	// With another method a conflict would say that the object exists already.
+	status := apierrors.NewGenericServerResponse(code, http.MethodPut, schema.GroupResource{}, path.Base(request.URL.Path),
+		"the lab's proxy refuses this request", 0, false).ErrStatus
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	body, err := json.Marshal(status)
 	if err != nil {
 		panic(err) // a Status is made of strings
 	}
