@@ -126,7 +126,13 @@ func Watch(next RoundTripper, request *http.Request, fate Fate) (*http.Response,
 			}
 		}
 	}()
-	response.Body = &events{Closer: body, come: come, fate: func(e event) error { return fate(ctx, e.line, e.came) }}
+	response.Body = &events{Closer: body, next: func() ([]byte, error) {
+		e, open := <-come
+		if !open {
+			return nil, io.EOF
+		}
+		return e.line, fate(ctx, e.line, e.came)
+	}}
 	return response, nil
 }
 
@@ -138,23 +144,17 @@ type event struct {
 // events are the body of a watch.
 type events struct {
 	io.Closer
-	come <-chan event
-	fate func(event) error
+	next func() ([]byte, error)
 	rest []byte // of the event that is being read
 }
 
-func (e *events) Read(p []byte) (int, error) {
+func (e *events) Read(p []byte) (n int, err error) {
 	if len(e.rest) == 0 {
-		next, open := <-e.come
-		if !open {
-			return 0, io.EOF
-		}
-		if err := e.fate(next); err != nil {
+		if e.rest, err = e.next(); err != nil {
 			return 0, err
 		}
-		e.rest = next.line
 	}
-	n := copy(p, e.rest)
+	n = copy(p, e.rest)
 	e.rest = e.rest[n:]
 	return n, nil
 }
