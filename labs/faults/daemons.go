@@ -77,11 +77,8 @@ func bare(j *Judge) string {
 	return ""
 }
 
-// nodeOf returns the name of the node that a pod of a DaemonSet is on, or is for.
+// nodeOf returns the name of the node that a pod of a DaemonSet is for.
 func nodeOf(pod *corev1.Pod) string {
-	if pod.Spec.NodeName != "" {
-		return pod.Spec.NodeName
-	}
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""

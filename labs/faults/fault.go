@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
 // Kind is what can go wrong.
@@ -16,15 +18,17 @@ type Kind struct {
 	Watch bool
 	// Resource tells that it concerns one resource, which the fault names.
 	Resource bool
-	// Alone tells that it disturbs all that use the control plane: such a run needs
-	// a new one for itself, where nobody waits longer from one time to the next
-	// before it tries again.
-	Alone bool
+	// kills are the components of the control plane that are killed.
+	kills []cluster.Component
 	// code is the one with which a write is refused, or 0.
 	code int
 	// lasts tells that each repetition of the write is refused, too, for some time.
 	lasts bool
 }
+
+// Alone tells that it disturbs all that use the control plane: such a run needs a new
+// one for itself, as who has had to wait often waits longer before it tries again.
+func (k Kind) Alone() bool { return len(k.kills) > 0 }
 
 // Kinds are all kinds of faults.
 var Kinds = []Kind{
@@ -42,8 +46,8 @@ var Kinds = []Kind{
 	{Name: "miss", Does: "event i of a watch is never seen: the watch ends, and half a second later what is there is listed anew", Watch: true, Resource: true},
 	{Name: "older", Does: "the manager is killed when write i is done; the next one's first list of a resource that may be older is from before it, and its watch is 1.5 s late", Resource: true},
 	{Name: "freeze", Does: "the leader is frozen when write i is done, and wakes up at the first write of the next one"},
-	{Name: "apiserver", Does: "the API server is killed when write i is done, and started anew", Alone: true},
-	{Name: "etcd", Does: "etcd and the API server are killed when write i is done, and started anew", Alone: true},
+	{Name: "apiserver", Does: "the API server is killed when write i is done, and started anew", kills: []cluster.Component{cluster.APIServer}},
+	{Name: "etcd", Does: "etcd and the API server are killed when write i is done, and started anew", kills: []cluster.Component{cluster.Etcd, cluster.APIServer}},
 }
 
 // Fault is the one thing that goes wrong in a run. The zero value is none.

@@ -21,7 +21,7 @@ type Hand struct {
 // writes a kubeconfig with which to use it. The caller closes the hand.
 func NewHand(c *cluster.Cluster, user cluster.User, kubeconfig string) (h *Hand, err error) {
 	// What happens outside of the proxy is who has the hand to do.
-	h = &Hand{traffic: newTraffic("", nil, func(Fault) {})}
+	h = &Hand{traffic: newTraffic("", nil, Fault{}, func(Fault) {})}
 	h.server, err = proxy.Start(c.RESTConfig(user), kubeconfig, func(next proxy.RoundTripper) proxy.RoundTripper {
 		disturbed := h.traffic.wrap(next)
 		return func(request *http.Request) (*http.Response, error) {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/kcm-book/kcm-book/labs/await"
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -60,6 +61,7 @@ func Start(ctx context.Context, program string, reference bool) (*Player, error)
 		return nil, err
 	}
 	config := c.RESTConfig(cluster.Admin)
+	config.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated, and recorded
 	p := &Player{Cluster: c, client: kubernetes.NewForConfigOrDie(config), dynamic: dynamic.NewForConfigOrDie(config)}
 	p.manager, err = play.NewManager(ctx, c, reference, program)
 	if err == nil {
@@ -178,14 +180,8 @@ func (p *Player) Play(ctx context.Context, spec Spec, ending string) (_ *Result,
 	}
 	defer proxy.Close(server)
 	defer s.endManagers()
-	if s.Workload.Bare {
-		s.traffic.arm(s.Fault)
-	}
 	if err := s.startManager(ctx); err != nil {
 		return nil, err
-	}
-	if !s.Workload.Bare {
-		s.traffic.arm(s.Fault)
 	}
 	result := &Result{Spec: s.Spec}
 	if stuck := s.playWorkload(ctx); ctx.Err() != nil {
@@ -231,7 +227,7 @@ func (s *stage) setUp(ctx context.Context) error {
 	}
 	s.namespace = created.Name
 	s.kubeconfig = filepath.Join(s.Dir(), s.namespace+".kubeconfig")
-	s.traffic = newTraffic(s.namespace, s.collections, func(fault Fault) { s.strike(ctx, fault) })
+	s.traffic = newTraffic(s.namespace, s.collections, s.Fault, func(fault Fault) { s.strike(ctx, fault) })
 	if s.Workload.Bare {
 		return nil
 	}
@@ -333,10 +329,14 @@ func (s *stage) strike(ctx context.Context, fault Fault) {
 			leader.Cmd.Process.Signal(syscall.SIGCONT) // it cannot have ended
 		})
 		err = errors.Join(leader.Cmd.Process.Signal(syscall.SIGSTOP), s.start())
-	case "apiserver":
-		err = s.killControlPlane(ctx, cluster.APIServer)
-	case "etcd":
-		err = s.killControlPlane(ctx, cluster.Etcd, cluster.APIServer)
+	default:
+		s.did(time.Now(), fmt.Sprintf("%s killed, and started anew", fault.kills))
+		for _, component := range fault.kills {
+			err = errors.Join(err, s.Kill(ctx, component))
+		}
+		for _, component := range fault.kills {
+			err = errors.Join(err, s.Restart(ctx, component))
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,18 +350,6 @@ func (s *stage) takeLeader() *process.Process {
 	leader := s.managers[0]
 	s.managers, s.former = s.managers[1:], append(s.former, leader)
 	return leader
-}
-
-// killControlPlane kills and starts anew some components.
-func (s *stage) killControlPlane(ctx context.Context, killed ...cluster.Component) (err error) {
-	s.did(time.Now(), fmt.Sprintf("%s killed, and started anew", killed))
-	for _, component := range killed {
-		err = errors.Join(err, s.Kill(ctx, component))
-	}
-	for _, component := range killed {
-		err = errors.Join(err, s.Restart(ctx, component))
-	}
-	return err
 }
 
 // end waits until all is as it is to be in the end, and nothing is written.
@@ -424,7 +412,7 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 	result.Story = s.told(story, time.Now())
 	// After the API server was killed some changes may have been missed, and with a namespace all goes in any order.
 	checked := slices.IndexFunc(changes, func(c history.Change) bool {
-		return s.Fault.Alone && result.Struck && c.Seen.After(struck.at) || s.Workload.Goes && (c.Type == watch.Deleted || !stays(c.Object))
+		return s.Fault.Alone() && result.Struck && c.Seen.After(struck.at) || s.Workload.Goes && (c.Type == watch.Deleted || !stays(c.Object))
 	})
 	if checked >= 0 {
 		changes = changes[:checked]
@@ -459,7 +447,7 @@ func (s *stage) story(changes []history.Change) []line {
 	lines := slices.Clone(s.deeds)
 	writes, _, struck := s.traffic.seen()
 	if !struck.at.IsZero() {
-		lines = append(lines, line{struck.at, fmt.Sprintf("-- FAULT %s: %s (%s)", s.Fault, s.Fault.Does, cmp.Or(struck.write, "event"))})
+		lines = append(lines, line{struck.at, fmt.Sprintf("-- FAULT %s: %s (%s)", s.Fault, s.Fault.Does, struck.what)})
 	}
 	for i, w := range writes {
 		lines = append(lines, line{w.At, fmt.Sprintf("   write %d: %s: %d", i+1, w.What, w.Code)})

@@ -72,13 +72,13 @@ type armed struct {
 
 // struck is when a fault has happened.
 type struck struct {
-	at    time.Time // zero is not yet
-	write string    // at which it has happened, or ""
+	at   time.Time // zero is not yet
+	what string    // the write, list or event at which it has happened
 }
 
-func newTraffic(namespace string, collections map[string]bool, strike func(Fault)) *traffic {
+func newTraffic(namespace string, collections map[string]bool, fault Fault, strike func(Fault)) *traffic {
 	t := &traffic{namespace: namespace, collections: collections, strike: strike, watched: map[string]bool{}}
-	t.arm(Fault{})
+	t.arm(fault)
 	return t
 }
 
@@ -235,7 +235,7 @@ func (t *traffic) list(next proxy.RoundTripper, request *http.Request, resource 
 		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 		request.URL.RawQuery = query.Encode()
 		t.older, t.behind = "", true
-		t.struck = struck{at: time.Now()}
+		t.struck = struck{time.Now(), "a list of " + resource}
 	}
 	t.mu.Unlock()
 	return next(request)
@@ -299,7 +299,7 @@ func (t *traffic) event(resource string, line []byte) (hold time.Duration, misse
 	if !t.fault.Watch || t.fault.Of != resource || t.events[resource] != t.fault.At {
 		return 0, false
 	}
-	t.struck = struck{at: time.Now()}
+	t.struck = struck{time.Now(), "an event of " + resource}
 	if t.fault.Name == "late" {
 		return lateness, false
 	}

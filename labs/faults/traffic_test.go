@@ -31,8 +31,7 @@ func trafficWith(fault string, s *server) (*traffic, proxy.RoundTripper) {
 	if err != nil {
 		panic(err) // the test is wrong
 	}
-	t := newTraffic("n", map[string]bool{"/api/v1/pods": true, "/apis/apps/v1/replicasets": true}, func(Fault) {})
-	t.arm(f)
+	t := newTraffic("n", map[string]bool{"/api/v1/pods": true, "/apis/apps/v1/replicasets": true}, f, func(Fault) {})
 	return t, t.wrap(s.RoundTrip)
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -60,6 +61,9 @@ func playFaults(ctx context.Context, args []string) (err error) {
 	} else if err != nil {
 		return err
 	}
+	if _, err := regexp.Compile(*only); err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
 	var plan []faults.Spec
 	if *replay != "" {
 		spec, err := faults.ParseSpec(*replay, workloads)
@@ -81,7 +85,11 @@ func playFaults(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := r.withoutFault(ctx, workloads); err != nil {
+	var without []faults.Spec
+	for _, w := range workloads {
+		without = append(without, faults.Spec{Workload: w})
+	}
+	if err := r.play(ctx, without); err != nil {
 		return err
 	}
 	if plan == nil {
@@ -103,29 +111,6 @@ func nameOf(reference bool) string {
 	return "kcm"
 }
 
-// withoutFault plays workloads without a fault.
-func (r *faultRuns) withoutFault(ctx context.Context, workloads []*faults.Workload) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(sideBySideRuns)
-	for _, workload := range workloads {
-		group.Go(func() error {
-			result, err := r.Play(ctx, faults.Spec{Workload: workload}, "")
-			if err != nil {
-				return err
-			}
-			r.mu.Lock()
-			r.without[workload.Name] = result
-			r.mu.Unlock()
-			fmt.Fprintf(os.Stderr, "%s without a fault: %d writes, %.1f s\n", workload.Name, result.Writes, result.Took.Seconds())
-			if v := r.verdict(result); v.Mark == verdict.Failed {
-				return fmt.Errorf("%s goes wrong without a fault, too\n%s", workload.Name, v.Told)
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
 // sideBySideRuns is how many runs are played at the same time: they wait most of the time.
 var sideBySideRuns = 3 * runtime.NumCPU()
 
@@ -143,7 +128,7 @@ func (r *faultRuns) play(ctx context.Context, plan []faults.Spec) error {
 			group.SetLimit(1)
 		}
 		for _, spec := range plan {
-			if spec.Fault.Alone != alone {
+			if spec.Fault.Alone() != alone {
 				continue
 			}
 			group.Go(func() error {
@@ -167,17 +152,27 @@ func (r *faultRuns) play(ctx context.Context, plan []faults.Spec) error {
 
 func (r *faultRuns) playOne(ctx context.Context, spec faults.Spec) (v verdict.Result, err error) {
 	player := r.Player
-	if spec.Fault.Alone {
+	if spec.Fault.Alone() {
 		if player, err = r.start(ctx); err != nil {
 			return v, err
 		}
 		defer func() { err = errors.Join(err, player.Close()) }()
 	}
-	result, err := player.Play(ctx, spec, r.without[spec.Workload.Name].Ending)
+	r.mu.Lock()
+	without, known := r.without[spec.Workload.Name]
+	r.mu.Unlock()
+	if !known {
+		without = &faults.Result{} // which has no ending that has to be the same
+	}
+	result, err := player.Play(ctx, spec, without.Ending)
 	if err != nil {
 		return v, err
 	}
-	if r.whole {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !known {
+		r.without[spec.Workload.Name] = result
+	} else if r.whole {
 		fmt.Printf("%s with %s\n%s\nthe end:\n%s\n", spec, r.manager, strings.Join(result.Story, "\n"), result.Ending)
 	}
 	return r.verdict(result), nil
@@ -186,10 +181,8 @@ func (r *faultRuns) playOne(ctx context.Context, spec faults.Spec) (v verdict.Re
 // verdict is what a run says about the manager. One whose fault has not happened says nothing. Of what goes wrong in the
 // same way in several runs the history is told once.
 func (r *faultRuns) verdict(result *faults.Result) verdict.Result {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	v := verdict.Result{Mark: verdict.Passed, Took: result.Took}
-	if !result.Struck {
+	if !result.Struck && result.Fault.Name != "" {
 		v.Mark = verdict.Skipped
 	}
 	for _, f := range result.Findings {
