@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -272,11 +273,9 @@ func (s *stage) startManager(ctx context.Context) error {
 }
 
 func (s *stage) start() error {
-	flags := []string{"--kubeconfig=" + s.kubeconfig, "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000", "--leader-elect=false"}
-	if s.Fault.Name == "freeze" {
-		flags = append(flags[:len(flags)-1], "--leader-elect-resource-namespace="+s.namespace,
-			"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms")
-	}
+	flags := []string{"--kubeconfig=" + s.kubeconfig, "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--leader-elect=" + strconv.FormatBool(s.Fault.Name == "freeze"), "--leader-elect-resource-namespace=" + s.namespace,
+		"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"}
 	p, err := s.manager.Start(s.Workload.Loops, flags...)
 	if err != nil {
 		return err
@@ -412,7 +411,8 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 	result.Story = s.told(story, time.Now())
 	// After the API server was killed some changes may have been missed, and with a namespace all goes in any order.
 	checked := slices.IndexFunc(changes, func(c history.Change) bool {
-		return s.Fault.Alone() && result.Struck && c.Seen.After(struck.at) || s.Workload.Goes && (c.Type == watch.Deleted || !stays(c.Object))
+		missed := s.Fault.Alone() && result.Struck && c.Seen.After(struck.at)
+		return missed || s.Workload.Goes && (c.Type == watch.Deleted || !stays(c.Object))
 	})
 	if checked >= 0 {
 		changes = changes[:checked]

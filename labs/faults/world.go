@@ -216,7 +216,8 @@ func (w world) describe(o metav1.Object) string {
 		}
 		say("%s, %s, held %t, app %s", imageOf(o.Spec), state, len(o.Finalizers) > 0, o.Labels[appLabel])
 	case *discoveryv1.EndpointSlice:
-		say("%d endpoints, %d ready", len(o.Endpoints), count(o.Endpoints, func(e discoveryv1.Endpoint) bool { return *e.Conditions.Ready }))
+		ready := count(o.Endpoints, func(e discoveryv1.Endpoint) bool { return *e.Conditions.Ready })
+		say("%d endpoints, %d ready", len(o.Endpoints), ready)
 	case *corev1.Endpoints:
 		for _, s := range o.Subsets {
 			say("%d addresses, %d not ready", len(s.Addresses), len(s.NotReadyAddresses))

@@ -60,7 +60,8 @@ func slow(_ *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper, 
 	if err != nil {
 		return nil, err
 	}
-	return proxy.Watches(func(ctx context.Context, _ []byte, came time.Time) error { return proxy.Pause(ctx, came.Add(delay)) }, args[1:]...), nil
+	late := func(ctx context.Context, _ []byte, came time.Time) error { return proxy.Pause(ctx, came.Add(delay)) }
+	return proxy.Watches(late, args[1:]...), nil
 }
 
 // meddle writes an object itself just before each of the first COUNT updates of
