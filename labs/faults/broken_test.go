@@ -13,7 +13,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
 	"github.com/kcm-book/kcm-book/labs/faults"
-	"github.com/kcm-book/kcm-book/labs/play"
 )
 
 // broken is a kcm with a mistake, and the run that is to show it.
@@ -68,20 +67,16 @@ func (b broken) build(t *testing.T) (program string) {
 func TestABrokenManagerIsFound(t *testing.T) {
 	t.Parallel()
 	clustertest.SkipIfShort(t)
-	c, err := cluster.StartEmbedded(t.Context(), cluster.WithNodes(2))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	player, err := faults.NewPlayer(c, t.TempDir())
-	require.NoError(t, err)
 	workloads, err := faults.Workloads()
 	require.NoError(t, err)
 	for _, b := range brokenManagers {
 		t.Run(b.name, func(t *testing.T) {
-			m, err := play.NewManager(t.Context(), c, false, b.build(t))
+			player, err := faults.Start(t.Context(), b.build(t), false)
 			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, player.Close()) })
 			spec, err := faults.ParseSpec(b.run, workloads)
 			require.NoError(t, err)
-			result, err := player.Play(t.Context(), m, spec.Workload, spec.Fault, "")
+			result, err := player.Play(t.Context(), spec, "")
 			require.NoError(t, err)
 			requireFinding(t, result, b.about)
 		})

@@ -55,7 +55,7 @@ func TestADaemonSetRollsOutNodeByNode(t *testing.T) {
 		p.change(watch.Deleted, "pods", old)
 		p.daemon(set, "new-"+node, node)
 	}
-	violations, err := check(p.changes)
+	violations, err := NewJudge().Look(p.changes...)
 	require.NoError(t, err)
 	require.Empty(t, violations)
 }
@@ -70,7 +70,7 @@ func TestASetThatSurgesRollsOutWithoutANodeThatHasNone(t *testing.T) {
 	p.deletePod(a)
 	p.daemon(set, "new-b", "b") // a's old pod has not ended yet
 	p.deletePod(b)
-	violations, err := check(p.changes)
+	violations, err := NewJudge().Look(p.changes...)
 	require.NoError(t, err)
 	require.Empty(t, violations)
 }

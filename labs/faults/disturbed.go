@@ -18,53 +18,57 @@ import (
 const aftermath = 2 * lateness
 
 // notice notices how users disturb what there is, and what is whole again.
-func (m *moment) notice() {
-	for _, o := range m.meddledWith() {
-		m.disturbed[o.GetUID()] = m.at
+func (j *Judge) notice() {
+	for _, o := range j.meddledWith() {
+		j.disturbed[o.GetUID()] = j.at
 	}
-	for uid, since := range m.disturbed {
-		rs, d := m.ReplicaSets[uid], m.Deployments[uid]
-		gone := rs == nil && d == nil
-		whole := rs != nil && m.hasAllPods(rs) || d != nil && m.isRolledOut(d)
-		if gone || whole && m.at.Sub(since) > aftermath {
-			delete(m.disturbed, uid)
+	for uid, since := range j.disturbed {
+		whole := j.world[uid] == nil // what has gone is disturbed by nobody
+		switch o := j.world[uid].(type) {
+		case *appsv1.ReplicaSet:
+			whole = j.hasAllPods(o)
+		case *appsv1.Deployment:
+			whole = j.isRolledOut(o)
+		}
+		if whole && j.at.Sub(since) > aftermath {
+			delete(j.disturbed, uid)
 		}
 	}
 }
 
-func (m *moment) isDisturbed(o metav1.Object) bool {
-	_, disturbed := m.disturbed[o.GetUID()]
+func (j *Judge) isDisturbed(o metav1.Object) bool {
+	_, disturbed := j.disturbed[o.GetUID()]
 	return disturbed
 }
 
 // meddledWith returns whom a change of a user disturbs, or nobody.
-func (m *moment) meddledWith() []metav1.Object {
-	switch was := m.was.(type) {
+func (j *Judge) meddledWith() []metav1.Object {
+	switch was := j.was.(type) {
 	case *appsv1.Deployment:
-		// World has its ReplicaSets and pods, which the change has not touched yet.
-		if m.is != nil && m.is.GetGeneration() != was.Generation && !m.isRolledOut(was) {
-			return []metav1.Object{m.is}
+		// The world has its ReplicaSets and pods, which the change has not touched yet.
+		if j.is != nil && j.is.GetGeneration() != was.Generation && !j.isRolledOut(was) {
+			return []metav1.Object{j.is}
 		}
 	case *appsv1.ReplicaSet:
-		if m.is == nil {
+		if j.is == nil {
 			return nil
 		}
-		is := m.is.(*appsv1.ReplicaSet)
+		is := j.is.(*appsv1.ReplicaSet)
 		relabelled := is.Labels[appLabel] != was.Labels[appLabel]
 		if relabelled {
-			m.relabelled[appOf(is)] = true
+			j.relabelled[appOf(is)] = true
 		}
-		if d := m.deploymentOf(is); d != nil && (relabelled || m.deploymentOf(was) == nil) {
+		if d := j.deploymentOf(is); d != nil && (relabelled || j.deploymentOf(was) == nil) {
 			return []metav1.Object{d}
 		}
 	case *corev1.Pod:
-		deleted := m.deletedNow() != nil && m.deleted[was.UID]
-		relabelled := m.is != nil && m.is.GetLabels()[appLabel] != was.Labels[appLabel]
+		deleted := j.isDeletion() && j.deleted[was.UID]
+		relabelled := j.is != nil && j.is.GetLabels()[appLabel] != was.Labels[appLabel]
 		if deleted || relabelled {
-			return m.ownersOf(was)
+			return j.ownersOf(was)
 		}
-		if m.is != nil && m.setOf(was) == nil {
-			return m.ownersOf(m.is.(*corev1.Pod)) // it is adopted
+		if j.is != nil && j.setOf(was) == nil {
+			return j.ownersOf(j.is.(*corev1.Pod)) // it is adopted
 		}
 	}
 	return nil
@@ -72,13 +76,13 @@ func (m *moment) meddledWith() []metav1.Object {
 
 // ownersOf returns the ReplicaSet of a pod and the Deployment of that, as far as
 // there are such.
-func (m *moment) ownersOf(pod *corev1.Pod) (owners []metav1.Object) {
-	rs := m.setOf(pod)
+func (j *Judge) ownersOf(pod *corev1.Pod) (owners []metav1.Object) {
+	rs := j.setOf(pod)
 	if rs == nil {
 		return nil
 	}
 	owners = append(owners, rs)
-	if d := m.deploymentOf(rs); d != nil {
+	if d := j.deploymentOf(rs); d != nil {
 		owners = append(owners, d)
 	}
 	return owners
@@ -86,14 +90,14 @@ func (m *moment) ownersOf(pod *corev1.Pod) (owners []metav1.Object) {
 
 // hasAllPods tells whether a ReplicaSet has the pods that it is asked for, and its
 // loop knows it.
-func (w *World) hasAllPods(rs *appsv1.ReplicaSet) bool {
+func (w world) hasAllPods(rs *appsv1.ReplicaSet) bool {
 	n := size(rs.Spec.Replicas)
 	return rs.Status.ObservedGeneration == rs.Generation && rs.Status.Replicas == n && count(w.podsOf(rs), isActive) == n
 }
 
 // isRolledOut tells whether a Deployment has the pods that it is asked for and no
 // others, all available, and its loop knows it.
-func (w *World) isRolledOut(d *appsv1.Deployment) bool {
+func (w world) isRolledOut(d *appsv1.Deployment) bool {
 	n, asked, available := size(d.Spec.Replicas), int32(0), int32(0)
 	for _, rs := range w.setsOf(d) {
 		if !w.hasAllPods(rs) {

@@ -28,12 +28,10 @@ func (p *past) violations(byUsers ...types.UID) (names []string) {
 	for _, pod := range byUsers {
 		j.Deletes(pod)
 	}
-	for _, change := range p.changes {
-		violations, err := j.Look(change)
-		require.NoError(p.t, err)
-		for _, v := range violations {
-			names = append(names, v.Invariant)
-		}
+	violations, err := j.Look(p.changes...)
+	require.NoError(p.t, err)
+	for _, v := range violations {
+		names = append(names, v.Invariant)
 	}
 	return names
 }
@@ -104,7 +102,6 @@ func TestAReplicationControllerIsHeldToTheSameRules(t *testing.T) {
 	t.Parallel()
 	p := &past{t: t}
 	rc := &corev1.ReplicationController{
-		TypeMeta:   metav1.TypeMeta{Kind: "ReplicationController"},
 		ObjectMeta: metav1.ObjectMeta{Name: "rc", UID: "rc"},
 		Spec:       corev1.ReplicationControllerSpec{Replicas: new(int32), Selector: map[string]string{appLabel: app}, Template: new(podTemplate("web:1"))},
 	}

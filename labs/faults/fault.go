@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
 // Kind is what can go wrong.
@@ -16,14 +18,17 @@ type Kind struct {
 	Watch bool
 	// Resource tells that it concerns one resource, which the fault names.
 	Resource bool
-	// Alone tells that it disturbs all that use the control plane: such a run
-	// needs one for itself.
-	Alone bool
+	// kills are the components of the control plane that are killed.
+	kills []cluster.Component
 	// code is the one with which a write is refused, or 0.
 	code int
 	// lasts tells that each repetition of the write is refused, too, for some time.
 	lasts bool
 }
+
+// Alone tells that it disturbs all that use the control plane: such a run needs a new
+// one for itself, as who has had to wait often waits longer before it tries again.
+func (k Kind) Alone() bool { return len(k.kills) > 0 }
 
 // Kinds are all kinds of faults.
 var Kinds = []Kind{
@@ -41,8 +46,8 @@ var Kinds = []Kind{
 	{Name: "miss", Does: "event i of a watch is never seen: the watch ends, and half a second later what is there is listed anew", Watch: true, Resource: true},
 	{Name: "older", Does: "the manager is killed when write i is done; the next one's first list of a resource that may be older is from before it, and its watch is 1.5 s late", Resource: true},
 	{Name: "freeze", Does: "the leader is frozen when write i is done, and wakes up at the first write of the next one"},
-	{Name: "apiserver", Does: "the API server is killed when write i is done, and started anew", Alone: true},
-	{Name: "etcd", Does: "etcd and the API server are killed when write i is done, and started anew", Alone: true},
+	{Name: "apiserver", Does: "the API server is killed when write i is done, and started anew", kills: []cluster.Component{cluster.APIServer}},
+	{Name: "etcd", Does: "etcd and the API server are killed when write i is done, and started anew", kills: []cluster.Component{cluster.Etcd, cluster.APIServer}},
 }
 
 // Fault is the one thing that goes wrong in a run. The zero value is none.
@@ -56,17 +61,13 @@ type Fault struct {
 
 // String is the fault's part of a run's name, such as late-pods/2.
 func (f Fault) String() string {
-	if f.Name == "" {
+	switch {
+	case f.Name == "":
 		return "none"
+	case f.Of == "":
+		return fmt.Sprintf("%s/%d", f.Name, f.At)
 	}
-	return fmt.Sprintf("%s/%d", f.kindAndResource(), f.At)
-}
-
-func (f Fault) kindAndResource() string {
-	if f.Of == "" {
-		return f.Name
-	}
-	return f.Name + "-" + f.Of
+	return fmt.Sprintf("%s-%s/%d", f.Name, f.Of, f.At)
 }
 
 // parseFault is the opposite of String.
@@ -83,4 +84,73 @@ func parseFault(text string) (Fault, error) {
 		return Fault{}, fmt.Errorf("%q is no fault: it is KIND/NUMBER, as stop/3, or KIND-RESOURCE/NUMBER, as late-pods/2", text)
 	}
 	return Fault{Kinds[i], strings.TrimPrefix(strings.TrimPrefix(name, Kinds[i].Name), "-"), at}, nil
+}
+
+// Spec is a run that is to be played.
+type Spec struct {
+	Workload *Workload
+	Fault    Fault
+}
+
+// String names a run, such as rollout/stop/3.
+func (s Spec) String() string { return s.Workload.Name + "/" + s.Fault.String() }
+
+// ParseSpec is the opposite of [Spec.String], with one of some workloads.
+func ParseSpec(text string, workloads []*Workload) (Spec, error) {
+	name, rest, _ := strings.Cut(text, "/")
+	i := slices.IndexFunc(workloads, func(w *Workload) bool { return w.Name == name })
+	if i < 0 {
+		return Spec{}, fmt.Errorf("%q begins with no workload: it is WORKLOAD/KIND/NUMBER, as rollout/stop/3", text)
+	}
+	fault, err := parseFault(rest)
+	if err != nil {
+		return Spec{}, err
+	}
+	return Spec{workloads[i], fault}, nil
+}
+
+// most bounds the numbers of the writes and events at which a fault happens.
+const most = 40
+
+// Plan returns the runs that there are of workloads. Without are the runs without a
+// fault, by the name of their workload: they say how many writes and events there
+// are. What is new comes early: of each workload and each kind of fault the first
+// number, then of each the next one, and so on, and each time the kinds in turn,
+// with another workload each.
+func Plan(workloads []*Workload, without map[string]*Result) (plan []Spec) {
+	for at := 1; at <= most; at++ {
+		for shift := range workloads {
+			for i, kind := range Kinds {
+				w := workloads[(i+shift)%len(workloads)]
+				for _, of := range resourcesFor(kind, w, without[w.Name].Events) {
+					numbers := without[w.Name].Writes
+					if kind.Watch {
+						numbers = without[w.Name].Events[of]
+					}
+					if at <= numbers {
+						plan = append(plan, Spec{w, Fault{kind, of, at}})
+					}
+				}
+			}
+		}
+	}
+	return plan
+}
+
+// resourcesFor returns the resources that a kind of fault can concern in a
+// workload, or one that is empty.
+func resourcesFor(kind Kind, w *Workload, events map[string]int) []string {
+	switch {
+	case kind.Name == "freeze" && w.Goes:
+		return nil // the Lease would go, too
+	case !kind.Resource:
+		return []string{""}
+	}
+	resources := slices.Concat(w.Watched, w.Needed)
+	for _, resource := range resources {
+		if metadata := metadataPrefix + resource; events[metadata] > 0 {
+			resources = append(resources, metadata)
+		}
+	}
+	return resources
 }

@@ -1,14 +1,9 @@
 package faults
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
-
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/proxy"
@@ -24,18 +19,9 @@ type Hand struct {
 
 // NewHand starts a proxy before the API server for managers that are a user, and
 // writes a kubeconfig with which to use it. The caller closes the hand.
-func NewHand(c *cluster.Cluster, user cluster.User, kubeconfig string) (*Hand, error) {
-	client, err := kubernetes.NewForConfig(c.RESTConfig(cluster.Admin))
-	if err != nil {
-		return nil, err
-	}
-	collections, err := collectionsOf(client)
-	if err != nil {
-		return nil, err
-	}
-	h := &Hand{traffic: newTraffic("", collections, Fault{})}
-	h.traffic.strike = func(Fault) {} // what happens outside of the proxy is who has the hand to do
-	h.traffic.count()
+func NewHand(c *cluster.Cluster, user cluster.User, kubeconfig string) (h *Hand, err error) {
+	// What happens outside of the proxy is who has the hand to do.
+	h = &Hand{traffic: newTraffic("", nil, Fault{}, func(Fault) {})}
 	h.server, err = proxy.Start(c.RESTConfig(user), kubeconfig, func(next proxy.RoundTripper) proxy.RoundTripper {
 		disturbed := h.traffic.wrap(next)
 		return func(request *http.Request) (*http.Response, error) {
@@ -55,28 +41,19 @@ func (h *Hand) Deletes(namespace, pod string) bool {
 	return asked
 }
 
-// Arm has a fault of a kind happen once, at the next write, or at the next event
-// of a resource where it is about one. Only faults of the proxy can be armed.
+// Arm has a fault of the proxy happen once, at the next write, or at the next event
+// of a resource where it is about one.
 func (h *Hand) Arm(kind, resource string) error {
-	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == kind })
-	if i < 0 || !slices.Contains([]string{"late", "miss", "lose"}, kind) && Kinds[i].code == 0 {
-		return fmt.Errorf("%q is no fault of the proxy", kind)
+	fault, err := parseFault(Fault{Kind{Name: kind}, resource, 1}.String())
+	if err == nil {
+		h.traffic.arm(fault)
 	}
-	if Kinds[i].Resource != (resource != "") {
-		return errors.New("a fault names a resource if it is about one, and only then")
-	}
-	h.traffic.arm(Fault{Kind: Kinds[i], Of: resource, At: 1})
-	return nil
+	return err
 }
 
 // Frozen says that the leader was frozen just now, and has wake called at the first
 // write of the next one.
-func (h *Hand) Frozen(wake func()) {
-	h.traffic.mu.Lock()
-	defer h.traffic.mu.Unlock()
-	h.traffic.strikes(Fault{Kind: Kind{Name: "freeze"}}, 0)
-	h.traffic.onWrite = wake
-}
+func (h *Hand) Frozen(wake func()) { h.traffic.atNextWrite(wake) }
 
 // Close ends the proxy, and what still passes it.
 func (h *Hand) Close() { proxy.Close(h.server) }

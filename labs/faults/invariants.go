@@ -24,7 +24,7 @@ type Invariant struct {
 	// Says is the invariant as a sentence.
 	Says string
 	// broken says how a change breaks it, or nothing.
-	broken func(m *moment) string
+	broken func(j *Judge) string
 }
 
 // Invariants are all that are checked. Each looks at what a change does, and not
@@ -48,109 +48,87 @@ var Invariants = []Invariant{
 	{"above-quota", "resourcequotas", "a namespace has no more than its quota allows", aboveQuota},
 }
 
-// moment is one change, and the world after it.
-type moment struct {
-	*World
-	deleted map[types.UID]bool // pods that users have deleted
-	at      time.Time
-	was, is metav1.Object // nil is none
-	// deployments and sets are the versions of each that its loop may still go by:
-	// from the one on that it has observed.
-	deployments map[types.UID][]*appsv1.Deployment
-	sets        map[types.UID][]*appsv1.ReplicaSet
-	disturbed   map[types.UID]time.Time // since when, see disturb
-	relabelled  map[string]bool         // by a Deployment's app, whether users have taken ReplicaSets out or in
-}
-
 // Violation is an invariant that a change has broken.
 type Violation struct {
 	Invariant string
 	// Says is what was wrong.
 	Says string
-	// Change is the number of the change that did it.
-	Change int
-}
-
-// check returns what is wrong in a history, for each invariant the first.
-func check(changes []history.Change) ([]Violation, error) {
-	var violations []Violation
-	j := NewJudge()
-	for _, change := range changes {
-		broken, err := j.Look(change)
-		if err != nil {
-			return nil, err
-		}
-		violations = append(violations, broken...)
-	}
-	return violations, nil
+	// Seen is when the change was seen that did it.
+	Seen time.Time
 }
 
 // Judge holds the invariants against changes as they come.
 type Judge struct {
-	*moment
-	seen   int
-	broken map[string]bool
+	// world is what there is after the last change.
+	world
+	was, is metav1.Object // what it has changed; nil is none
+	at      time.Time
+	deleted map[types.UID]bool // pods that users have deleted
+	// versions are those of each Deployment and ReplicaSet that its loop may still go
+	// by: from the one on that it has observed.
+	versions   map[types.UID][]metav1.Object
+	disturbed  map[types.UID]time.Time // since when, see notice
+	relabelled map[string]bool         // by a Deployment's app, whether users have taken ReplicaSets out or in
+	broken     map[string]bool         // invariants, by name
 }
 
 // NewJudge returns who has seen nothing yet.
 func NewJudge() *Judge {
-	return &Judge{broken: map[string]bool{}, moment: &moment{
-		World: newWorld(), deleted: map[types.UID]bool{}, disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{},
-		deployments: map[types.UID][]*appsv1.Deployment{}, sets: map[types.UID][]*appsv1.ReplicaSet{},
-	}}
+	return &Judge{
+		world: world{}, deleted: map[types.UID]bool{}, versions: map[types.UID][]metav1.Object{},
+		disturbed: map[types.UID]time.Time{}, relabelled: map[string]bool{}, broken: map[string]bool{},
+	}
 }
 
 // Deletes says that a user is about to delete a pod, so that no loop is blamed.
 func (j *Judge) Deletes(pod types.UID) { j.deleted[pod] = true }
 
-// Look returns the invariants that the next change breaks and that none before it
+// Look returns the invariants that the next changes break and that none before
 // has broken. The changes have to come in the order of their versions.
-func (j *Judge) Look(change history.Change) (violations []Violation, err error) {
-	if j.was, j.is, err = j.apply(change); err != nil {
-		return nil, err
-	}
-	j.at = change.Seen
-	j.remember()
-	j.seen++
-	for _, invariant := range Invariants {
-		if j.broken[invariant.Name] {
-			continue
+func (j *Judge) Look(changes ...history.Change) (violations []Violation, err error) {
+	for _, change := range changes {
+		if j.was, j.is, err = j.apply(change); err != nil {
+			return nil, err
 		}
-		if says := invariant.broken(j.moment); says != "" {
-			j.broken[invariant.Name] = true
-			violations = append(violations, Violation{invariant.Name, says, j.seen - 1})
+		j.at = change.Seen
+		j.remember()
+		j.notice()
+		for _, invariant := range Invariants {
+			if j.broken[invariant.Name] {
+				continue
+			}
+			if says := invariant.broken(j); says != "" {
+				j.broken[invariant.Name] = true
+				violations = append(violations, Violation{invariant.Name, says, change.Seen})
+			}
 		}
 	}
 	return violations, nil
 }
 
-func (m *moment) remember() {
-	switch is := m.is.(type) {
+// remember adds a version to others, and leaves out those that the loop has left
+// behind.
+func (j *Judge) remember() {
+	var observed int64
+	switch is := j.is.(type) {
 	case *appsv1.Deployment:
-		m.deployments[is.UID] = unobserved(m.deployments[is.UID], is, is.Status.ObservedGeneration)
+		observed = is.Status.ObservedGeneration
 	case *appsv1.ReplicaSet:
-		m.sets[is.UID] = unobserved(m.sets[is.UID], is, is.Status.ObservedGeneration)
+		observed = is.Status.ObservedGeneration
+	default:
+		return
 	}
-	m.notice()
+	uid, latest := j.is.GetUID(), j.is.GetGeneration()
+	j.versions[uid] = append(slices.DeleteFunc(j.versions[uid], func(o metav1.Object) bool {
+		return o.GetGeneration() < observed || o.GetGeneration() == latest
+	}), j.is)
 }
-
-// unobserved adds a version to others, and leaves out those that the loop has
-// left behind.
-func unobserved[O metav1.Object](versions []O, latest O, observed int64) []O {
-	versions = slices.DeleteFunc(versions, func(o O) bool {
-		return o.GetGeneration() < observed || o.GetGeneration() == latest.GetGeneration()
-	})
-	return append(versions, latest)
-}
-
-// stays tells whether an object is there and is not being deleted.
-func stays(o metav1.Object) bool { return o.GetDeletionTimestamp() == nil }
 
 // boundsOf are the widest of those of the versions that the loop may go by.
-func (m *moment) boundsOf(d *appsv1.Deployment) (most, least int32) {
+func (j *Judge) boundsOf(d *appsv1.Deployment) (most, least int32) {
 	most, least = bounds(d)
-	for _, version := range m.deployments[d.UID] {
-		otherMost, otherLeast := bounds(version)
+	for _, version := range j.versions[d.UID] {
+		otherMost, otherLeast := bounds(version.(*appsv1.Deployment))
 		most, least = max(most, otherMost), min(least, otherLeast)
 	}
 	return most, least
@@ -158,10 +136,11 @@ func (m *moment) boundsOf(d *appsv1.Deployment) (most, least int32) {
 
 // asked are the least and the most that a ReplicaSet was asked for by the versions
 // that the loop may go by.
-func (m *moment) asked(rs *appsv1.ReplicaSet) (least, most int32) {
+func (j *Judge) asked(rs *appsv1.ReplicaSet) (least, most int32) {
 	least, most = size(rs.Spec.Replicas), size(rs.Spec.Replicas)
-	for _, version := range m.sets[rs.UID] {
-		least, most = min(least, size(version.Spec.Replicas)), max(most, size(version.Spec.Replicas))
+	for _, version := range j.versions[rs.UID] {
+		replicas := size(version.(*appsv1.ReplicaSet).Spec.Replicas)
+		least, most = min(least, replicas), max(most, replicas)
 	}
 	return least, most
 }
@@ -169,24 +148,21 @@ func (m *moment) asked(rs *appsv1.ReplicaSet) (least, most int32) {
 // surge looks at a ReplicaSet that grows or is made. Who lowers a Deployment's size
 // leaves more than its bound until the loop has seen it, so what shrinks is
 // never wrong.
-func surge(m *moment) string {
-	rs, is := m.is.(*appsv1.ReplicaSet)
-	if !is {
+func surge(j *Judge) string {
+	rs, is := j.is.(*appsv1.ReplicaSet)
+	if !is || j.deploymentOf(rs) == nil || !stays(j.deploymentOf(rs)) {
 		return ""
 	}
-	d := m.deploymentOf(rs)
-	if d == nil || !stays(d) {
-		return ""
-	}
+	d := j.deploymentOf(rs)
 	former := int32(0)
-	if was, before := m.was.(*appsv1.ReplicaSet); before {
+	if was, before := j.was.(*appsv1.ReplicaSet); before {
 		former = size(was.Spec.Replicas) // also if it joins: users may have made it
 	}
 	sum := int32(0)
-	for _, each := range m.setsOf(d) {
+	for _, each := range j.setsOf(d) {
 		sum += size(each.Spec.Replicas)
 	}
-	if most, _ := m.boundsOf(d); size(rs.Spec.Replicas) > former && sum > most {
+	if most, _ := j.boundsOf(d); size(rs.Spec.Replicas) > former && sum > most {
 		return fmt.Sprintf("%s now asks for %d, and all ReplicaSets of %s for %d; %d are allowed", rs.Name, size(rs.Spec.Replicas), d.Name, sum, most)
 	}
 	return ""
@@ -195,46 +171,54 @@ func surge(m *moment) string {
 // available looks at a pod that was available and is being deleted now. It counts
 // who goes below the bound: who has asked for more is below it, and what the loop
 // has set going before still goes on.
-func available(m *moment) string {
-	pod := m.deletedNow()
-	if pod == nil || !isAvailable(pod) {
+func available(j *Judge) string {
+	pod, rs := deletedPod[*appsv1.ReplicaSet](j)
+	if rs == nil || !isAvailable(pod) || j.deploymentOf(rs) == nil || !stays(j.deploymentOf(rs)) {
 		return ""
 	}
-	rs := m.setOf(pod)
-	if rs == nil || m.deploymentOf(rs) == nil || !stays(m.deploymentOf(rs)) {
-		return ""
+	d, left := j.deploymentOf(rs), int32(0)
+	for _, each := range j.setsOf(d) {
+		left += count(j.podsOf(each), isAvailable)
 	}
-	d, left := m.deploymentOf(rs), int32(0)
-	for _, each := range m.setsOf(d) {
-		left += count(m.podsOf(each), isAvailable)
-	}
-	if _, least := m.boundsOf(d); left == least-1 && !m.isDisturbed(d) {
+	if _, least := j.boundsOf(d); left == least-1 && !j.isDisturbed(d) {
 		return fmt.Sprintf("available pod %s was deleted, and %s has %d available pods left; %d are the least", pod.Name, d.Name, left, least)
 	}
 	return ""
 }
 
-// deletedNow returns the pod as it was whose deletion the change begins, or nil.
-// One that has gone at once was deleted, too.
-func (m *moment) deletedNow() *corev1.Pod {
-	was, before := m.was.(*corev1.Pod)
-	if before && stays(was) && (m.is == nil || !stays(m.is)) {
-		return was
+// newPod returns the pod that the change makes, and the owner of a type, or nil.
+func newPod[O metav1.Object](j *Judge) (pod *corev1.Pod, owner O) {
+	if pod, is := j.is.(*corev1.Pod); is && j.was == nil {
+		return pod, ownerOf[O](j.world, pod)
 	}
-	return nil
+	return nil, owner
+}
+
+// deletedPod returns the pod as it was whose deletion the change begins, and its
+// owner of a type, or nil.
+func deletedPod[O metav1.Object](j *Judge) (pod *corev1.Pod, owner O) {
+	if pod, is := j.was.(*corev1.Pod); is && j.isDeletion() {
+		return pod, ownerOf[O](j.world, pod)
+	}
+	return nil, owner
+}
+
+// isDeletion tells whether the change begins a deletion. What has gone at once was
+// deleted, too.
+func (j *Judge) isDeletion() bool {
+	return j.was != nil && stays(j.was) && (j.is == nil || !stays(j.is))
 }
 
 // tooMany looks at a pod that is new. A loop that is about to make pods may do so
 // a moment after somebody has asked for fewer, so what it has not observed yet
 // counts, too.
-func tooMany(m *moment) string {
-	pod, is := m.is.(*corev1.Pod)
-	if !is || m.was != nil || m.setOf(pod) == nil {
+func tooMany(j *Judge) string {
+	pod, rs := newPod[*appsv1.ReplicaSet](j)
+	if rs == nil {
 		return ""
 	}
-	rs := m.setOf(pod)
-	active := count(m.podsOf(rs), isActive)
-	if _, most := m.asked(rs); active > most {
+	active := count(j.podsOf(rs), isActive)
+	if _, most := j.asked(rs); active > most {
 		return fmt.Sprintf("%s was made, and %s has %d pods; it is asked for %d", pod.Name, rs.Name, active, most)
 	}
 	return ""
@@ -242,28 +226,27 @@ func tooMany(m *moment) string {
 
 // tooFew looks at a pod whose deletion begins. A loop may delete a moment after
 // somebody has asked for more, so what it has not observed yet counts, too.
-func tooFew(m *moment) string {
-	pod := m.deletedNow()
-	if pod == nil || !isActive(pod) || m.setOf(pod) == nil || !stays(m.setOf(pod)) {
+func tooFew(j *Judge) string {
+	pod, rs := deletedPod[*appsv1.ReplicaSet](j)
+	if rs == nil || !isActive(pod) || !stays(rs) {
 		return ""
 	}
-	rs := m.setOf(pod)
-	if d := m.deploymentOf(rs); d != nil && !stays(d) {
+	if d := j.deploymentOf(rs); d != nil && !stays(d) {
 		return "" // the collector deletes what it owns in any order
 	}
-	least, _ := m.asked(rs)
-	if active := count(m.podsOf(rs), isActive); active < least && !m.isDisturbed(rs) {
+	least, _ := j.asked(rs)
+	if active := count(j.podsOf(rs), isActive); active < least && !j.isDisturbed(rs) {
 		return fmt.Sprintf("%s was deleted, and %s has %d pods left; it is asked for %d", pod.Name, rs.Name, active, least)
 	}
 	return ""
 }
 
-func twins(m *moment) string {
-	rs, is := m.is.(*appsv1.ReplicaSet)
-	if !is || !stays(rs) || m.deploymentOf(rs) == nil || m.relabelled[appOf(rs)] {
+func twins(j *Judge) string {
+	rs, is := j.is.(*appsv1.ReplicaSet)
+	if !is || !stays(rs) || j.deploymentOf(rs) == nil || j.relabelled[appOf(rs)] {
 		return ""
 	}
-	for _, other := range m.setsOf(m.deploymentOf(rs)) {
+	for _, other := range j.setsOf(j.deploymentOf(rs)) {
 		if other.UID != rs.UID && stays(other) && equality.Semantic.DeepEqual(template(other), template(rs)) {
 			return fmt.Sprintf("%s and %s have the same template", rs.Name, other.Name)
 		}
@@ -278,8 +261,8 @@ func template(rs *appsv1.ReplicaSet) *corev1.PodTemplateSpec {
 	return t
 }
 
-func oneOwner(m *moment) string {
-	pod, is := m.is.(*corev1.Pod)
+func oneOwner(j *Judge) string {
+	pod, is := j.is.(*corev1.Pod)
 	if !is || len(pod.OwnerReferences) <= 1 {
 		return ""
 	}
@@ -288,47 +271,46 @@ func oneOwner(m *moment) string {
 
 // orphaned looks at an object that has lost its owner. Its labels have to match
 // no more, or its owner goes.
-func orphaned(m *moment) string {
-	if m.was == nil || m.is == nil || metav1.GetControllerOf(m.was) == nil || metav1.GetControllerOf(m.is) != nil {
+func orphaned(j *Judge) string {
+	if j.was == nil || j.is == nil || metav1.GetControllerOf(j.was) == nil || metav1.GetControllerOf(j.is) != nil {
 		return ""
 	}
-	uid := metav1.GetControllerOf(m.was).UID
 	var selector *metav1.LabelSelector
-	var owner metav1.Object
-	if rs := m.ReplicaSets[uid]; rs != nil {
-		selector, owner = rs.Spec.Selector, rs
-	} else if d := m.Deployments[uid]; d != nil {
-		selector, owner = d.Spec.Selector, d
-	} else {
+	owner := ownerOf[metav1.Object](j.world, j.was)
+	switch owner := owner.(type) {
+	case *appsv1.ReplicaSet:
+		selector = owner.Spec.Selector
+	case *appsv1.Deployment:
+		selector = owner.Spec.Selector
+	default:
 		return ""
 	}
 	for key, value := range selector.MatchLabels {
-		if m.is.GetLabels()[key] != value {
+		if j.is.GetLabels()[key] != value {
 			return ""
 		}
 	}
-	if !stays(owner) || !stays(m.is) {
+	if !stays(owner) || !stays(j.is) {
 		return ""
 	}
-	return fmt.Sprintf("%s was taken from %s, whose selector it matches", m.is.GetName(), owner.GetName())
+	return fmt.Sprintf("%s was taken from %s, whose selector it matches", j.is.GetName(), owner.GetName())
 }
 
-func recreate(m *moment) string {
-	pod, is := m.is.(*corev1.Pod)
-	if !is || m.was != nil || m.setOf(pod) == nil {
+func recreate(j *Judge) string {
+	pod, rs := newPod[*appsv1.ReplicaSet](j)
+	if rs == nil {
 		return ""
 	}
-	rs := m.setOf(pod)
-	d := m.deploymentOf(rs)
-	if d == nil || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || m.isDisturbed(d) {
+	d := j.deploymentOf(rs)
+	if d == nil || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || j.isDisturbed(d) {
 		return ""
 	}
-	for _, other := range m.setsOf(d) {
+	for _, other := range j.setsOf(d) {
 		if other.UID == rs.UID {
 			continue
 		}
-		for _, old := range m.podsOf(other) {
-			if old.Status.Phase != corev1.PodSucceeded && old.Status.Phase != corev1.PodFailed {
+		for _, old := range j.podsOf(other) {
+			if !hasEnded(old) {
 				return fmt.Sprintf("%s was made while %s of %s is there", pod.Name, old.Name, other.Name)
 			}
 		}
@@ -337,8 +319,8 @@ func recreate(m *moment) string {
 }
 
 // countedTwice looks at a Job's status. A pod is in the counter or in the list.
-func countedTwice(m *moment) string {
-	job, is := m.is.(*batchv1.Job)
+func countedTwice(j *Judge) string {
+	job, is := j.is.(*batchv1.Job)
 	if !is {
 		return ""
 	}
@@ -346,23 +328,21 @@ func countedTwice(m *moment) string {
 	if listed := job.Status.UncountedTerminatedPods; listed != nil {
 		counted += len(listed.Succeeded)
 	}
-	if succeeded := count(m.podsOfJob(job), hasSucceeded); counted > int(succeeded) {
+	if succeeded := count(j.podsOf(job), hasSucceeded); counted > int(succeeded) {
 		return fmt.Sprintf("%s counts %d pods, and %d have succeeded", job.Name, counted, succeeded)
 	}
 	return ""
 }
 
-func hasSucceeded(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }
-
 // uncounted looks at a pod whose finalizer goes.
-func uncounted(m *moment) string {
-	was, before := m.was.(*corev1.Pod)
-	is, after := m.is.(*corev1.Pod)
+func uncounted(j *Judge) string {
+	was, before := j.was.(*corev1.Pod)
+	is, after := j.is.(*corev1.Pod)
 	held := func(pod *corev1.Pod) bool { return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) }
-	if !before || !after || !held(was) || held(is) || !hasSucceeded(is) || m.jobOf(is) == nil {
+	if !before || !after || !held(was) || held(is) || !hasSucceeded(is) || ownerOf[*batchv1.Job](j.world, is) == nil {
 		return ""
 	}
-	listed := m.jobOf(is).Status.UncountedTerminatedPods
+	listed := ownerOf[*batchv1.Job](j.world, is).Status.UncountedTerminatedPods
 	if listed == nil || !slices.Contains(listed.Succeeded, is.UID) {
 		return fmt.Sprintf("%s has lost its finalizer, and its Job does not know that it has succeeded", is.Name)
 	}
@@ -370,13 +350,12 @@ func uncounted(m *moment) string {
 }
 
 // parallelism looks at a pod that is new.
-func parallelism(m *moment) string {
-	pod, is := m.is.(*corev1.Pod)
-	if !is || m.was != nil || m.jobOf(pod) == nil {
+func parallelism(j *Judge) string {
+	pod, job := newPod[*batchv1.Job](j)
+	if job == nil {
 		return ""
 	}
-	job := m.jobOf(pod)
-	if active := count(m.podsOfJob(job), isActive); active > size(job.Spec.Parallelism) {
+	if active := count(j.podsOf(job), isActive); active > size(job.Spec.Parallelism) {
 		return fmt.Sprintf("%s was made, and %s has %d pods that run; %d may", pod.Name, job.Name, active, size(job.Spec.Parallelism))
 	}
 	return ""
@@ -384,15 +363,37 @@ func parallelism(m *moment) string {
 
 // toldTwice looks at a slice that was written. All slices of a workload have the
 // same ports and one family.
-func toldTwice(m *moment) string {
-	slice, is := m.is.(*discoveryv1.EndpointSlice)
+func toldTwice(j *Judge) string {
+	slice, is := j.is.(*discoveryv1.EndpointSlice)
 	if !is {
 		return ""
 	}
-	told, _ := m.toldOf()
+	told := map[types.UID]int{}
+	for _, each := range all(j.world, func(*discoveryv1.EndpointSlice) bool { return true }) {
+		for _, endpoint := range each.Endpoints {
+			told[endpoint.TargetRef.UID]++
+		}
+	}
 	for _, endpoint := range slice.Endpoints {
-		if n := len(told[endpoint.TargetRef.UID]); n > 1 {
+		if n := told[endpoint.TargetRef.UID]; n > 1 {
 			return fmt.Sprintf("slices tell of %s %d times", endpoint.TargetRef.Name, n)
+		}
+	}
+	return ""
+}
+
+// aboveQuota looks at what is there of what the workloads limit. No user lowers the
+// limits. A pod that has ended uses nothing, and one that is on its way out does.
+func aboveQuota(j *Judge) string {
+	is := map[corev1.ResourceName]int{
+		corev1.ResourcePods: len(all(j.world, func(pod *corev1.Pod) bool { return !hasEnded(pod) })),
+		"count/configmaps":  len(all(j.world, func(*corev1.ConfigMap) bool { return true })),
+	}
+	for _, quota := range all(j.world, func(*corev1.ResourceQuota) bool { return true }) {
+		for name, hard := range quota.Spec.Hard {
+			if is[name] > int(hard.Value()) {
+				return fmt.Sprintf("%s of %s is %d; %d are allowed", name, quota.Name, is[name], hard.Value())
+			}
 		}
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kcm-book/kcm-book/labs/history"
 )
@@ -28,7 +29,11 @@ func (p *past) change(kind watch.EventType, resource string, object metav1.Objec
 	p.t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	require.NoError(p.t, err)
-	p.changes = append(p.changes, history.Change{Type: kind, Resource: resource, Object: &unstructured.Unstructured{Object: fields}, Version: uint64(len(p.changes) + 1)})
+	kinds, _, err := scheme.Scheme.ObjectKinds(object.(runtime.Object))
+	require.NoError(p.t, err)
+	seen := &unstructured.Unstructured{Object: fields}
+	seen.SetGroupVersionKind(kinds[0])
+	p.changes = append(p.changes, history.Change{Type: kind, Resource: resource, Object: seen, Version: uint64(len(p.changes) + 1)})
 }
 
 // web adds a Deployment, which may ask for one pod more than 3 and have all 3.
@@ -205,12 +210,12 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 			p := &past{t: t}
 			test.happens(p)
 			last := len(p.changes) - 1
-			before, err := check(p.changes[:last])
+			before, err := NewJudge().Look(p.changes[:last]...)
 			require.NoError(t, err)
 			require.Empty(t, before, "the history is right until its last change")
-			violations, err := check(p.changes)
+			violations, err := NewJudge().Look(p.changes...)
 			require.NoError(t, err)
-			require.Contains(t, violations, Violation{test.invariant, test.says, last})
+			require.Contains(t, violations, Violation{Invariant: test.invariant, Says: test.says})
 		})
 	}
 	for _, invariant := range Invariants {
@@ -235,7 +240,7 @@ func TestWhatAUserAsksForIsNoViolation(t *testing.T) {
 	d.DeletionTimestamp = &now // in the foreground: what it owns goes first
 	p.change(watch.Modified, "deployments", d)
 	p.deletePod(pods[2])
-	violations, err := check(p.changes)
+	violations, err := NewJudge().Look(p.changes...)
 	require.NoError(t, err)
 	require.Empty(t, violations)
 }
@@ -248,7 +253,7 @@ func TestAPodThatIsRelabelledByAUserMayLoseItsOwner(t *testing.T) {
 	p.change(watch.Modified, "pods", pod)
 	pod.OwnerReferences = nil
 	p.change(watch.Modified, "pods", pod)
-	violations, err := check(p.changes)
+	violations, err := NewJudge().Look(p.changes...)
 	require.NoError(t, err)
 	require.Empty(t, violations)
 }

@@ -52,7 +52,7 @@ func TestAPodIsWrittenDownLetGoAndCounted(t *testing.T) {
 	p.letGo(pod)
 	p.counts(job, 1)
 	p.jobPod(job, "two")
-	violations, err := check(p.changes)
+	violations, err := NewJudge().Look(p.changes...)
 	require.NoError(t, err)
 	require.Empty(t, violations)
 }

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +33,7 @@ const (
 // count.
 type Write struct {
 	At time.Time
-	// What is method and path, such as PUT replicasets/web-1/status.
+	// What is method and path in the namespace, such as PUT replicasets/web-1/status.
 	What string
 	// Code is that of the answer, or 0 as long as there is none.
 	Code int
@@ -42,54 +42,44 @@ type Write struct {
 // traffic is what passes between a run's managers and the API server.
 type traffic struct {
 	namespace string // the only one that the managers see, or "" for all
-	// collections are the paths of all namespaced resources in all namespaces.
+	// collections are the paths of all namespaced resources in all namespaces, if the
+	// managers see one.
 	collections map[string]bool
 	// strike is what happens outside of the proxy when a fault's number is
 	// reached.
 	strike func(Fault)
 
-	mu       sync.Mutex
-	fault    Fault // the one that is to happen next
-	counting bool
-	writes   []Write
-	since    int             // how many writes there were when the fault was armed
-	events   map[string]int  // by resource, since the fault was armed
-	watched  map[string]bool // resources of which a watch was begun
-	struck   []strike
-	policy   policy
-	older    map[string]older     // by resource, what its next list is to show
-	behind   map[string]bool      // resources whose next watch is late
-	missing  map[string]time.Time // by resource, until when nothing of it is seen
-	onWrite  func()               // is called once, at the next write
+	mu      sync.Mutex
+	watched map[string]bool // resources of which a watch was begun
+	onWrite func()          // is called once, at the first write after settled
+	settled time.Time
+	armed
 }
 
-// strike is a fault that has happened.
-type strike struct {
-	at    time.Time
-	fault Fault
-	// write is the number of the write at which it has happened, from 1, or 0.
-	write int
+// armed is a fault that is to happen, and what has become of it.
+type armed struct {
+	fault  Fault
+	writes []*Write       // since it was armed
+	events map[string]int // since then, by resource
+	struck struck
+
+	refused string    // a write that a policy refuses
+	until   time.Time // when the policy ends
+	older   string    // the version that the next list of the fault's resource is to show
+	behind  bool      // the next watch of the fault's resource is late
+	missing time.Time // until when nothing of the fault's resource is seen, if something was missed
 }
 
-// policy refuses a write and all like it, until it ends.
-type policy struct {
-	fault Fault
-	what  string
-	until time.Time
+// struck is when a fault has happened.
+type struck struct {
+	at   time.Time // zero is not yet
+	what string    // the write, list or event at which it has happened
 }
 
-// older is what a list is to show.
-type older struct {
-	version string
-	fault   Fault // due to which
-}
-
-func newTraffic(namespace string, collections map[string]bool, fault Fault) *traffic {
-	return &traffic{
-		namespace: namespace, collections: collections, fault: fault,
-		events: map[string]int{}, watched: map[string]bool{},
-		older: map[string]older{}, behind: map[string]bool{}, missing: map[string]time.Time{},
-	}
+func newTraffic(namespace string, collections map[string]bool, fault Fault, strike func(Fault)) *traffic {
+	t := &traffic{namespace: namespace, collections: collections, strike: strike, watched: map[string]bool{}}
+	t.arm(fault)
+	return t
 }
 
 // arm has a fault happen at its number, counted from now on. One that was armed
@@ -97,46 +87,38 @@ func newTraffic(namespace string, collections map[string]bool, fault Fault) *tra
 func (t *traffic) arm(fault Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.fault, t.since = fault, len(t.writes)
-	clear(t.events)
-}
-
-// strikes keeps that a fault happens now. The caller holds the lock.
-func (t *traffic) strikes(fault Fault, write int) {
-	t.struck = append(t.struck, strike{time.Now(), fault, write})
+	t.armed = armed{fault: fault, events: map[string]int{}}
 }
 
 func (t *traffic) wrap(next proxy.RoundTripper) proxy.RoundTripper {
 	return func(request *http.Request) (*http.Response, error) {
 		if request.Method != http.MethodGet {
-			if !t.concerns(request.URL.Path) {
-				return next(request)
-			}
-			readable(request)
 			return t.write(next, request)
 		}
 		resource, found := t.narrow(request)
-		if !found {
+		switch {
+		case !found:
 			return next(request)
-		}
-		readable(request)
-		if request.URL.Query().Get("watch") != "" {
+		case request.URL.Query().Get("watch") != "":
 			return t.watch(next, request, resource)
 		}
 		return t.list(next, request, resource)
 	}
 }
 
-// concerns tells whether a write to a path counts.
-func (t *traffic) concerns(path string) bool {
-	_, object, found := strings.Cut(path+"/", "/namespaces/"+t.namespace+"/")
-	if t.namespace == "" {
-		if _, object, found = strings.Cut(path+"/", "/namespaces/"); found {
-			_, object, found = strings.Cut(object, "/")
-			found = found && object != "" && !strings.Contains(path, "/namespaces/kube-")
-		}
+// inNamespace finds the namespace and the object of a write.
+var inNamespace = regexp.MustCompile(`/namespaces/([^/]+)/(.+)`)
+
+// besides finds the objects of writes that are no work of a loop.
+var besides = regexp.MustCompile(`^(events|leases)(/|$)|/token$`)
+
+// counts tells whether a write to a path counts, and what it writes.
+func (t *traffic) counts(path string) (object string, counts bool) {
+	found := inNamespace.FindStringSubmatch(path)
+	if found == nil || besides.MatchString(found[2]) {
+		return "", false
 	}
-	return found && !strings.HasPrefix(object, "events/") && !strings.HasPrefix(object, "leases/") && !strings.HasSuffix(object, "/token/")
+	return found[2], found[1] == t.namespace || t.namespace == "" && !strings.HasPrefix(found[1], "kube-")
 }
 
 // metadataPrefix stands before a resource of which only metadata is watched.
@@ -149,9 +131,6 @@ func (t *traffic) narrow(request *http.Request) (resource string, found bool) {
 	resource = path.Base(request.URL.Path)
 	switch {
 	case t.namespace == "":
-		if !t.collections[request.URL.Path] {
-			return "", false
-		}
 	case request.URL.Path == "/api/v1/namespaces":
 		query := request.URL.Query()
 		query.Set("fieldSelector", "metadata.name="+t.namespace)
@@ -167,39 +146,33 @@ func (t *traffic) narrow(request *http.Request) (resource string, found bool) {
 	return resource, true
 }
 
-// readable has the answer come as JSON, and not compressed.
-func readable(request *http.Request) {
-	request.Header.Del("Accept-Encoding")
-	accepted := slices.DeleteFunc(strings.Split(request.Header.Get("Accept"), ","), func(kind string) bool {
-		return !strings.HasPrefix(strings.TrimSpace(kind), "application/json")
-	})
-	if len(accepted) == 0 {
-		accepted = []string{"application/json"}
-	}
-	request.Header.Set("Accept", strings.Join(accepted, ","))
-}
-
 func (t *traffic) write(next proxy.RoundTripper, request *http.Request) (*http.Response, error) {
-	number, fault := t.beginWrite(request)
+	object, counts := t.counts(request.URL.Path)
+	if !counts {
+		return next(request)
+	}
+	write, fault := t.beginWrite(request.Method + " " + object)
 	if fault.code != 0 {
-		t.endWrite(number, fault.code)
+		t.endWrite(write, fault.code)
 		return proxy.Refuse(request, fault.code), nil
 	}
+	proxy.Readable(request)
 	response, err := next(request)
 	if err != nil {
 		return nil, err
 	}
-	t.endWrite(number, response.StatusCode)
-	switch fault.Name {
-	case "older":
-		if err := t.showOlder(fault, response); err != nil {
+	t.endWrite(write, response.StatusCode)
+	if fault.Name == "older" {
+		if err := t.showOlder(response); err != nil {
 			return nil, err
 		}
-		t.strike(fault)
-	case "stop", "freeze", "apiserver", "etcd":
+	}
+	switch fault.Name {
+	case "stop", "freeze", "apiserver", "etcd", "older":
 		t.strike(fault)
 	}
-	if fault.Name == "lose" || fault.Name == "stop" || fault.Name == "older" {
+	switch fault.Name {
+	case "lose", "stop", "older":
 		response.Body.Close()
 		return nil, proxy.ErrBroken
 	}
@@ -207,183 +180,150 @@ func (t *traffic) write(next proxy.RoundTripper, request *http.Request) (*http.R
 }
 
 // beginWrite counts a write. It returns the fault that happens at it, or none.
-func (t *traffic) beginWrite(request *http.Request) (number int, fault Fault) {
+func (t *traffic) beginWrite(what string) (*Write, Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.counting {
-		return 0, Fault{}
-	}
-	_, object, _ := strings.Cut(request.URL.Path, "/namespaces/"+t.namespace)
-	t.writes = append(t.writes, Write{At: time.Now(), What: request.Method + " " + strings.TrimPrefix(object, "/")})
-	if t.onWrite != nil && time.Since(t.struck[len(t.struck)-1].at) > time.Second { // what the frozen leader had sent has come by then
+	now := time.Now()
+	write := &Write{At: now, What: what}
+	t.writes = append(t.writes, write)
+	if t.onWrite != nil && now.After(t.settled) {
 		go t.onWrite()
 		t.onWrite = nil
 	}
-	number = len(t.writes)
-	what := t.writes[number-1].What
-	if what == t.policy.what && time.Now().Before(t.policy.until) {
-		return number, t.policy.fault
-	}
-	if t.fault.Name == "" || t.fault.Watch || number-t.since != t.fault.At {
-		return number, Fault{}
-	}
-	if t.fault.lasts {
-		t.policy = policy{t.fault, what, time.Now().Add(refusal)}
+	switch {
+	case what == t.refused && now.Before(t.until):
+		return write, t.fault
+	case t.fault.Name == "" || t.fault.Watch || len(t.writes) != t.fault.At:
+		return write, Fault{}
+	case t.fault.lasts:
+		t.refused, t.until = what, now.Add(refusal)
 	}
 	if t.fault.Name != "older" { // which happens if there is a list that may be older
-		t.strikes(t.fault, number)
+		t.struck = struck{now, what}
 	}
-	return number, t.fault
+	return write, t.fault
 }
 
-func (t *traffic) endWrite(number, code int) {
+func (t *traffic) endWrite(write *Write, code int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if number > 0 {
-		t.writes[number-1].Code = code
-	}
+	write.Code = code
 }
 
-// showOlder has the next list of a fault's resource show what was there before a
+// showOlder has the next list of the fault's resource show what was there before a
 // write.
-func (t *traffic) showOlder(fault Fault, response *http.Response) error {
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	var written struct {
-		Metadata struct{ ResourceVersion string }
-	}
-	if err := json.Unmarshal(body, &written); err != nil {
+func (t *traffic) showOlder(response *http.Response) error {
+	var written metav1.PartialObjectMetadata
+	if err := json.NewDecoder(response.Body).Decode(&written); err != nil {
 		return fmt.Errorf("read the answer to a write: %w", err)
 	}
-	version, err := strconv.ParseUint(written.Metadata.ResourceVersion, 10, 64)
+	version, err := strconv.ParseUint(written.ResourceVersion, 10, 64)
 	if err != nil {
 		return nil // a deletion answers with a Status; then there is nothing older to show
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.older[fault.Of] = older{strconv.FormatUint(version-1, 10), fault}
+	t.older = strconv.FormatUint(version-1, 10)
 	return nil
 }
 
 func (t *traffic) list(next proxy.RoundTripper, request *http.Request, resource string) (*http.Response, error) {
 	query := request.URL.Query()
-	if older := t.isOlder(resource); older.version != "" && query.Get("resourceVersion") == "0" {
-		query.Set("resourceVersion", older.version)
+	t.mu.Lock()
+	if resource == t.fault.Of && t.older != "" && query.Get("resourceVersion") == "0" {
+		query.Set("resourceVersion", t.older)
 		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 		request.URL.RawQuery = query.Encode()
-		t.mu.Lock()
-		delete(t.older, resource)
-		t.behind[resource] = true
-		t.strikes(older.fault, 0)
-		t.mu.Unlock()
+		t.older, t.behind = "", true
+		t.struck = struck{time.Now(), "a list of " + resource}
 	}
+	t.mu.Unlock()
 	return next(request)
-}
-
-// isOlder returns what the next list of a resource is to show, if it is to show
-// something older.
-func (t *traffic) isOlder(resource string) older {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.older[resource]
 }
 
 func (t *traffic) watch(next proxy.RoundTripper, request *http.Request, resource string) (*http.Response, error) {
 	streamed := request.URL.Query().Get("sendInitialEvents") != ""
-	if streamed && t.isOlder(resource).version != "" {
+	older, late, missing := t.beginWatch(resource)
+	if streamed && older {
 		return proxy.Refuse(request, http.StatusUnprocessableEntity), nil // as an API server that knows no streamed lists
 	}
-	if missed, err := t.awaitGap(request.Context(), resource); err != nil {
-		return nil, err
-	} else if missed && !streamed {
-		return proxy.Refuse(request, http.StatusGone), nil
+	if !missing.IsZero() {
+		if err := proxy.Pause(request.Context(), missing); err != nil {
+			return nil, err
+		}
+		if !streamed {
+			return proxy.Refuse(request, http.StatusGone), nil
+		}
 	}
-	response, err := next(request)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return response, err
+	response, err := proxy.Watch(next, request, func(ctx context.Context, line []byte, _ time.Time) error {
+		hold, missed := t.event(resource, line)
+		if missed {
+			return io.EOF
+		}
+		hold, late = hold+late, 0
+		return proxy.Pause(ctx, time.Now().Add(hold))
+	})
+	if err == nil && response.StatusCode == http.StatusOK {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.watched[resource] = true
 	}
-	late := time.Duration(0)
-	t.mu.Lock()
-	t.watched[resource] = true
-	if t.behind[resource] {
-		delete(t.behind, resource)
-		late = lateness
-	}
-	t.mu.Unlock()
-	response.Body = &stream{
-		source: bufio.NewReader(response.Body), body: response.Body,
-		fate: func(line []byte) error {
-			hold := late + t.event(resource, line)
-			late = 0
-			if hold < 0 {
-				return io.EOF
-			}
-			return pause(request.Context(), hold)
-		},
-	}
-	return response, nil
+	return response, err
 }
 
-// awaitGap returns when a resource can be seen again, and whether something of it
-// was missed.
-func (t *traffic) awaitGap(ctx context.Context, resource string) (missed bool, err error) {
-	t.mu.Lock()
-	until, missed := t.missing[resource]
-	delete(t.missing, resource)
-	t.mu.Unlock()
-	if !missed {
-		return false, nil
-	}
-	return true, pause(ctx, time.Until(until))
-}
-
-func pause(ctx context.Context, duration time.Duration) error {
-	select {
-	case <-time.After(duration): // the delay is what this is for
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// event counts one of a watch and returns how long it is held back; less than
-// nothing is for ever.
-func (t *traffic) event(resource string, line []byte) time.Duration {
-	if bytes.HasPrefix(line, []byte(`{"type":"BOOKMARK"`)) {
-		return 0
-	}
+// beginWatch tells what is to be disturbed of a resource that is watched anew: its
+// list is to be older, its first event late, or nothing is to be seen for a time.
+func (t *traffic) beginWatch(resource string) (older bool, late time.Duration, missing time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.counting {
-		return 0
+	if resource != t.fault.Of {
+		return false, 0, time.Time{}
+	}
+	if t.behind {
+		late = lateness
+	}
+	missing = t.missing
+	t.behind, t.missing = false, time.Time{}
+	return t.older != "", late, missing
+}
+
+// event counts one of a watch and returns how long it is held back, and whether it
+// is missed.
+func (t *traffic) event(resource string, line []byte) (hold time.Duration, missed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if bytes.HasPrefix(line, []byte(`{"type":"BOOKMARK"`)) {
+		return 0, false
 	}
 	t.events[resource]++
 	if !t.fault.Watch || t.fault.Of != resource || t.events[resource] != t.fault.At {
-		return 0
+		return 0, false
 	}
-	t.strikes(t.fault, 0)
+	t.struck = struck{time.Now(), "an event of " + resource}
 	if t.fault.Name == "late" {
-		return lateness
+		return lateness, false
 	}
-	t.missing[resource] = time.Now().Add(gap)
-	return -1
+	t.missing = time.Now().Add(gap)
+	return 0, true
 }
 
-// count begins to count, or goes on without.
-func (t *traffic) count() {
+// atNextWrite calls a function once, at the next write of who goes on when another
+// one was frozen: after a second, all that this one had sent has come.
+func (t *traffic) atNextWrite(do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counting = true
+	t.onWrite, t.settled = do, time.Now().Add(time.Second)
 }
 
-// seen returns the writes so far, the number of events of each resource, and the
-// faults that have happened.
-func (t *traffic) seen() (writes []Write, events map[string]int, struck []strike) {
+// seen returns the writes and the number of events of each resource since the fault
+// was armed, and whether it has happened.
+func (t *traffic) seen() (writes []Write, events map[string]int, struck struck) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.writes), maps.Clone(t.events), slices.Clone(t.struck)
+	for _, write := range t.writes {
+		writes = append(writes, *write)
+	}
+	return writes, maps.Clone(t.events), t.struck
 }
 
 // watches tells whether watches of all of some resources were begun.
@@ -392,29 +332,3 @@ func (t *traffic) watches(resources []string) bool {
 	defer t.mu.Unlock()
 	return !slices.ContainsFunc(resources, func(r string) bool { return !t.watched[r] })
 }
-
-// stream is a watch, of which each line has a fate before it is read.
-type stream struct {
-	source *bufio.Reader
-	body   io.Closer
-	fate   func(line []byte) error
-	rest   []byte
-}
-
-func (s *stream) Read(p []byte) (int, error) {
-	if len(s.rest) == 0 {
-		line, err := s.source.ReadBytes('\n')
-		if err != nil {
-			return 0, err
-		}
-		if err := s.fate(line); err != nil {
-			return 0, err
-		}
-		s.rest = line
-	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
-	return n, nil
-}
-
-func (s *stream) Close() error { return s.body.Close() }

@@ -31,8 +31,7 @@ func trafficWith(fault string, s *server) (*traffic, proxy.RoundTripper) {
 	if err != nil {
 		panic(err) // the test is wrong
 	}
-	t := newTraffic("n", map[string]bool{"/api/v1/pods": true, "/apis/apps/v1/replicasets": true}, f)
-	t.counting, t.strike = true, func(Fault) {}
+	t := newTraffic("n", map[string]bool{"/api/v1/pods": true, "/apis/apps/v1/replicasets": true}, f, func(Fault) {})
 	return t, t.wrap(s.RoundTrip)
 }
 
@@ -106,7 +105,7 @@ func TestAtItsNumberAWriteIsRefusedLostOrDoneAndFollowedByAStrike(t *testing.T) 
 		require.Len(t, s.asked, arrived, test.fault)
 		require.Equal(t, test.strikes, strikes, test.fault)
 		_, _, struck := traffic.seen()
-		require.Equal(t, test.fault == "older-pods/2", len(struck) == 0, "%s: a list has yet to be older", test.fault)
+		require.Equal(t, test.fault == "older-pods/2", struck.at.IsZero(), "%s: a list has yet to be older", test.fault)
 	}
 }
 

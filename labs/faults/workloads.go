@@ -24,11 +24,9 @@ type Workload struct {
 	Watched []string `json:"watched"`
 	// Needed are others that a manager may watch only when it has to.
 	Needed []string `json:"needed"`
-	// Recorded are the resources of which each state is kept, besides Deployments, ReplicaSets and pods.
-	Recorded []string `json:"recorded"`
 	// Bare tells that the loops are to make the namespace's service account.
 	Bare bool `json:"bare"`
-	// Goes tells that the namespace is gone in the end.
+	// Goes tells that the script deletes the namespace.
 	Goes bool `json:"goes"`
 
 	script *play.Script

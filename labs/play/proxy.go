@@ -1,8 +1,8 @@
 package play
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -53,15 +53,8 @@ func slow(_ *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper, 
 	if err != nil {
 		return nil, err
 	}
-	return func(next proxy.RoundTripper) proxy.RoundTripper {
-		return func(request *http.Request) (*http.Response, error) {
-			response, err := next(request)
-			if err == nil && proxy.Watches(request, args[1:]...) {
-				response.Body = late(response.Body, delay)
-			}
-			return response, err
-		}
-	}, nil
+	late := func(ctx context.Context, _ []byte, came time.Time) error { return proxy.Pause(ctx, came.Add(delay)) }
+	return proxy.Watches(late, args[1:]...), nil
 }
 
 // meddle writes an object itself just before each of the first COUNT updates of
@@ -95,49 +88,4 @@ func meddle(p *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper
 			return next(request)
 		}
 	}, nil
-}
-
-// late returns a body whose parts can be read only when delay has passed since
-// they came.
-func late(body io.ReadCloser, delay time.Duration) io.ReadCloser {
-	type part struct {
-		at   time.Time
-		data []byte
-	}
-	parts := make(chan part, 10_000)
-	reader, writer := io.Pipe()
-	go func() {
-		defer close(parts)
-		for {
-			buffer := make([]byte, 64*1024)
-			n, err := body.Read(buffer)
-			if n > 0 {
-				parts <- part{time.Now(), buffer[:n]}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	go func() {
-		for p := range parts {
-			time.Sleep(time.Until(p.at.Add(delay))) // the delay is what this is for
-			if _, err := writer.Write(p.data); err != nil {
-				break
-			}
-		}
-		writer.Close()
-	}()
-	return &lateBody{reader, body}
-}
-
-// lateBody is read late, and closed at once.
-type lateBody struct {
-	*io.PipeReader
-	body io.Closer
-}
-
-func (b *lateBody) Close() error {
-	b.PipeReader.Close()
-	return b.body.Close()
 }

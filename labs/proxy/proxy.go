@@ -1,12 +1,15 @@
 // Package proxy puts a proxy between a controller manager and the API server,
-// which can disturb what passes.
+// which can disturb what passes: an event of a watch can be late, held back or
+// cut off (see [Watch]), a write refused ([Refuse]) or its answer lost
+// ([ErrBroken]). Who uses it chooses which.
 package proxy
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -15,8 +18,12 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -79,28 +86,108 @@ func Close(server *httptest.Server) {
 	server.Close()
 }
 
-// Watches tells whether a request watches one of the resources, or anything if
-// none is named.
-func Watches(request *http.Request, resources ...string) bool {
-	return request.URL.Query().Get("watch") != "" &&
-		(len(resources) == 0 || slices.Contains(resources, path.Base(request.URL.Path)))
+// Fate decides on an event of a watch, a line of JSON that came at a time: it is
+// read when Fate returns. An error ends the watch instead. The context ends when
+// nobody reads the watch any more.
+type Fate func(ctx context.Context, event []byte, came time.Time) error
+
+// Watches lets fate decide on the events of watches of some resources, or of all
+// if none is named. All else passes at once.
+func Watches(fate Fate, resources ...string) func(next RoundTripper) RoundTripper {
+	return func(next RoundTripper) RoundTripper {
+		return func(request *http.Request) (*http.Response, error) {
+			if request.URL.Query().Get("watch") == "" || len(resources) > 0 && !slices.Contains(resources, path.Base(request.URL.Path)) {
+				return next(request)
+			}
+			return Watch(next, request, fate)
+		}
+	}
+}
+
+// Watch begins a watch on whose events fate decides.
+func Watch(next RoundTripper, request *http.Request, fate Fate) (*http.Response, error) {
+	Readable(request)
+	response, err := next(request)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return response, err
+	}
+	body, ctx, come := response.Body, request.Context(), make(chan event, 10_000)
+	go func() {
+		defer close(come)
+		for lines := bufio.NewReader(body); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			select {
+			case come <- event{line, time.Now()}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	response.Body = &events{Closer: body, next: func() ([]byte, error) {
+		e, open := <-come
+		if !open {
+			return nil, io.EOF
+		}
+		return e.line, fate(ctx, e.line, e.came)
+	}}
+	return response, nil
+}
+
+type event struct {
+	line []byte
+	came time.Time
+}
+
+// events are the body of a watch.
+type events struct {
+	io.Closer
+	next func() ([]byte, error)
+	rest []byte // of the event that is being read
+}
+
+func (e *events) Read(p []byte) (n int, err error) {
+	if len(e.rest) == 0 {
+		if e.rest, err = e.next(); err != nil {
+			return 0, err
+		}
+	}
+	n = copy(p, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
+// Pause returns at a time, or with an error when ctx ends before.
+func Pause(ctx context.Context, until time.Time) error {
+	select {
+	case <-time.After(time.Until(until)): // the delay is what this is for
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Readable has the answer to a request come as JSON, and not compressed.
+func Readable(request *http.Request) {
+	request.Header.Del("Accept-Encoding")
+	accepted := slices.DeleteFunc(strings.Split(request.Header.Get("Accept"), ","), func(kind string) bool {
+		return !strings.HasPrefix(strings.TrimSpace(kind), "application/json")
+	})
+	if len(accepted) == 0 {
+		accepted = []string{"application/json"}
+	}
+	request.Header.Set("Accept", strings.Join(accepted, ","))
 }
 
 // Refuse answers as an API server does that refuses a request with a code.
 func Refuse(request *http.Request, code int) *http.Response {
-	reason, found := map[int]metav1.StatusReason{
-		403: metav1.StatusReasonForbidden, 409: metav1.StatusReasonConflict, 410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid,
-		429: metav1.StatusReasonTooManyRequests, 500: metav1.StatusReasonInternalError, 504: metav1.StatusReasonTimeout,
-	}[code]
-	if !found {
-		panic(fmt.Sprintf("no reason for code %d", code))
-	}
-	says := "the lab's proxy refuses this request"
-	body, err := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: says,
-		Details: &metav1.StatusDetails{Name: path.Base(request.URL.Path), Causes: []metav1.StatusCause{{Message: says}}},
-	})
+	// With another method a conflict would say that the object exists already.
+	status := apierrors.NewGenericServerResponse(code, http.MethodPut, schema.GroupResource{}, path.Base(request.URL.Path),
+		"the lab's proxy refuses this request", 0, false).ErrStatus
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	body, err := json.Marshal(status)
 	if err != nil {
 		panic(err) // a Status is made of strings
 	}

@@ -108,6 +108,12 @@ func (t *Table) String() string {
 		}
 		b.WriteString("\n")
 	}
+	return b.String() + t.Sums()
+}
+
+// Sums is how many rows have passed, failed and been skipped.
+func (t *Table) Sums() string {
+	var b strings.Builder
 	for _, manager := range t.managers {
 		passed, skipped := t.count(manager, Passed), t.count(manager, Skipped)
 		fmt.Fprintf(&b, "%s: %d passed, %d failed, %d skipped\n", manager, passed, len(t.rows)-passed-skipped, skipped)

@@ -8,13 +8,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -38,48 +37,21 @@ func run(from, to string, resources []string) error {
 	if err != nil {
 		return err
 	}
-	told, end := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGUSR1)
-	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
-	hold := make(chan struct{})
-	holdOnce := sync.OnceFunc(func() { close(hold) })
-	server, err := proxy.Start(config, to, func(next proxy.RoundTripper) proxy.RoundTripper {
-		return func(request *http.Request) (*http.Response, error) {
-			response, err := next(request)
-			if err == nil && proxy.Watches(request, resources...) {
-				response.Body = &held{response.Body, hold, request.Context().Done()}
-			}
-			return response, err
+	hold, _ := signal.NotifyContext(context.Background(), syscall.SIGUSR1)
+	end, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A watch that is held does not end, either, until who reads it has gone.
+	held := func(ctx context.Context, _ []byte, _ time.Time) error {
+		if hold.Err() == nil {
+			return nil
 		}
-	})
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	server, err := proxy.Start(config, to, proxy.Watches(held, resources...))
 	if err != nil {
 		return err
 	}
 	defer proxy.Close(server)
-	for {
-		select {
-		case <-told:
-			holdOnce()
-		case <-end:
-			return nil
-		}
-	}
-}
-
-// held is the body of a watch. When hold is closed nothing more can be read of
-// it, and it does not end either, until who reads it has gone.
-type held struct {
-	io.ReadCloser
-	hold, gone <-chan struct{}
-}
-
-func (h *held) Read(p []byte) (int, error) {
-	n, err := h.ReadCloser.Read(p)
-	select {
-	case <-h.hold:
-		<-h.gone
-		return 0, io.ErrUnexpectedEOF
-	default:
-		return n, err
-	}
+	<-end.Done()
+	return nil
 }

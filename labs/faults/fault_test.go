@@ -1,24 +1,10 @@
 package faults
 
 import (
-	"regexp"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestTheFirstNumbersComeFirstThenTheMiddlesOfWhatIsLeft(t *testing.T) {
-	t.Parallel()
-	require.Empty(t, order(0))
-	require.Equal(t, []int{1, 2}, order(2))
-	require.Equal(t, []int{1, 2, 3, 7, 5, 9, 4, 6, 8, 10}, order(10))
-	all := order(40)
-	slices.Sort(all)
-	for i, number := range all {
-		require.Equal(t, i+1, number, "each number comes once")
-	}
-}
 
 func TestEachRunOfAPlanHasANameThatIsReadAsThatRun(t *testing.T) {
 	t.Parallel()
@@ -26,13 +12,13 @@ func TestEachRunOfAPlanHasANameThatIsReadAsThatRun(t *testing.T) {
 	workloads, err := Workloads()
 	require.NoError(t, err)
 	for _, w := range workloads {
-		r := &Result{Workload: w, Writes: 3, Events: map[string]int{metadataPrefix + "pods": 2}}
+		r := &Result{Spec: Spec{Workload: w}, Writes: 3, Events: map[string]int{metadataPrefix + "pods": 2}}
 		for _, resource := range w.Watched {
 			r.Events[resource] = 2
 		}
 		without[w.Name] = r
 	}
-	plan := Plan(workloads, without, regexp.MustCompile(""), 40)
+	plan := Plan(workloads, without)
 	names := map[string]bool{}
 	for _, spec := range plan {
 		names[spec.String()] = true
