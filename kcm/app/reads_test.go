@@ -1,5 +1,7 @@
 package app
 
+//lint:file-ignore SA1019 Endpoints are deprecated, and are trimmed as other objects are.
+
 import (
 	"context"
 	"reflect"
