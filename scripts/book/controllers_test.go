@@ -11,8 +11,9 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
-// A controller needs its package, an entry among the descriptors, its options, and what is asked for here. Nothing else
-// knows of it. (That its flags stand in the right group is compared with the original's --help, in kcm/app.)
+// A controller needs its package and, in kcm/app, an import, an entry among the descriptors, a constructor and a row for
+// each flag; a canary; and what is asked for here. Nothing else knows of it. (What each lacks is told in kcm/app, where
+// its flags are compared with the original's, and in labs/canary.)
 func TestEveryControllerHasAChapterALabAndScenarios(t *testing.T) {
 	t.Parallel()
 	all, err := chapters.Read(filepath.Join("..", ".."))
