@@ -126,7 +126,7 @@ image: bin/kindcluster
 	@mkdir -p build && bin/kindcluster image build/kcm-image.tar
 
 .PHONY: weave
-weave: bin/book ## bring what the chapters show up to date: code, files, steps of labs; `make diagrams` draws anew what has changed
+weave: bin/book ## bring what the chapters show up to date: code, files, steps of labs; `make weave-check` says what is wrong, `make diagrams` draws anew
 	@bin/book fill
 
 .PHONY: transcripts
@@ -249,7 +249,7 @@ labs: $(lab_needs) bin/kcm ## play all labs and the demo side by side, and sum t
 	@bin/play labs
 
 .PHONY: weave-check
-weave-check: bin/book ## check code, links and diagrams of the chapters, in seconds
+weave-check: bin/book
 	@bin/book check
 
 # In Chromium, if there is one, the tests do all that a reader does.

@@ -52,11 +52,11 @@ lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 ##@ see it
 
 .PHONY: cluster
-cluster: $(lab_program) ## start a lab cluster and leave it running (NODES=3); `make cluster-status` shows what it consists of
+cluster: $(lab_program) ## start a lab cluster and leave it running (NODES=3); `make cluster-status` shows it, and `make cluster-down` ends it
 	@$(lab_program) up --dir $(LABCLUSTER_DIR) --nodes $(NODES)
 
 .PHONY: cluster-down
-cluster-down: $(lab_program) ## end the lab cluster and remove its files
+cluster-down: $(lab_program)
 	@$(lab_program) down --dir $(LABCLUSTER_DIR)
 
 .PHONY: cluster-status
