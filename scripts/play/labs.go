@@ -33,10 +33,7 @@ type lab struct {
 
 // find returns the lab whose name is or begins with a word, or all labs for "".
 func find(word string) (found []lab, err error) {
-	paths, err := filepath.Glob("labs/*/lab.txtar")
-	if err != nil {
-		return nil, err
-	}
+	paths, _ := filepath.Glob("labs/*/lab.txtar") // the pattern is well-formed
 	var names []string
 	for _, path := range paths {
 		l := lab{name: filepath.Base(filepath.Dir(path)), dir: filepath.Dir(path)}
