@@ -68,13 +68,12 @@ func verb(root, use, short string, run func(*weave.Book, *cobra.Command, []strin
 // transcripts returns the verbs about what the chapters say to type.
 func transcripts(root string) *cobra.Command {
 	command := group("transcripts", "run what the chapters say to type")
-	atOnce := command.PersistentFlags().IntP("at-once", "j", 4, "how many chapters run side by side; most of the time they wait")
 	for use, short := range map[string]string{
 		"fill [NN]...":  "put in what is printed where it differs, in all chapters or in some",
 		"check [NN]...": "say where what is printed differs, in all chapters or in some",
 	} {
 		command.AddCommand(&cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
-			return sessions.Run(cmd.Context(), root, args, cmd.Name() == "fill", *atOnce, cmd.OutOrStdout())
+			return sessions.Run(cmd.Context(), root, args, cmd.Name() == "fill", cmd.OutOrStdout())
 		}})
 	}
 	return command
@@ -92,7 +91,8 @@ func pages(root string) *cobra.Command {
 			return site.Write(root, pdf, cmd.OutOrStdout())
 		},
 	}
-	command.Flags().BoolVar(&serve, "serve", false, "show the pages on this machine, and write and show them anew at each save")
+	command.Flags().BoolVar(&serve, "serve", false,
+		"show the pages on this machine, and write and show them anew at each save")
 	command.Flags().BoolVar(&pdf, "pdf", false, "have the pages lead to the PDF that make pdf prints of them")
 	command.Flags().IntVar(&port, "port", 8000, "the port to show them on; 0 takes a free one")
 	command.MarkFlagsMutuallyExclusive("serve", "pdf")

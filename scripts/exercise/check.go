@@ -50,7 +50,8 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	case cluster != "":
 		return onCluster(ctx, w, exercises)
 	case code == 0:
-		fmt.Printf("\nA scenario is checked on a cluster: %s\n", typed("check", w, "ONLY="+exercises[0].Name, "CLUSTER=embedded"))
+		again := typed("check", w, "ONLY="+exercises[0].Name, "CLUSTER=embedded")
+		fmt.Printf("\nA scenario is checked on a cluster: %s\n", again)
 	case len(exercises) < len(w.Exercises):
 		fmt.Printf("\nIt holds. All of the chapter: %s\n", typed("check", w))
 	default:
@@ -83,7 +84,8 @@ func (c *checker) check(ctx context.Context, e *chapters.Exercise) error {
 		return nil
 	}
 	if names := answer.Unwritten(); len(names) > 0 {
-		fmt.Printf("\n%s: not written yet: %s (%d minutes, %s)\n", e.Name, strings.Join(names, ", "), e.Minutes, strings.Join(answer.Files(), ", "))
+		files := strings.Join(answer.Files(), ", ")
+		fmt.Printf("\n%s: not written yet: %s (%d minutes, %s)\n", e.Name, strings.Join(names, ", "), e.Minutes, files)
 		return nil
 	}
 	dir := e.Blocks[0].Package
@@ -136,7 +138,8 @@ func (c *checker) explain(e *chapters.Exercise, b behaviours.Behaviour) string {
 	for _, part := range behaviours.Tell(b.Said) {
 		out.WriteString("\n" + indented(part, "      "))
 	}
-	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Heading, filepath.Join(relative(c.w.Root, c.w.Dir), path.Base(e.Path)))
+	page := filepath.Join(relative(c.w.Root, c.w.Dir), path.Base(e.Path))
+	fmt.Fprintf(&out, "\n\n      The rule: “%s”, in %s\n\n", e.Heading, page)
 	return out.String()
 }
 

@@ -99,7 +99,8 @@ func buildProgram(ctx context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("built %s; this puts it first: eval \"$(make env DEST=%s)\"\n", relative(w.Root, program), relative(w.Root, w.Dir))
+	fmt.Printf("built %s; this puts it first: eval \"$(make env DEST=%s)\"\n",
+		relative(w.Root, program), relative(w.Root, w.Dir))
 	return nil
 }
 
@@ -206,15 +207,17 @@ func reject(ctx context.Context, root, broken, script string) (string, error) {
 
 // buildBroken builds the finished manager with the wrong solution in it that a scenario
 // is to reject.
-func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *chapters.Exercise) (program string, err error) {
-	exercises, err := book.Exercises(scenario.BrokenIn)
+func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *chapters.Exercise) (string, error) {
+	in := scenario.BrokenIn
+	exercises, err := book.Exercises(in)
 	if err != nil {
 		return "", err
 	}
 	of, name, _ := strings.Cut(scenario.Broken, "/")
-	at := slices.IndexFunc(exercises, func(e *weave.Exercise) bool { return e.Chapter.Number == scenario.BrokenIn && e.Name == of })
+	at := slices.IndexFunc(exercises, func(e *weave.Exercise) bool { return e.Chapter.Number == in && e.Name == of })
 	if at < 0 {
-		return "", scenario.Errorf("the broken manager is to have %s, but chapter %02d has no exercise %s", scenario.Broken, scenario.BrokenIn, of)
+		return "", scenario.Errorf("the broken manager is to have %s, but chapter %02d has no exercise %s",
+			scenario.Broken, in, of)
 	}
 	broken := exercises[at]
 	wrong, err := broken.Solutions.Find(name)
@@ -225,7 +228,8 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *c
 	if err != nil {
 		return "", err
 	}
-	files, err := book.Module(book.Last(), func(e *weave.Exercise) map[string]string {
+	all := book.Chapters()
+	files, err := book.Module(all[len(all)-1].Number, func(e *weave.Exercise) map[string]string {
 		if e.Exercise == broken.Exercise {
 			return texts
 		}

@@ -39,7 +39,8 @@ func formatOf(name string) (func(out io.Writer, all []*graded) error, error) {
 	if format := formats.Lookup(name); format != nil {
 		return func(out io.Writer, all []*graded) error { return format.Execute(out, all) }, nil
 	}
-	return nil, fmt.Errorf("FORMAT is %q: set it to json, junit, gradescope or classroom50, or to nothing for a table", name)
+	return nil, fmt.Errorf("FORMAT is %q: set it to json, junit, gradescope or classroom50, or to nothing for a table",
+		name)
 }
 
 // table is for whoever reads it.

@@ -93,7 +93,8 @@ func TestWhatOneSubmissionGetsAddsUpInEachSystem(t *testing.T) {
 func TestAFormatThatThereIsNotIsNamedWithThoseThatThereAre(t *testing.T) {
 	t.Parallel()
 	_, err := formatOf("pdf")
-	assert.EqualError(t, err, `FORMAT is "pdf": set it to json, junit, gradescope or classroom50, or to nothing for a table`)
+	assert.EqualError(t, err,
+		`FORMAT is "pdf": set it to json, junit, gradescope or classroom50, or to nothing for a table`)
 }
 
 func TestAWorkspaceIsOneSubmissionAndADirectoryHasOneInEachFolder(t *testing.T) {

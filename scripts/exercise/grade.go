@@ -73,7 +73,8 @@ func grade(ctx context.Context, root, dir string) error {
 		if err != nil {
 			return fmt.Errorf("grade %s: %w", submission, err)
 		}
-		fmt.Fprintf(os.Stderr, "%d of %d: %s, %d of %d points, %.0f s\n", i+1, len(submissions), result.Name, result.Score, result.Of, time.Since(begin).Seconds())
+		fmt.Fprintf(os.Stderr, "%d of %d: %s, %d of %d points, %.0f s\n",
+			i+1, len(submissions), result.Name, result.Score, result.Of, time.Since(begin).Seconds())
 		all = append(all, result)
 	}
 	if len(all) > 0 {

@@ -42,8 +42,9 @@ func solution(_ context.Context, w *workspace.Workspace) error {
 		return err
 	}
 	if isOpen(w, e) && os.Getenv("YES") != "1" {
-		return fmt.Errorf("%s does not hold yet, and %d of its %d hints are left; this shows the book's solution all the same: %s",
-			e.Name, len(e.Hints)-w.Progress.Hints[e.Name], len(e.Hints), typed("solution", w, "ONLY="+e.Name, "YES=1"))
+		left, again := len(e.Hints)-w.Progress.Hints[e.Name], typed("solution", w, "ONLY="+e.Name, "YES=1")
+		return fmt.Errorf("%s does not hold yet, and %d of its %d hints are left; "+
+			"this shows the book's solution all the same: %s", e.Name, left, len(e.Hints), again)
 	}
 	mine, err := w.Answer(e)
 	if err != nil {
@@ -69,7 +70,8 @@ func solution(_ context.Context, w *workspace.Workspace) error {
 		fmt.Printf("%s\n\n%s\n\n", part.File, part.Text)
 		for _, my := range mine {
 			if my.Name == part.Name && my.Text != part.Text && !slices.Contains(mine.Unwritten(), my.Name) {
-				fmt.Printf("From yours to the book's:\n\n%s\n", diff.Diff("yours", []byte(my.Text+"\n"), "the book's", []byte(part.Text+"\n")))
+				changes := diff.Diff("yours", []byte(my.Text+"\n"), "the book's", []byte(part.Text+"\n"))
+				fmt.Printf("From yours to the book's:\n\n%s\n", changes)
 			}
 		}
 	}
@@ -109,9 +111,11 @@ func progress(root string) error {
 			} else {
 				passed++
 			}
-			fmt.Fprintf(table, "%02d\t%s\t%s\t%d minutes\t%d of %d hints\n", w.Number, e.Name, mark(w, e), e.Minutes, w.Progress.Hints[e.Name], len(e.Hints))
+			fmt.Fprintf(table, "%02d\t%s\t%s\t%d minutes\t%d of %d hints\n",
+				w.Number, e.Name, mark(w, e), e.Minutes, w.Progress.Hints[e.Name], len(e.Hints))
 		}
 	}
-	fmt.Fprintf(table, "\n%d of %d exercises hold; about %d minutes are left in these chapters\n", passed, exercises, minutes)
+	fmt.Fprintf(table, "\n%d of %d exercises hold; about %d minutes are left in these chapters\n",
+		passed, exercises, minutes)
 	return table.Flush()
 }

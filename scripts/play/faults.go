@@ -36,7 +36,7 @@ func playFaults(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
+	flags := flag.NewFlagSet("faults", flag.ExitOnError)
 	runs := flags.Int("runs", 200, "how many runs to play at most, those that show most first; 0 plays all")
 	only := flags.String("only", "", "a regular expression for the names of runs, such as 'rollout/|/late-pods'")
 	replay := flags.String("replay", "", "play one run and tell its whole history, such as rollout/stop/3")
@@ -51,16 +51,13 @@ func playFaults(ctx context.Context, args []string) (err error) {
 		for _, w := range workloads {
 			fmt.Fprintf(flags.Output(), "  %-11s %s\n", w.Name, w.Says)
 		}
-		fmt.Fprint(flags.Output(), "\nWhat has to hold at every moment, besides the same end as without the fault and no write after it:\n")
+		fmt.Fprint(flags.Output(), "\nWhat has to hold at every moment, besides the same end as without the fault "+
+			"and no write after it:\n")
 		for _, i := range faults.Invariants {
 			fmt.Fprintf(flags.Output(), "  %-11s %s\n", i.Name, i.Says)
 		}
 	}
-	if err := parse(flags, args); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
-		return err
-	}
+	_ = flags.Parse(args) // it ends the program itself
 	if _, err := regexp.Compile(*only); err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
@@ -76,11 +73,10 @@ func playFaults(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	reference := os.Getenv("REFERENCE") == "1"
-	r := &faultRuns{
-		start:   func(ctx context.Context) (*faults.Player, error) { return faults.Start(ctx, program, reference) },
-		manager: nameOf(reference), whole: *replay != "", without: map[string]*faults.Result{}, told: map[string]faults.Spec{},
-	}
+	r := &faultRuns{whole: *replay != "", without: map[string]*faults.Result{}, told: map[string]faults.Spec{}}
+	var reference bool
+	r.manager, reference = subject()
+	r.start = func(ctx context.Context) (*faults.Player, error) { return faults.Start(ctx, program, reference) }
 	if r.Player, err = r.start(ctx); err != nil {
 		return err
 	}
@@ -104,17 +100,10 @@ func playFaults(ctx context.Context, args []string) (err error) {
 	return r.play(ctx, plan)
 }
 
-func nameOf(reference bool) string {
-	if reference {
-		return "the original"
-	}
-	return "kcm"
-}
-
 // sideBySideRuns is how many runs are played at the same time: they wait most of the time.
 var sideBySideRuns = 3 * runtime.NumCPU()
 
-// play plays runs side by side and then, one after the other and each on a control plane of its own, those that kill it.
+// play plays runs side by side and then, one by one and each on a control plane of its own, those that kill it.
 func (r *faultRuns) play(ctx context.Context, plan []faults.Spec) error {
 	var names []string
 	for _, spec := range plan {
@@ -178,8 +167,8 @@ func (r *faultRuns) playOne(ctx context.Context, spec faults.Spec) (v verdict.Re
 	return r.verdict(result), nil
 }
 
-// verdict is what a run says about the manager. One whose fault has not happened says nothing. Of what goes wrong in the
-// same way in several runs the history is told once.
+// verdict is what a run says about the manager. One whose fault has not happened says nothing. Of what goes wrong in
+// the same way in several runs the history is told once.
 func (r *faultRuns) verdict(result *faults.Result) verdict.Result {
 	v := verdict.Result{Mark: verdict.Passed, Took: result.Took}
 	if !result.Struck && result.Fault.Name != "" {

@@ -47,7 +47,8 @@ func finished() (program string, err error) {
 
 // allLoops starts a cluster with a manager that runs all loops. What it has
 // started ends with end.
-func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *play.Setting, end func() error, err error) {
+func allLoops(ctx context.Context, narrator play.Narrator, reference bool,
+) (s *play.Setting, end func() error, err error) {
 	program, err := finished()
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +64,8 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *p
 	closeAll := c.Close
 	if loop := os.Getenv("LOOP"); loop != "" && !reference {
 		// A program with a loop of its own for ReplicaSets, as chapter 00 has one, works beside kcm's other loops.
-		s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, func(name string) bool { return name == "replicaset-controller" })
+		isIts := func(name string) bool { return name == "replicaset-controller" }
+		s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, isIts)
 		own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfig(cluster.Admin)))
 		if err != nil {
 			return nil, nil, errors.Join(err, c.Close())

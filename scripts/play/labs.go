@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,55 +31,43 @@ type lab struct {
 	record func(context.Context, *view.Lab) error
 }
 
-// find returns the labs whose names begin with these words, or all.
-func find(words []string) ([]lab, error) {
-	paths, err := filepath.Glob("labs/*/lab.txtar")
-	if err != nil {
-		return nil, err
-	}
+// find returns the lab whose name is or begins with a word, or all labs for "".
+func find(word string) (found []lab, err error) {
+	paths, _ := filepath.Glob("labs/*/lab.txtar") // the pattern is well-formed
 	var names []string
 	for _, path := range paths {
-		names = append(names, filepath.Base(filepath.Dir(path)))
-	}
-	if len(words) == 0 {
-		words = names
-	}
-	var found []lab
-	for _, word := range words {
-		i := slices.IndexFunc(names, func(name string) bool { return name == word || strings.HasPrefix(name, word+"-") })
-		if i < 0 {
-			return nil, fmt.Errorf("there is no lab %s: there are %s", word, strings.Join(names, ", "))
+		l := lab{name: filepath.Base(filepath.Dir(path)), dir: filepath.Dir(path)}
+		names = append(names, l.name)
+		if word != "" && l.name != word && !strings.HasPrefix(l.name, word+"-") {
+			continue
 		}
-		l := lab{name: names[i], dir: filepath.Join("labs", names[i])}
-		if l.script, err = play.ReadScript(filepath.Join(l.dir, "lab.txtar"), l.manifests()...); err != nil {
+		if l.script, err = play.ReadScript(path, l.manifests()...); err != nil {
 			return nil, err
 		}
 		found = append(found, l)
 	}
-	return found, nil
+	if found == nil {
+		err = fmt.Errorf("there is no lab %s: there are %s", word, strings.Join(names, ", "))
+	}
+	return found, err
 }
 
 func (l lab) manifests() []string {
 	return []string{filepath.Join(l.dir, "manifests"), filepath.Join("labs", "scenarios", "manifests")}
 }
 
-// playLabs plays labs so that one can watch.
-func playLabs(ctx context.Context, words []string) error {
-	labs, err := find(words)
+// playLab plays a lab so that one can watch.
+func playLab(ctx context.Context, args []string) error {
+	labs, err := find(args[0])
 	if err != nil {
 		return err
 	}
-	for _, l := range labs {
-		if err := l.play(ctx, newNarrator()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return labs[0].play(ctx, newNarrator())
 }
 
-// playAll plays labs side by side. What is told of a lab that fails is shown.
-func playAll(ctx context.Context, words []string) error {
-	labs, err := find(words)
+// playAll plays all labs side by side. What is told of a lab that fails is shown.
+func playAll(ctx context.Context, _ []string) error {
+	labs, err := find("")
 	if err != nil {
 		return err
 	}

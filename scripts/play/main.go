@@ -9,10 +9,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -51,20 +48,6 @@ func inRoot() error {
 // newNarrator tells of what is played as the environment asks for.
 func newNarrator() play.Narrator { return play.NewTeller(os.Stdout, os.Getenv("STEP") != "") }
 
-// parse prints the help where it is asked for, and is one line of an error where
-// a flag is wrong.
-func parse(flags *flag.FlagSet, args []string) error {
-	flags.SetOutput(io.Discard)
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		flags.SetOutput(os.Stdout)
-		flags.Usage()
-	} else if err != nil {
-		err = fmt.Errorf("%w; -h tells which flags there are", err)
-	}
-	return err
-}
-
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "play",
@@ -82,20 +65,24 @@ func command() *cobra.Command {
 	}
 	add("file FILE", "Play a script of your own; all loops run, and it has a namespace",
 		".\n\ngo doc ./labs/play explains objects and expressions. The verbs:\n\n"+play.Verbs(), cobra.ExactArgs(1), playFile)
-	add("lab NN...", "Play the labs of chapters, one after the other, so that one can watch", "", cobra.MinimumNArgs(1), playLabs)
-	add("labs [NN...]", "Play all labs side by side, and sum them up in a table", "", nil, playAll)
+	add("lab NN", "Play the lab of a chapter, so that one can watch", "", cobra.ExactArgs(1), playLab)
+	add("labs", "Play all labs side by side, and sum them up in a table", "", cobra.NoArgs, playAll)
 	add("scenarios [REGEXP]", "Play the scenarios that match with kcm", "", cobra.MaximumNArgs(1),
 		func(ctx context.Context, args []string) error { return playScenarios(ctx, append(args, "")[0], "kcm") })
 	add("compare [REGEXP]", "Play the scenarios that match with kcm and with the original, side by side",
-		". With REFERENCE=1 the original plays alone.", cobra.MaximumNArgs(1), func(ctx context.Context, args []string) error {
+		". With REFERENCE=1 the original plays alone.", cobra.MaximumNArgs(1),
+		func(ctx context.Context, args []string) error {
 			managers := []string{"kcm", "original"}
 			if os.Getenv("REFERENCE") != "" {
 				managers = managers[1:]
 			}
 			return playScenarios(ctx, append(args, "")[0], managers...)
 		})
-	add("faults [flags]", "Play workloads with one fault each, and look for what the manager then does wrong", "", nil, playFaults)
-	add("odd [flags]", "Have a manager live with odd objects and with faults, and look for what is wrong", "", nil, playOdd)
-	add("recordings [NN...]", "Record what moves in chapters; without them, what another form of the page has recorded", "", nil, record)
+	add("faults [flags]", "Play workloads with one fault each, and look for what the manager then does wrong",
+		"", nil, playFaults)
+	add("odd [flags]", "Have a manager live with odd objects and with faults, and look for what is wrong",
+		"", nil, playOdd)
+	add("recordings [NN...]", "Record what moves in chapters; without them, what another form of the page has recorded",
+		"", nil, record)
 	return root
 }

@@ -21,6 +21,7 @@ type oddPlay struct {
 	seed      uint64 // the first
 	shorten   time.Duration
 	keep      string // the numbers of the operations that are to be played again; if empty, all of many seeds are played
+	manager   string // its name
 	reference bool
 	player    *odd.Player
 	told      map[string]bool // about what there was a finding
@@ -28,8 +29,9 @@ type oddPlay struct {
 
 // playOdd has a manager live with odd objects, and is an error if it cannot.
 func playOdd(ctx context.Context, args []string) error {
-	p := &oddPlay{reference: os.Getenv("REFERENCE") == "1", told: map[string]bool{}}
-	flags := flag.NewFlagSet("odd", flag.ContinueOnError)
+	p := &oddPlay{told: map[string]bool{}}
+	p.manager, p.reference = subject()
+	flags := flag.NewFlagSet("odd", flag.ExitOnError)
 	flags.IntVar(&p.runs, "runs", 20, "how many seeds to play")
 	flags.DurationVar(&p.shorten, "shorten", 10*time.Minute, "how long to look for fewer operations of a seed that fails")
 	flags.Uint64Var(&p.seed, "seed", rand.Uint64N(100_000), "the first seed; by default any")
@@ -39,11 +41,7 @@ func playOdd(ctx context.Context, args []string) error {
 		flags.PrintDefaults()
 		fmt.Fprint(flags.Output(), odd.Rules)
 	}
-	if err := parse(flags, args); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
-		return err
-	}
+	_ = flags.Parse(args) // it ends the program itself
 	program, err := finished()
 	if err != nil {
 		return err
@@ -60,7 +58,7 @@ func playOdd(ctx context.Context, args []string) error {
 	}
 	err = errors.Join(err, p.player.Close())
 	if err == nil && len(p.told) > 0 {
-		err = fmt.Errorf("%s cannot bear all of it", nameOf(p.reference))
+		err = fmt.Errorf("%s cannot bear all of it", p.manager)
 	}
 	return err
 }
@@ -84,7 +82,7 @@ func (p *oddPlay) playSeed(ctx context.Context, seed uint64) error {
 		mark, about = "✗", about+" | "+f.About
 	}
 	fmt.Fprintf(os.Stderr, "%s %5.1f s  %s, seed %d: %d of %d operations taken; then %d goroutines, %d MiB%s\n",
-		mark, time.Since(began).Seconds(), nameOf(p.reference), seed, r.Taken, len(ops),
+		mark, time.Since(began).Seconds(), p.manager, seed, r.Taken, len(ops),
 		r.Metrics[odd.Goroutines], r.Metrics[odd.Heap]>>20, about)
 	for _, f := range r.Findings {
 		if !p.told[f.About] {
@@ -129,7 +127,7 @@ func (p *oddPlay) shortened(ctx context.Context, seed uint64, ops []odd.Op, f od
 // tell tells what was wrong, after which operations, and how to see it again.
 func (p *oddPlay) tell(seed uint64, ops []odd.Op, f odd.Finding) {
 	p.told[f.About] = true
-	fmt.Printf("\n%s, %s: %s\n", nameOf(p.reference), f.About, f.Says)
+	fmt.Printf("\n%s, %s: %s\n", p.manager, f.About, f.Says)
 	var numbers []string
 	for _, op := range ops {
 		fmt.Println("---\n" + op.String())

@@ -79,7 +79,7 @@ func addressOf(all []*chapters.Chapter, dir, name string) (address string) {
 		for _, block := range chapter.Blocks {
 			if block.Package == dir && slices.Contains(block.Names, name) {
 				anchor := filepath.Base(dir) + "." + strings.NewReplacer("(", "", "*", "", ")", "").Replace(name)
-				address = block.Page().Web() + "#" + anchor
+				address = block.Page.Web() + "#" + anchor
 			}
 		}
 	}
@@ -102,9 +102,6 @@ func (s stepsToo) Step(ctx context.Context, number int, sentence string) error {
 // recordings is where the moving pictures of the book are: for each a script, a page that plays
 // what its second step has shown, and a still picture for who has no JavaScript.
 const recordings = "labs/view/recordings"
-
-// bookRoot leads from a recording among the site's pages to their root.
-const bookRoot = "../../../../"
 
 // recording is one of them.
 type recording struct {
@@ -153,7 +150,8 @@ func (r recording) write(ctx context.Context, narrator play.Narrator, script *pl
 		return slices.IndexFunc(among, func(m view.Moment) bool { return says.MatchString(m.Says) })
 	}
 	from, to := first(moments, regexp.MustCompile("^Step 2:")), first(moments, regexp.MustCompile("^Step 3:"))
-	text, err := shown.Export(script.Steps[1], bookRoot, from, to)
+	toRoot := "../../../../" // of the site's pages, among which the recording is
+	text, err := shown.Export(script.Steps[1], toRoot, from, to)
 	if err != nil {
 		return err
 	}
@@ -182,9 +180,8 @@ func (r recording) takeStill(ctx context.Context, page []byte, moment int) error
 		return err
 	}
 	// A page has five seconds of its own time for what moves in it.
-	cmd := exec.CommandContext(ctx, "scripts/chromium", "--window-size=1280,800", "--virtual-time-budget=5000", "--dump-dom",
-		fmt.Sprintf("file://%s#moment=%d", taking, moment))
-	out, err := cmd.CombinedOutput()
+	out, err := exec.CommandContext(ctx, "scripts/chromium", "--window-size=1280,800", "--virtual-time-budget=5000",
+		"--dump-dom", fmt.Sprintf("file://%s#moment=%d", taking, moment)).CombinedOutput()
 	found := stillOf.FindSubmatch(out)
 	if found == nil {
 		return fmt.Errorf("no picture in what Chromium says (%v): %.1000s", err, out)

@@ -60,8 +60,8 @@ func (s Size) Exceeds(bounds Size) string {
 	return strings.Join(said, ", ")
 }
 
-// minutes says how long a reader takes for the lesson, and how long with its exercises and its lab: 200 words or 20 lines
-// a minute, and what the exercises state.
+// minutes says how long a reader takes for the lesson, and how long with its exercises and its lab: 200 words or 20
+// lines a minute, and what the exercises state.
 func (c *Chapter) minutes(pages []*Page) (reading, all int) {
 	seconds := 0
 	for _, p := range pages {
@@ -86,6 +86,7 @@ func (c *Chapter) timed(texts [][]byte) [][]byte {
 		pages = append(pages, &Page{Path: c.Pages[i].Path, Source: text})
 	}
 	reading, all := c.minutes(pages)
-	texts[0] = duration.ReplaceAll(texts[0], fmt.Appendf(nil, "<sub>To read: about %d minutes. With its exercises and the lab: about %d.</sub>", reading, all))
+	const takes = "<sub>To read: about %d minutes. With its exercises and the lab: about %d.</sub>"
+	texts[0] = duration.ReplaceAll(texts[0], fmt.Appendf(nil, takes, reading, all))
 	return texts
 }

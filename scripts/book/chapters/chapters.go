@@ -47,8 +47,8 @@ type Chapter struct {
 	Pages []*Page
 	// Blocks are the fenced blocks, in the order of the text.
 	Blocks []*Block
-	// Steps are places up to which the chapter is a program by itself.
-	Steps []Step
+	// Steps are the names of the places up to which the chapter is a program by itself: <!-- step: naive -->
+	Steps []string
 	// Aside says that what the chapter adds to the packages of others is nothing that their tests see.
 	Aside bool
 	// Spans are the code spans in the prose.
@@ -91,12 +91,6 @@ func (p *Page) Code() bool { return path.Base(p.Path) == "code.md" }
 // standsApart tells whether the rest of the chapter's code is on a page of its own.
 func (c *Chapter) standsApart() bool { return c.Pages[len(c.Pages)-1].Code() }
 
-// Page returns the page on which the block stands.
-func (b *Block) Page() *Page { return b.page }
-
-// OfRest tells whether the block stands on the page with the rest of the code.
-func (b *Block) OfRest() bool { return b.Page().Code() }
-
 // Place is a line of a page, counted from 1.
 type Place struct {
 	Path string
@@ -104,6 +98,11 @@ type Place struct {
 }
 
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.Path, p.Line) }
+
+// Errorf returns an error about what stands there: it begins with path and line.
+func (p Place) Errorf(format string, args ...any) error {
+	return fmt.Errorf("%s: %w", p, fmt.Errorf(format, args...))
+}
 
 // Span is code in a line of prose.
 type Span struct {
@@ -116,8 +115,9 @@ type Block struct {
 	Chapter *Chapter
 	// Info are the words of its info string.
 	Info []string
-	// Place is that of its opening fence.
+	// Place is that of its opening fence, on this page.
 	Place
+	Page *Page
 	// After is how many steps stand before it.
 	After int
 	// Folded tells whether a reader has to unfold it.
@@ -141,7 +141,6 @@ type Block struct {
 	// These are lines of the page, counted from 0: of the caption, of the two fences, and of what follows the changes.
 	begin, opening, closing, end int
 	fence                        string
-	page                         *Page
 	number                       int // of the blocks before it in the chapter
 }
 
@@ -153,12 +152,6 @@ type Text struct {
 	Body string
 	// Below is what is folded below the block, see [Fold].
 	Below string
-}
-
-// Step is a place in a lesson that a comment marks: <!-- step: naive -->
-type Step struct {
-	Place
-	Name string
 }
 
 var chapterDirectory = regexp.MustCompile(`^(\d\d)-[a-z0-9-]+$`)
@@ -191,7 +184,7 @@ func Read(root string) ([]*Chapter, error) {
 		chapters = append(chapters, chapter)
 	}
 	if len(chapters) == 0 {
-		return nil, fmt.Errorf("there is no chapter in %s: run this in the root of the repository", filepath.Join(root, "chapters"))
+		return nil, fmt.Errorf("there is no chapter in %s/chapters: run this in the root of the repository", root)
 	}
 	return chapters, nil
 }
@@ -234,7 +227,8 @@ func Choose(all []*Chapter, numbers ...string) ([]*Chapter, error) {
 	for _, word := range numbers {
 		number, err := strconv.Atoi(word)
 		if err != nil || !slices.ContainsFunc(all, func(c *Chapter) bool { return c.Number == number }) {
-			return nil, fmt.Errorf("there is no chapter %s: the book has %02d to %02d", word, all[0].Number, all[len(all)-1].Number)
+			first, last := all[0].Number, all[len(all)-1].Number
+			return nil, fmt.Errorf("there is no chapter %s: the book has %02d to %02d", word, first, last)
 		}
 		wanted[number] = true
 	}
@@ -246,7 +240,8 @@ func Choose(all []*Chapter, numbers ...string) ([]*Chapter, error) {
 func OfController(all []*Chapter, name string) *Chapter {
 	for _, c := range all {
 		for _, b := range c.Blocks {
-			if b.Roster && slices.Contains(b.Names, "NewControllerDescriptors") && strings.Contains(b.Body, strconv.Quote(name)) {
+			names := b.Roster && slices.Contains(b.Names, "NewControllerDescriptors")
+			if names && strings.Contains(b.Body, strconv.Quote(name)) {
 				return c
 			}
 		}
@@ -316,7 +311,7 @@ func (c *Chapter) read(p *Page) error {
 
 // addBlock adds the block that a line opens, and returns the line that follows it.
 func (c *Chapter) addBlock(p *Page, opening int, before, fence, info string) (end int, err error) {
-	b := &Block{Chapter: c, page: p, number: len(c.Blocks), Info: strings.Fields(info), Place: p.place(opening),
+	b := &Block{Chapter: c, Page: p, number: len(c.Blocks), Info: strings.Fields(info), Place: p.place(opening),
 		After: len(c.Steps), Folded: c.folds > 0, begin: opening, opening: opening, fence: fence}
 	b.readInfo()
 	indented := before != "" || fence[0] != '`'
@@ -326,7 +321,8 @@ func (c *Chapter) addBlock(p *Page, opening int, before, fence, info string) (en
 	length := slices.IndexFunc(p.lines[opening+1:], func(line string) bool {
 		return b.closedBy(line) || before != "" && strings.Trim(line, ">\n"+blanks) == fence
 	})
-	if b.closing = opening + 1 + length; length < 0 || !indented && strings.TrimRight(p.lines[b.closing], "\n"+blanks) != fence {
+	b.closing = opening + 1 + length
+	if length < 0 || !indented && strings.TrimRight(p.lines[b.closing], "\n"+blanks) != fence {
 		return 0, b.Errorf("the block is not closed with %s on a line of its own", fence)
 	}
 	if b.end = b.closing + 1; indented || len(b.Info) == 0 {
@@ -355,7 +351,7 @@ func Fold(summary, text string) string {
 // addSurroundings takes what a tool has written above and below the block for a
 // part of it.
 func (b *Block) addSurroundings() {
-	p := b.page
+	p := b.Page
 	if line := p.lines[max(b.opening-1, 0)]; strings.HasPrefix(line, "<sub>") && strings.HasSuffix(line, "</sub>\n") {
 		b.begin, b.Caption = b.opening-1, strings.TrimSuffix(line, "\n")
 	}
@@ -377,16 +373,16 @@ func (c *Chapter) addComment(p *Page, line int, match []string) error {
 	case "aside":
 		c.Aside = true
 	case "step:":
-		s := Step{place, match[3]}
+		name := match[3]
 		switch {
-		case !stepName.MatchString(s.Name):
-			return fmt.Errorf("%s: give the step a name, for example: <!-- step: naive -->", place)
+		case !stepName.MatchString(name):
+			return place.Errorf("give the step a name, for example: <!-- step: naive -->")
 		case p.Code():
-			return fmt.Errorf("%s: a step is one of the lesson", place)
-		case slices.ContainsFunc(c.Steps, func(other Step) bool { return other.Name == s.Name }):
-			return fmt.Errorf("%s: a second step %s", place, s.Name)
+			return place.Errorf("a step is one of the lesson")
+		case slices.Contains(c.Steps, name):
+			return place.Errorf("a second step %s", name)
 		}
-		c.Steps = append(c.Steps, s)
+		c.Steps = append(c.Steps, name)
 	default:
 		return c.beginExercise(match[1], p, line)
 	}
@@ -452,11 +448,6 @@ func (b *Block) Position(line int) string {
 	return Place{b.Path, b.Line + 1 + line}.String()
 }
 
-// Errorf returns an error about the block that begins with its path and line.
-func (b *Block) Errorf(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", b.Place, fmt.Errorf(format, args...))
-}
-
 // Fill returns the texts of the pages with other texts for some blocks.
 func (c *Chapter) Fill(texts map[*Block]Text) ([][]byte, error) {
 	var pages [][]byte
@@ -465,7 +456,7 @@ func (c *Chapter) Fill(texts map[*Block]Text) ([][]byte, error) {
 		done := 0
 		for _, b := range c.Blocks {
 			text, ok := texts[b]
-			if !ok || b.page != p {
+			if !ok || b.Page != p {
 				continue
 			}
 			if slices.ContainsFunc(strings.Split(text.Body, "\n"), b.closedBy) {
@@ -504,5 +495,6 @@ func (c *Chapter) Write(root string, texts [][]byte) ([]string, error) {
 // closedBy tells whether a line of a body would end the block.
 func (b *Block) closedBy(line string) bool {
 	fence := strings.TrimLeft(line, " ")
-	return len(line)-len(fence) <= 3 && strings.HasPrefix(fence, b.fence) && strings.Trim(fence, b.fence[:1]+"\n\v\f"+blanks) == ""
+	return len(line)-len(fence) <= 3 && strings.HasPrefix(fence, b.fence) &&
+		strings.Trim(fence, b.fence[:1]+"\n\v\f"+blanks) == ""
 }

@@ -34,7 +34,8 @@ func Each(ctx context.Context, all []*Chapter, atOnce int, out io.Writer, do fun
 			printing.Lock()
 			defer printing.Unlock()
 			done++
-			_, err = fmt.Fprintf(out, "chapter %02d: %s %s %.1f s (%d of %d)\n", chapter.Number, said, mark, time.Since(begin).Seconds(), done, len(all))
+			_, err = fmt.Fprintf(out, "chapter %02d: %s %s %.1f s (%d of %d)\n",
+				chapter.Number, said, mark, time.Since(begin).Seconds(), done, len(all))
 			return err
 		})
 	}

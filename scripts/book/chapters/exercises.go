@@ -1,7 +1,6 @@
 package chapters
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -64,16 +63,12 @@ func (e *Exercise) LacksStub() bool {
 // Whole tells whether the reader writes a package as a whole.
 func (e *Exercise) Whole() bool { return len(e.Blocks) > 0 && e.Blocks[0].Whole }
 
-// Errorf returns an error about the exercise that begins with its path and line.
-func (e *Exercise) Errorf(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", e.Place, fmt.Errorf(format, args...))
-}
-
 // addToExercise adds a block to the exercise that it belongs to.
 func (c *Chapter) addToExercise(b *Block) error {
 	switch {
 	case b.Exercise && c.current == nil:
-		return b.Errorf("the block belongs to no exercise: one begins with a comment like <!-- exercise: bounds, 20 minutes, TestBounds -->, below the same heading")
+		return b.Errorf("the block belongs to no exercise: one begins with a comment like " +
+			"<!-- exercise: bounds, 20 minutes, TestBounds -->, below the same heading")
 	case b.Exercise:
 		c.current.Blocks = append(c.current.Blocks, b)
 	case b.Stub && c.current != nil:
@@ -84,7 +79,8 @@ func (c *Chapter) addToExercise(b *Block) error {
 
 var (
 	exerciseWords = regexp.MustCompile(`^exercise:\s*([a-z0-9-]+),\s*(\d+) minutes,\s*(Test\w+(?:\s+Test\w+)*)$`)
-	scenarioWords = regexp.MustCompile(`^scenario:\s*([a-z0-9-]+),\s*(\d+) minutes,\s*(?:(\d\d)/)?([a-z0-9-]+/[a-z0-9-]+),\s*(\S+\.txtar)$`)
+	scenarioWords = regexp.MustCompile(`^scenario:\s*([a-z0-9-]+),\s*(\d+) minutes,` +
+		`\s*(?:(\d\d)/)?([a-z0-9-]+/[a-z0-9-]+),\s*(\S+\.txtar)$`)
 )
 
 // beginExercise reads what a comment says of an exercise.
@@ -135,7 +131,8 @@ func (c *Chapter) endExercise(end int) error {
 	case !e.Scenario() && len(e.Blocks) == 0:
 		return e.Errorf("the exercise %s has no code: fold a block whose info string ends with exercise", e.Name)
 	case slices.ContainsFunc(e.Blocks, func(b *Block) bool { return b.Whole != e.Whole() }):
-		return e.Errorf("the exercise %s is a whole package or it is not: its blocks end with whole or with exercise, all of them", e.Name)
+		return e.Errorf("the exercise %s is a whole package or it is not: "+
+			"its blocks end with whole or with exercise, all of them", e.Name)
 	}
 	c.Exercises = append(c.Exercises, e)
 	return nil

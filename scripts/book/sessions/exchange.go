@@ -17,8 +17,6 @@ type exchange struct {
 	line    int
 	command string
 	shown   string
-	// setup is for a command of which the chapter does not show what it prints.
-	setup bool
 }
 
 // exchangesOf returns the commands of a chapter.
@@ -28,7 +26,7 @@ func exchangesOf(chapter *chapters.Chapter) ([]*exchange, error) {
 		switch {
 		case block.Shell():
 			for i, line := range strings.Split(strings.TrimSuffix(block.Body, "\n"), "\n") {
-				all = append(all, &exchange{block: block, line: i, command: line, setup: true})
+				all = append(all, &exchange{block: block, line: i, command: line})
 			}
 		case block.Console():
 			more, err := exchanges(block)
@@ -53,7 +51,8 @@ func exchanges(block *chapters.Block) ([]*exchange, error) {
 		case begins:
 			all = append(all, &exchange{block: block, line: i, command: command})
 		case len(all) == 0:
-			return nil, block.Errorf("a console block begins with a command: %q has no %q before it", strings.TrimSpace(line), prompt)
+			return nil, block.Errorf("a console block begins with a command: %q has no %q before it",
+				strings.TrimSpace(line), prompt)
 		default:
 			all[len(all)-1].shown += line
 			continue
@@ -65,7 +64,8 @@ func exchanges(block *chapters.Block) ([]*exchange, error) {
 
 var (
 	// looks matches commands that change nothing, filters what can stand behind them.
-	looks   = regexp.MustCompile(`^(timeout \d+ )?(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|grep|curl|ls|cat|head|tail|wc) `)
+	looks = regexp.MustCompile(`^(timeout \d+ )?` +
+		`(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|grep|curl|ls|cat|head|tail|wc) `)
 	filters = regexp.MustCompile(`^(sort|uniq|wc|head|tail|grep|cut|tr|sed|awk|jq|base64|cat|cmp|echo)\b`)
 	// harmless are parts that can hold any sign, and output that goes nowhere.
 	harmless = regexp.MustCompile(`'[^']*'|"[^"]*"|2>&1|[12]?> ?/dev/null`)

@@ -46,7 +46,8 @@ func TestABlockIsCutIntoCommandsAndWhatTheyPrint(t *testing.T) {
 func TestABlockThatBeginsWithOutputIsAMistake(t *testing.T) {
 	t.Parallel()
 	_, err := exchanges(chapterOf(t, 1, "\n```console\nkcm --version\n```\n").Blocks[0])
-	assert.EqualError(t, err, `chapters/01-a/README.md:2: a console block begins with a command: "kcm --version" has no "$ " before it`)
+	assert.EqualError(t, err,
+		`chapters/01-a/README.md:2: a console block begins with a command: "kcm --version" has no "$ " before it`)
 	none, err := exchanges(chapterOf(t, 1, "```console\n```\n").Blocks[0])
 	require.NoError(t, err)
 	assert.Empty(t, none)

@@ -1,13 +1,13 @@
 // Package sessions runs what the chapters of the book tell their readers to type, and keeps what they show of it true.
 //
-// A fenced block with the info string console holds commands, each after "$ ", and below each what it prints. One with the
-// info string sh holds commands, one a line, that set up what the chapter needs, a lab cluster and the stage, and have to
-// succeed. All blocks of a chapter are one session of bash in the root of the repository, on a cluster of its own that is
-// not the one of make cluster.
+// A fenced block with the info string console holds commands, each after "$ ", and below each what it prints. One with
+// the info string sh holds commands, one a line, that set up what the chapter needs, a lab cluster and the stage, and
+// have to succeed. All blocks of a chapter are one session of bash in the root of the repository, on a cluster of its
+// own that is not the one of make cluster.
 //
-// What differs from run to run (times, ports, generated names) counts as the same. A line "..." stands for any number of
-// lines that the chapter leaves out. Commands that only look are repeated for a while until they print what the chapter
-// shows: a cluster takes a moment to get there, and so do its readers.
+// What differs from run to run (times, ports, generated names) counts as the same. A line "..." stands for any number
+// of lines that the chapter leaves out. Commands that only look are repeated for a while until they print what the
+// chapter shows: a cluster takes a moment to get there, and so do its readers.
 package sessions
 
 import (
@@ -28,9 +28,9 @@ import (
 // patience is how long a command that only looks is repeated.
 const patience = 20 * time.Second
 
-// Run runs the sessions of the chapters with these numbers, or of all, as many side by side as are allowed at once. With
-// fill, it puts in what is printed where it differs from what a chapter shows; else its error says where.
-func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce int, out io.Writer) error {
+// Run runs the sessions of the chapters with these numbers, or of all, four side by side: most of the time they wait.
+// With fill, it puts in what is printed where it differs from what a chapter shows; else its error says where.
+func Run(ctx context.Context, root string, numbers []string, fill bool, out io.Writer) error {
 	all, err := chapters.Read(root)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce i
 	}
 	all = slices.DeleteFunc(all, func(chapter *chapters.Chapter) bool { return len(exchanges[chapter]) == 0 })
 	var ports sync.Mutex
-	return chapters.Each(ctx, all, atOnce, out, func(chapter *chapters.Chapter) (string, error) {
+	return chapters.Each(ctx, all, 4, out, func(chapter *chapters.Chapter) (string, error) {
 		if listens(exchanges[chapter]) {
 			ports.Lock()
 			defer ports.Unlock()
@@ -58,14 +58,16 @@ func Run(ctx context.Context, root string, numbers []string, fill bool, atOnce i
 // port matches where a chapter's programs listen.
 var port = regexp.MustCompile(`(?:127\.0\.0\.1:|--secure-port[ =])[1-9]\d+`)
 
-// listens tells whether a chapter's commands name a port, which another chapter's may name, too. Such chapters run one after
-// the other.
+// listens tells whether a chapter's commands name a port, which another chapter's may name, too. Such chapters run one
+// after the other.
 func listens(exchanges []*exchange) bool {
 	return slices.ContainsFunc(exchanges, func(e *exchange) bool { return port.MatchString(e.command) })
 }
 
 // runChapter runs the session of a chapter.
-func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exchanges []*exchange, fill bool) (err error) {
+func runChapter(
+	ctx context.Context, root string, chapter *chapters.Chapter, exchanges []*exchange, fill bool,
+) (err error) {
 	s, err := openSession(root, fmt.Sprintf("%s/%02d", labDirectory, chapter.Number))
 	if err != nil {
 		return err
@@ -79,14 +81,14 @@ func runChapter(ctx context.Context, root string, chapter *chapters.Chapter, exc
 	var differences []error
 	for _, e := range exchanges {
 		do, where := s.observe, fmt.Sprintf("%s: %s", e.block.Position(e.line), strings.TrimSpace(e.command))
-		if e.setup {
+		if e.block.Shell() {
 			do = s.setUp
 		}
 		out, err := do(ctx, e)
 		switch {
 		case err != nil:
 			return errors.Join(append(differences, fmt.Errorf("%s: %w; so far it has printed:\n%s", where, err, out))...)
-		case e.setup:
+		case e.block.Shell():
 			continue
 		case same(e.shown, out):
 			out = e.shown

@@ -101,7 +101,7 @@ func (s *session) run(ctx context.Context, command string) (string, error) {
 	}
 }
 
-// jobEnded is what only a shell without a terminal says when a signal ends a job, lineOf what it puts before its errors.
+// jobEnded is what only a shell without a terminal says when a signal ends a job, lineOf what stands before its errors.
 var (
 	jobEnded = regexp.MustCompile(`^bash: line \d+: +\d+ `)
 	lineOf   = regexp.MustCompile(`^bash: line \d+: `)
@@ -125,15 +125,16 @@ func (s *session) tidy(out string) string {
 // close ends the shell, all that it has started, and the cluster.
 func (s *session) close() error {
 	s.closeShell()
-	out, err := exec.Command(filepath.Join(s.root, "bin", "labcluster"), "down", "--dir", filepath.Join(s.root, s.lab)).CombinedOutput()
+	program, lab := filepath.Join(s.root, "bin", "labcluster"), filepath.Join(s.root, s.lab)
+	out, err := exec.Command(program, "down", "--dir", lab).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("end the lab cluster: %w\n%s", err, out)
 	}
 	return nil
 }
 
-// closeShell ends all processes of the session that the shell has opened: with job control each has a process group of its
-// own.
+// closeShell ends all processes of the session that the shell has opened: with job control each has a process group of
+// its own.
 func (s *session) closeShell() {
 	s.stdin.Close()
 	_ = exec.Command("pkill", "-KILL", "--session", fmt.Sprint(s.shell.Process.Pid)).Run() // they may have ended

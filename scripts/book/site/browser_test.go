@@ -86,7 +86,8 @@ func open(t *testing.T) *tab {
 	_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
 	require.NoError(t, err)
 	// A tab that has no focus is not drawn, and hears no key.
-	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled,
+		emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		opened.mu.Lock()
@@ -132,8 +133,9 @@ func (p *tab) visit(name string) {
 // emulate shows the page as on a screen or in print, in light or dark.
 func (p *tab) emulate(media, scheme string) {
 	p.t.Helper()
-	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media, Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Media: media, Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 	require.NoError(p.t, err)
 }
 
@@ -172,7 +174,8 @@ func (p *tab) until(expression string) {
 
 // pagesToRead are those that the book consists of, but for the one that has them all, and some that show a file or a list.
 func pagesToRead(t *testing.T) []string {
-	names := []string{"source/kcm/app/run.go.html", "source/kcm/app/index.html", "source/labs/06-replication/lab.txtar.html", "source/labs/controlplane/README.md.html"}
+	names := []string{"source/kcm/app/run.go.html", "source/kcm/app/index.html",
+		"source/labs/06-replication/lab.txtar.html", "source/labs/controlplane/README.md.html"}
 	for name := range siteOf(t).pages {
 		if !strings.Contains(name, "/") && name != "book.html" { // that has what the others have
 			names = append(names, name)
@@ -298,7 +301,8 @@ func TestTheKeyboardReachesEverything(t *testing.T) {
 	p.do(chromedp.KeyEvent(kb.Enter))
 	p.until(`location.hash === "#text"`)
 	p.do(chromedp.KeyEvent(kb.Tab))
-	assert.True(t, evaluate[bool](p, `document.querySelector("main").contains(document.activeElement)`), "after it comes the text")
+	assert.True(t, evaluate[bool](p, `document.querySelector("main").contains(document.activeElement)`),
+		"after it comes the text")
 
 	evaluate[any](p, `document.querySelector("input[type=search]").focus()`)
 	p.do(chromedp.KeyEvent("lease"))
@@ -328,15 +332,19 @@ func TestTheSearchFindsWhatIsAskedForWithinFiftyMilliseconds(t *testing.T) {
 	p.visit("index.html")
 	evaluate[any](p, `loadIndex()`)
 	for query, want := range map[string]found{
-		"shrinkOld":                {"shrinkOld", "07-deployment.html#deployment.shrinkOld", "code"},
-		"shrinkodl":                {"shrinkOld", "07-deployment.html#deployment.shrinkOld", "code"},
-		"--leader-elect":           {"--leader-elect", "", "flag"},
-		"MinimumReplicasAvailable": {"MinimumReplicasAvailable", "07-deployment-code.html#deployment.reasonAvailable", "reason"},
-		"expectation":              {"expectation", "glossary.html#term-expectation", "term"},
-		"expetcation":              {"expectation", "glossary.html#term-expectation", "term"},
-		"evicted pod replaced":     {"An evicted pod is replaced", "scenarios.html#replicaset/an-evicted-pod-is-replaced", "scenario"},
-		"evicted pod qwertzuiop":   {"An evicted pod is replaced", "scenarios.html#replicaset/an-evicted-pod-is-replaced", "scenario"},
-		"how small the old ones":   {"How small the old ones may be", "07-deployment.html#how-small-the-old-ones-may-be", "section"},
+		"shrinkOld":      {"shrinkOld", "07-deployment.html#deployment.shrinkOld", "code"},
+		"shrinkodl":      {"shrinkOld", "07-deployment.html#deployment.shrinkOld", "code"},
+		"--leader-elect": {"--leader-elect", "", "flag"},
+		"MinimumReplicasAvailable": {"MinimumReplicasAvailable", "07-deployment-code.html#deployment.reasonAvailable",
+			"reason"},
+		"expectation": {"expectation", "glossary.html#term-expectation", "term"},
+		"expetcation": {"expectation", "glossary.html#term-expectation", "term"},
+		"evicted pod replaced": {"An evicted pod is replaced", "scenarios.html#replicaset/an-evicted-pod-is-replaced",
+			"scenario"},
+		"evicted pod qwertzuiop": {"An evicted pod is replaced", "scenarios.html#replicaset/an-evicted-pod-is-replaced",
+			"scenario"},
+		"how small the old ones": {"How small the old ones may be", "07-deployment.html#how-small-the-old-ones-may-be",
+			"section"},
 	} {
 		results := evaluate[[]found](p, fmt.Sprintf(`book.search(%q).slice(0, 5)`, query))
 		assert.True(t, slices.ContainsFunc(results, func(f found) bool {
@@ -406,7 +414,8 @@ func TestTheStartPageKnowsWhereTheReaderWas(t *testing.T) {
 	p.visit("07-deployment.html#status")
 	p.until(`JSON.parse(localStorage.getItem("kcm.place"))?.section === "Status"`)
 	p.visit("index.html")
-	assert.Equal(t, "07-deployment.html#status", evaluate[string](p, `document.querySelector(".resume a").getAttribute("href")`))
+	assert.Equal(t, "07-deployment.html#status",
+		evaluate[string](p, `document.querySelector(".resume a").getAttribute("href")`))
 }
 
 func TestAPageThatIsServedReloadsWhenItHasBeenWrittenAnew(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 // epubTemplates are the files that say what an e-book consists of, as EPUB 3 has it (https://www.w3.org/TR/epub-33).
 var epubTemplates = template.Must(template.ParseFS(static, "static/epub/*.tmpl"))
 
-// epub returns the book as an e-book: an archive whose first file says that it is one, and is not compressed. What the book
-// links to in the repository is named there and not linked.
+// epub returns the book as an e-book: an archive whose first file says that it is one, and is not compressed. What the
+// book links to in the repository is named there and not linked.
 func (s *Site) epub(modified time.Time) ([]byte, error) {
 	book := struct {
 		Title, Modified string

@@ -24,6 +24,7 @@ func (s *Site) isDirectory(name string) bool {
 // addressOfFile returns where a file or a directory of the repository is shown, from the root of the site.
 func (s *Site) addressOfFile(file string) string {
 	scenario := strings.TrimSuffix(strings.TrimPrefix(file, "labs/scenarios/"), ".txtar")
+	isMeant := func(one scenarioFile) bool { return one.folder == scenario || one.name == scenario }
 	switch {
 	case s.byPath[file] != nil:
 		return s.byPath[file].Out
@@ -31,7 +32,7 @@ func (s *Site) addressOfFile(file string) string {
 		return "index.html"
 	case file == "labs/scenarios":
 		return "scenarios.html"
-	case slices.ContainsFunc(s.scenarios, func(one scenarioFile) bool { return one.folder == scenario || one.name == scenario }):
+	case slices.ContainsFunc(s.scenarios, isMeant):
 		return "scenarios.html#" + scenario
 	case path.Dir(file) == recordings && path.Ext(file) == ".html":
 		if content, err := fs.ReadFile(s.files, file); err == nil {
@@ -118,7 +119,8 @@ func (s *Site) renderFiles(put func(string) func([]byte, error)) (failed error) 
 	return failed
 }
 
-// fileBody returns what the page of a file or a directory shows. Of one in Markdown the page becomes what is written there.
+// fileBody returns what the page of a file or a directory shows. Of one in Markdown the page becomes what is written
+// there.
 func (s *Site) fileBody(page *Page) ([]byte, error) {
 	if s.isDirectory(page.Path) {
 		return s.list(page)
@@ -133,7 +135,8 @@ func (s *Site) fileBody(page *Page) ([]byte, error) {
 		return s.body(page)
 	case ".svg", ".png":
 		address, size, err := s.picture(page.Path)
-		return fmt.Appendf(nil, "<h1>%[1]s</h1>\n<img src=%[2]q alt=\"the picture %[1]s\"%[3]s>\n", page.Path, relative(page.Out, address), size), err
+		return fmt.Appendf(nil, "<h1>%[1]s</h1>\n<img src=%[2]q alt=\"the picture %[1]s\"%[3]s>\n",
+			page.Path, relative(page.Out, address), size), err
 	}
 	return s.code(page, string(content)), nil
 }
@@ -165,7 +168,8 @@ func (s *Site) code(page *Page, content string) []byte {
 	var links []string
 	for _, shown := range s.view.All {
 		if shown.File == page.Path && len(shown.Names) > 0 {
-			links = append(links, fmt.Sprintf("<a href=%q>%s</a> (%02d)", relative(page.Out, s.addressOf(shown)), html.EscapeString(shown.Name), shown.Block.Chapter.Number))
+			links = append(links, fmt.Sprintf("<a href=%q>%s</a> (%02d)",
+				relative(page.Out, s.addressOf(shown)), html.EscapeString(shown.Name), shown.Block.Chapter.Number))
 		}
 	}
 	if len(links) > 0 {
@@ -199,11 +203,24 @@ func (s *Site) readScenarios() error {
 	return failed
 }
 
+const (
+	aboutScenarios = `<h1>Scenarios</h1>
+<p>Each is a sentence about what a controller manager does, and a script that shows it. ` +
+		`<code>make compare ONLY=deployment/the-name</code> plays one with kcm and with the original, ` +
+		"whose sentence it is as well.</p>\n"
+	foldedScenario = `<details><summary>%s</summary>
+<figure class="code" id="%[2]s">
+<figcaption><p>labs/scenarios/%[2]s.txtar</p></figcaption>
+<pre><code>%[3]s</code></pre>
+</figure>
+</details>
+`
+)
+
 // scenarioList returns all scenarios, folded below their sentences.
 func (s *Site) scenarioList(page *Page) []byte {
 	var out bytes.Buffer
-	out.WriteString("<h1>Scenarios</h1>\n<p>Each is a sentence about what a controller manager does, and a script that shows it. ")
-	out.WriteString("<code>make compare ONLY=deployment/the-name</code> plays one with kcm and with the original, whose sentence it is as well.</p>\n")
+	out.WriteString(aboutScenarios)
 	folder := ""
 	for _, one := range s.scenarios {
 		if one.folder != folder {
@@ -211,8 +228,7 @@ func (s *Site) scenarioList(page *Page) []byte {
 			page.headings = append(page.headings, &Heading{Title: folder, Anchor: folder, Level: 2})
 			fmt.Fprintf(&out, "<h2 id=%[1]q><a href=\"#%[1]s\">%[1]s</a></h2>\n", folder)
 		}
-		fmt.Fprintf(&out, "<details><summary>%s</summary>\n<figure class=\"code\" id=\"%[2]s\">\n<figcaption><p>labs/scenarios/%[2]s.txtar</p></figcaption>\n<pre><code>%[3]s</code></pre>\n</figure>\n</details>\n",
-			html.EscapeString(one.sentence), one.name, html.EscapeString(one.text))
+		fmt.Fprintf(&out, foldedScenario, html.EscapeString(one.sentence), one.name, html.EscapeString(one.text))
 	}
 	return out.Bytes()
 }

@@ -172,8 +172,8 @@ func relative(from, address string) string {
 	return withFragment(strings.Repeat("../", strings.Count(from, "/"))+file, fragment)
 }
 
-// collectScripts notes which scenarios and steps of labs show what a section says: those that it links to, and those that
-// a line of a table names beside a link to the section.
+// collectScripts notes which scenarios and steps of labs show what a section says: those that it links to, and those
+// that a line of a table names beside a link to the section.
 func (s *Site) collectScripts(page *Page) {
 	walk(page.document, func(node ast.Node) {
 		link, ok := node.(*ast.Link)

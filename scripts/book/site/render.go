@@ -51,7 +51,7 @@ func (r *pageRenderer) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 		}
 		return "</p>\n"
 	}))
-	to.Register(ast.KindLink, between(r.openLink, always("</a>")))
+	to.Register(ast.KindLink, between(r.openLink, func(ast.Node) string { return "</a>" }))
 	to.Register(ast.KindFencedCodeBlock, instead(r.code))
 	to.Register(ast.KindCodeBlock, instead(r.commands))
 	to.Register(ast.KindCodeSpan, instead(r.span))
@@ -69,8 +69,6 @@ func between(before, behind func(ast.Node) string) renderer.NodeRendererFunc {
 		return ast.WalkContinue, nil
 	}
 }
-
-func always(text string) func(ast.Node) string { return func(ast.Node) string { return text } }
 
 // instead renders something in place of a node and all that is in it.
 func instead(text func(ast.Node) (string, error)) renderer.NodeRendererFunc {
@@ -146,7 +144,8 @@ func (r *pageRenderer) addLines(caption ast.Node, shown []*weave.Shown) {
 		file := path.Join(path.Dir(r.page.Path), string(link.Destination))
 		words := chapters.Plain(link, r.page.source)
 		if i := slices.IndexFunc(shown, func(one *weave.Shown) bool { return one.File == file && one.Line > 0 }); i >= 0 {
-			link.Destination = fmt.Appendf(nil, "%s#L%d", link.Destination, shown[i].Line) // appended to, it would write into the source
+			// Appended to, it would write into the source.
+			link.Destination = fmt.Appendf(nil, "%s#L%d", link.Destination, shown[i].Line)
 			words += fmt.Sprintf(":%d", shown[i].Line)
 		}
 		text := ast.NewString([]byte(strings.ReplaceAll(html.EscapeString(words), "/", "/<wbr>")))
@@ -204,13 +203,15 @@ func (r *pageRenderer) code(node ast.Node) (string, error) {
 			marks = append(marks, mark{reference.Begin, reference.End, fmt.Sprintf("<a href=%q>", to), "</a>"})
 		}
 	}
-	text := string(block.Lines().Value(r.page.source))
-	return fmt.Sprintf("%s<pre><code>%s</code></pre>\n</figure>\n", figure, highlight(string(block.Language(r.page.source)), text, marks)), nil
+	source := r.page.source
+	text := highlight(string(block.Language(source)), string(block.Lines().Value(source)), marks)
+	return fmt.Sprintf("%s<pre><code>%s</code></pre>\n</figure>\n", figure, text), nil
 }
 
 // commands are what is indented: what the reader may type.
 func (r *pageRenderer) commands(node ast.Node) (string, error) {
-	return fmt.Sprintf("<figure class=\"code\">\n<pre><code>%s</code></pre>\n</figure>\n", html.EscapeString(string(node.Lines().Value(r.page.source)))), nil
+	text := html.EscapeString(string(node.Lines().Value(r.page.source)))
+	return fmt.Sprintf("<figure class=\"code\">\n<pre><code>%s</code></pre>\n</figure>\n", text), nil
 }
 
 // wordBegins is where a long name may be broken, and any name in a table, which may be narrow.

@@ -39,8 +39,8 @@ type Site struct {
 	byPath map[string]*Page
 	// scripts are the scenarios and labs that show what a section says, by its address.
 	scripts map[string][]script
-	// wanted are the files and directories of the repository that pages lead to, in the order in which they were first asked
-	// for. Each has a page, too.
+	// wanted are the files and directories of the repository that pages lead to, in the order in which they were first
+	// asked for. Each has a page, too.
 	wanted []string
 	// copied are files of the site, by their path in it, that are those of the repository.
 	copied    map[string][]byte
@@ -55,8 +55,8 @@ type script struct{ Words, Path string }
 // inBuild returns where the site of a book is.
 func inBuild(root string) string { return filepath.Join(root, "build", "site") }
 
-// Write writes the site of the book, in the place of the one that is there, and says so. Its pages lead to a PDF, too, if
-// make pdf is to print one there.
+// Write writes the site of the book, in the place of the one that is there, and says so. Its pages lead to a PDF, too,
+// if make pdf is to print one there.
 func Write(root string, pdf bool, out io.Writer) error {
 	begin := time.Now()
 	s, err := read(root)

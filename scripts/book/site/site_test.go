@@ -223,7 +223,8 @@ func TestABlockHasTheBytesOfTheFileThatItNames(t *testing.T) {
 			file, err := fs.ReadFile(site.site.files, one.File)
 			require.NoError(t, err)
 			lines := strings.SplitAfter(string(file), "\n")
-			require.True(t, strings.HasPrefix(strings.Join(lines[one.Line-1:], ""), block.Body[one.Begin:one.End]), "%s is not in line %d of %s", one.Name, one.Line, one.File)
+			require.True(t, strings.HasPrefix(strings.Join(lines[one.Line-1:], ""), block.Body[one.Begin:one.End]),
+				"%s is not in line %d of %s", one.Name, one.Line, one.File)
 			blocks++
 		}
 	}
@@ -237,7 +238,8 @@ func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 		for _, reference := range shown.References {
 			name := shown.Block.Body[reference.Begin:reference.End]
 			to := reference.To
-			assert.LessOrEqual(t, to.Block.Chapter.Number, shown.Block.Chapter.Number, "%s in %s leads to a later chapter", name, shown.Name)
+			assert.LessOrEqual(t, to.Block.Chapter.Number, shown.Block.Chapter.Number,
+				"%s in %s leads to a later chapter", name, shown.Name)
 			assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
 			references++
 		}
@@ -347,7 +349,8 @@ func TestMarksAndColoursLeaveTheCodeAsItIs(t *testing.T) {
 	assert.Contains(t, out, `<a id="x"></a>`)
 	assert.Contains(t, out, `<a href="#y"><span class="f">sum</span></a>`)
 	for line := range strings.Lines(out) {
-		assert.Equal(t, strings.Count(line, "<span"), strings.Count(line, "</span>"), "a span goes on over the end of %q", line)
+		assert.Equal(t, strings.Count(line, "<span"), strings.Count(line, "</span>"),
+			"a span goes on over the end of %q", line)
 	}
 }
 
@@ -388,7 +391,8 @@ func TestTheEBookIsWellFormedAndWhole(t *testing.T) {
 			require.NoError(t, err, file.Name)
 			element, _ := token.(xml.StartElement)
 			if element.Name.Local == "rect" {
-				assert.True(t, slices.ContainsFunc(element.Attr, func(a xml.Attr) bool { return a.Name.Local == "width" }), "%s: EPUB wants a width of each rect", file.Name)
+				assert.True(t, slices.ContainsFunc(element.Attr, func(a xml.Attr) bool { return a.Name.Local == "width" }),
+					"%s: EPUB wants a width of each rect", file.Name)
 			}
 			for _, attribute := range element.Attr {
 				switch attribute.Name.Local {
@@ -401,7 +405,8 @@ func TestTheEBookIsWellFormedAndWhole(t *testing.T) {
 		}
 	}
 	for link, from := range links {
-		assert.True(t, ids[link] || strings.Contains(link, "://"), "%s of the e-book leads to %s, and there is no such place", from, link)
+		assert.True(t, ids[link] || strings.Contains(link, "://"),
+			"%s of the e-book leads to %s, and there is no such place", from, link)
 	}
 	assert.Greater(t, len(links), 1000)
 	assert.True(t, ids["book/07-deployment.xhtml#how-small-the-old-ones-may-be"])

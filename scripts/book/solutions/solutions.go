@@ -1,5 +1,5 @@
-// Package solutions reads solutions of exercises other than the book's: wrong ones, each a likely misconception, and right
-// ones that are written differently.
+// Package solutions reads solutions of exercises other than the book's: wrong ones, each a likely misconception, and
+// right ones that are written differently.
 //
 // Those of an exercise are in labs/NN-slug/wrong/EXERCISE.txtar:
 //
@@ -12,8 +12,8 @@
 //	-- another-way.go --
 //	func bounds(...) ...
 //
-// A diff says which lines of the book's solution give way to which. The lines that it begins with, without numbers, stand
-// in one place of it only; a line with @@ separates two places.
+// A diff says which lines of the book's solution give way to which. The lines that it begins with, without numbers,
+// stand in one place of it only; a line with @@ separates two places.
 package solutions
 
 import (

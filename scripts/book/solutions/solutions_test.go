@@ -24,7 +24,8 @@ const begin = "-- wrong.diff --\n# It is one of a kind.\n# caught by: one is lef
 
 func TestAFileHasWrongSolutionsAndRightOnes(t *testing.T) {
 	t.Parallel()
-	s, err := readText(t, "For who edits this.\n"+begin+"-\ta\n+\tb\n@@\n \tc\n+\td\n-- another-way.go --\nfunc bounds() {}\n")
+	s, err := readText(t,
+		"For who edits this.\n"+begin+"-\ta\n+\tb\n@@\n \tc\n+\td\n-- another-way.go --\nfunc bounds() {}\n")
 	require.NoError(t, err)
 	assert.Equal(t, []Right{{"another-way", "func bounds() {}\n"}}, s.Right)
 	wrong, err := s.Find("wrong")
@@ -65,8 +66,10 @@ func TestADiffTakesThePlaceOfExactlyItsLines(t *testing.T) {
 		"a line":                         {"-\tc()\n+\td()\n", "two", "func two() {\n\ta()\n\td()\n}\n"},
 		"a line that is told by another": {" \ta()\n-\tb()\n", "one", "func one() {\n\ta()\n\tb()\n}\n"},
 		"lines behind one":               {" \tc()\n+\td()\n", "two", "func two() {\n\ta()\n\tc()\n\td()\n}\n"},
-		"two places":                     {" \ta()\n-\tb()\n+\tx()\n@@\n \tb()\n }\n+// end\n", "one", "func one() {\n\ta()\n\tx()\n\tb()\n}\n// end\n"},
-		"a line is no part of a line":    {"-func two() {\n+func two() { // second\n", "two", "func two() { // second\n\ta()\n\tc()\n}\n"},
+		"two places": {" \ta()\n-\tb()\n+\tx()\n@@\n \tb()\n }\n+// end\n", "one",
+			"func one() {\n\ta()\n\tx()\n\tb()\n}\n// end\n"},
+		"a line is no part of a line": {"-func two() {\n+func two() { // second\n", "two",
+			"func two() { // second\n\ta()\n\tc()\n}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

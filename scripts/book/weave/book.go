@@ -54,8 +54,8 @@ type Shown struct {
 	// previous and next are those of the same declaration, or nil.
 	previous, next *Shown
 
-	// This is for who shows the book in another form than as Markdown; [Book.View] finds it out. Line is that in File, or 0
-	// where the block has another text; Final tells whether it is all of that, and Step is the name of the step after
+	// This is for who shows the book in another form than as Markdown; [Book.View] finds it out. Line is that in File, or
+	// 0 where the block has another text; Final tells whether it is all of that, and Step is the name of the step after
 	// which the page shows it again, or "".
 	Line  int
 	Final bool
@@ -110,7 +110,8 @@ func (w *Book) blocks() []*chapters.Block {
 func (w *Book) addBlock(block *chapters.Block) error {
 	pkg := w.source.packages[block.Package]
 	if pkg == nil {
-		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, for example: go kcm/app Run", block.Package)
+		return block.Errorf("%s is no package of kcm: write go, the directory of a package, and names, "+
+			"for example: go kcm/app Run", block.Package)
 	}
 	if len(block.Names) == 0 {
 		return block.Errorf("say which declarations of %s the block shows, for example: go kcm/app Run", block.Package)
@@ -125,7 +126,7 @@ func (w *Book) addBlock(block *chapters.Block) error {
 			s.previous = all[len(all)-1]
 		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
-		if block.OfRest() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
+		if block.Page.Code() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
 			if s.after = 0; block.Later {
 				s.after = 1
 			}
@@ -148,7 +149,7 @@ func (p *Package) find(name string) (*Shown, error) {
 	if d == nil {
 		return nil, fmt.Errorf("%s has no %s", p.dir, name)
 	}
-	shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, File: p.dir + "/" + d.file.name}
+	shown := &Shown{key: key{p.dir, d.names[0]}, declaration: d, File: d.file.path}
 	if len(d.objects) > 0 {
 		shown.Names = d.names // nobody calls a comment or imports by their name
 	}
@@ -201,11 +202,14 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 	if len(drafts) == 0 {
 		return nil
 	}
+	first := drafts[0]
 	if len(drafts) < len(showings) {
-		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks", drafts[0].Name)
+		return block.Errorf("%s is a draft, shown again later, and the rest of the block is final: use two blocks",
+			first.Name)
 	}
 	if strings.TrimSpace(block.Body) == "" {
-		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it", drafts[0].Name, drafts[0].next.chapter())
+		return block.Errorf("%s is shown again in chapter %02d, so this is a draft: write it",
+			first.Name, first.next.chapter())
 	}
 	return splitDrafts(block, drafts)
 }

@@ -196,7 +196,7 @@ func writeTree(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		if !strings.HasPrefix(name, "want/") {
-			require.NoError(t, writeFile(filepath.Join(root, name), []byte(text)))
+			require.NoError(t, WriteFile(filepath.Join(root, name), []byte(text)))
 		}
 	}
 }

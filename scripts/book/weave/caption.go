@@ -54,7 +54,8 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 	text.Caption = caption(strings.Join(parts, " · "))
 	if len(changes) > 0 {
 		slices.Sort(since)
-		text.Below = chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "), "```diff\n"+strings.Join(changes, "\n")+"```")
+		text.Below = chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "),
+			"```diff\n"+strings.Join(changes, "\n")+"```")
 	}
 	return nil
 }
@@ -79,10 +80,6 @@ func linkFrom(from, to *chapters.Block, name string) string {
 		return name
 	}
 	return fmt.Sprintf("[%s](%s)", name, path.Base(to.Path))
-}
-
-func linkToChapter(c *chapters.Chapter) string {
-	return fmt.Sprintf("[chapter %02d](../%s/README.md)", c.Number, c.Slug)
 }
 
 func quoted(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
@@ -144,7 +141,7 @@ func (w *Book) grows(s *Shown) (string, error) {
 		if v.Chapter.Number < s.chapter() || v.Text == now {
 			continue
 		}
-		growth := "grows in " + linkToChapter(v.Chapter)
+		growth := fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug)
 		if v.Chapter == s.Block.Chapter {
 			growth = "grows in " + theNextStep
 		}

@@ -15,7 +15,7 @@ func (w *Book) mistakes() []error {
 	mistakes := w.checkTexts(filled, err)
 	missing, _ := w.unshown()
 	for _, d := range missing {
-		mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: no chapter shows %s", d.pkg.dir, d.file.name, d.line, d.names[0]))
+		mistakes = append(mistakes, d.file.at(d.line).Errorf("no chapter shows %s", d.names[0]))
 	}
 	if err == nil && len(missing) == 0 {
 		mistakes = append(mistakes, w.checkStages()...)
@@ -56,7 +56,8 @@ func (w *Book) checkBounds() []error {
 	for _, chapter := range w.chapters {
 		for _, page := range chapter.Pages {
 			if too := page.Size().Exceeds(chapters.Bounds); too != "" && chapter.Lesson(page) {
-				mistakes = append(mistakes, fmt.Errorf("%s has %s: move what does not teach to code.md, or make two lessons", page.Path, too))
+				mistakes = append(mistakes, fmt.Errorf("%s has %s: move what does not teach to code.md, or make two lessons",
+					page.Path, too))
 			}
 		}
 		for _, e := range chapter.Exercises {
@@ -108,7 +109,8 @@ func (w *Book) checkRosters() []error {
 			shown, _ := w.textOf(s, s.shownAt()) // what is wrong is said about the block
 			versions, _ := w.versions(s.key)
 			if i := slices.IndexFunc(versions, func(v Version) bool { return v.Text == whole }); i >= 0 && shown != whole {
-				mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again", s.Name, versions[i].Chapter.Number))
+				mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again",
+					s.Name, versions[i].Chapter.Number))
 			}
 		}
 	}

@@ -84,9 +84,6 @@ func (w *Book) Chapter(number string) (*chapters.Chapter, error) {
 	return chosen[0], nil
 }
 
-// Last returns the number of the last chapter.
-func (w *Book) Last() int { return w.chapters[len(w.chapters)-1].Number }
-
 // Module returns the files of the module that the reader of a chapter has, with other
 // texts for some declarations of exercises, by their names, and without those for which
 // it is "".
@@ -173,7 +170,8 @@ func (s *Source) hasAllOf(e *Exercise) error {
 
 func (w *Book) addDeclaration(e *Exercise, s *Shown) error {
 	if !s.final() {
-		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: its tests are about the finished code", s.Name)
+		return fmt.Errorf("%s is a draft here, so the reader cannot write it as an exercise: "+
+			"its tests are about the finished code", s.Name)
 	}
 	d := s.declaration
 	function, ok := d.node.(*ast.FuncDecl)
@@ -185,27 +183,19 @@ func (w *Book) addDeclaration(e *Exercise, s *Shown) error {
 	}
 	e.Dir = s.Dir
 	if e.Whole() {
-		maps.Copy(e.Imports, d.file.paths())
+		maps.Copy(e.Imports, d.file.imports)
 	}
 	if !ok {
 		e.Others[d.names[0]] = w.source.seen(d)
 		return nil
 	}
 	text := d.text + "\n"
-	f := Function{Name: d.names[0], File: d.file.name, Text: text, Unnamed: e.Whole() && !exported(d.names[0]), Imports: d.file.paths()}
+	f := Function{Name: d.names[0], File: d.file.name, Text: text, Imports: d.file.imports,
+		Unnamed: e.Whole() && !exported(d.names[0])}
 	named := slices.ContainsFunc(e.Functions, func(f Function) bool { return !f.Unnamed })
 	f.Cut = text[:w.source.within(d, function.Body.Lbrace)] + e.cutBody(!f.Unnamed && !named)
 	e.Functions = append(e.Functions, f)
 	return nil
-}
-
-// paths returns the paths of what the file imports, by the names that it uses.
-func (f *File) paths() map[string]string {
-	paths := map[string]string{}
-	for name, imported := range f.imports {
-		paths[name] = imported.path
-	}
-	return paths
 }
 
 // exported tells whether other packages see a declaration.
@@ -319,7 +309,8 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 func (w *Book) wrong(block *chapters.Block) (*solutions.Wrong, error) {
 	exercise, name, ok := strings.Cut(block.Wrong, "/")
 	if !ok {
-		return nil, fmt.Errorf("say which wrong solution of which exercise the block shows, for example: diff bounds/rounds-both-up")
+		return nil, errors.New("say which wrong solution of which exercise the block shows, " +
+			"for example: diff bounds/rounds-both-up")
 	}
 	all, err := solutions.Read(w.source.root, block.Chapter.Slug, exercise)
 	if err != nil {

@@ -144,7 +144,8 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 	})
 	name := "chapters/01-shop/README.md"
 	replace(t, root, name, "1. Divide.\n\n", "```go stub\n```\n\nDivide.\n\n")
-	replace(t, root, name, "```go kcm/shop bounds exercise\n```\n\n```diff bounds/a-quarter\n```\n", "<details><summary>The code</summary>\n\n```go kcm/shop bounds exercise\n```\n\n</details>\n")
+	replace(t, root, name, "```go kcm/shop bounds exercise\n```\n\n```diff bounds/a-quarter\n```\n",
+		"<details><summary>The code</summary>\n\n```go kcm/shop bounds exercise\n```\n\n</details>\n")
 	replace(t, root, name, "## Bounds\n", "## Shown\n\n```go kcm/shop shown\n```\n\n<details><summary>More</summary>\n\n```go kcm/shop (*till).count\n```\n\n</details>\n\n## Bounds\n")
 	w, err := openShop(t, root)
 	require.NoError(t, err)

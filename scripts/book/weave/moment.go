@@ -25,14 +25,14 @@ func momentsOf(c *chapters.Chapter) []moment {
 	return all
 }
 
-// step returns the step that a moment is, or nil at the end of a chapter.
-func (w *Book) step(at moment) *chapters.Step {
+// step returns the name of the step that a moment is, or "" at the end of a chapter.
+func (w *Book) step(at moment) string {
 	number, after := int(at/steps), int(at%steps)
 	i := slices.IndexFunc(w.chapters, func(c *chapters.Chapter) bool { return c.Number == number })
 	if i < 0 || after >= len(w.chapters[i].Steps) {
-		return nil
+		return ""
 	}
-	return &w.chapters[i].Steps[after]
+	return w.chapters[i].Steps[after]
 }
 
 // latest returns the form that a declaration has at a moment, or nil.

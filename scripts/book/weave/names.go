@@ -1,7 +1,6 @@
 package weave
 
 import (
-	"fmt"
 	"go/types"
 	"maps"
 	"os"
@@ -72,8 +71,8 @@ func (w *Book) readNames() (is, ought string, mistakes []error) {
 			name := strings.Join(components, ".")
 			if isKnown := known[lastTwo(components)]; isKnown || slices.Contains(recorded, name) {
 				if names[name+"\n"] = true; !isKnown {
-					mistakes = append(mistakes, fmt.Errorf("%s: kcm has no %s any more; if that is something else now, take it out of %s",
-						span.Place, span.Text, nameFile))
+					mistakes = append(mistakes, span.Errorf("kcm has no %s any more; if that is something else now, take it out of %s",
+						span.Text, nameFile))
 				}
 			}
 		}

@@ -13,7 +13,8 @@ func TestWhatIsPlayedWithKcmAloneIsOnThePageAndNothingElse(t *testing.T) {
 		page string
 		want []string
 	}{
-		"all is there": {"[a](../labs/scenarios/deployment/differs.txtar), [It differs](../labs/07-deployment/lab.txtar)", nil},
+		"all is there": {"[a](../labs/scenarios/deployment/differs.txtar), [It differs](../labs/07-deployment/lab.txtar)",
+			nil},
 		"a scenario and a step are missing": {"nothing", []string{
 			"chapters/where-kcm-differs.md does not say why the original is left out of labs/07-deployment/lab.txtar: It differs",
 			"chapters/where-kcm-differs.md does not say why the original is left out of labs/scenarios/deployment/differs.txtar",

@@ -30,7 +30,8 @@ func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, 
 		if element := d.pkg.innermostElement(path); element != nil {
 			gone[element] = true
 		} else {
-			missing = fmt.Errorf("%s names %s, which is not there yet, outside of a list: show %s first, or write a draft", d, ident.Name, ident.Name)
+			missing = fmt.Errorf("%s names %[2]s, which is not there yet, outside of a list: show %[2]s first, or write a draft",
+				d, ident.Name)
 		}
 		return true
 	})
@@ -137,7 +138,8 @@ func dropEmptied(node ast.Decl, gone map[ast.Node]bool) bool {
 		case *ast.RangeStmt:
 			body = statement.Body
 		}
-		if body != nil && !gone[node] && len(body.List) > 0 && !slices.ContainsFunc(body.List, func(s ast.Stmt) bool { return !gone[s] }) {
+		stays := func(s ast.Stmt) bool { return !gone[s] }
+		if body != nil && !gone[node] && len(body.List) > 0 && !slices.ContainsFunc(body.List, stays) {
 			gone[node], found = true, true
 		}
 		return true

@@ -57,7 +57,7 @@ func (w *Book) View() (*View, error) {
 // look finds out what is for other forms of the book.
 func (w *Book) look(s *Shown) error {
 	if s.next != nil && s.next.Block.Path == s.Block.Path {
-		s.Step = s.Block.Chapter.Steps[s.Block.After].Name
+		s.Step = s.Block.Chapter.Steps[s.Block.After]
 	}
 	if s.final() {
 		s.Line, s.Final = s.declaration.line, !s.roster && s.declaration.of == nil

@@ -9,12 +9,15 @@ import (
 	"go/types"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
 // Source is the finished code.
@@ -43,15 +46,11 @@ type Package struct {
 // File is a Go file of a package, without its tests.
 type File struct {
 	name    string
-	imports map[string]Import // by the name that the file uses
+	path    string            // below the root
+	imports map[string]string // see [ImportsOf]
 }
 
-// Import is an import as a file writes it.
-type Import struct {
-	path string
-	// alias is "" where the file does not give one.
-	alias string
-}
+func (f *File) at(line int) chapters.Place { return chapters.Place{Path: f.path, Line: line} }
 
 // Declaration is one that stands in a file by itself: a function, a method, or
 // a group of constants, variables or types. A package's comment and its blank
@@ -78,8 +77,8 @@ func (d *Declaration) String() string { return d.pkg.dir + " " + d.names[0] }
 // loadSource loads and type-checks the packages under kcm/, and the programs that
 // labs have.
 func loadSource(root string) (*Source, error) {
-	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{}, declares: map[types.Object]*Declaration{},
-		external: map[string]*types.Package{}}
+	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{},
+		declares: map[types.Object]*Declaration{}, external: map[string]*types.Package{}}
 	loaded, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
 			packages.NeedImports | packages.NeedModule,
@@ -133,7 +132,8 @@ func (s *Source) addExternal(p *types.Package) {
 func (s *Source) addPackage(loaded *packages.Package) error {
 	s.module = loaded.Module.Path + "/"
 	dir := strings.TrimPrefix(loaded.PkgPath, s.module)
-	p := &Package{dir: dir, path: loaded.PkgPath, name: loaded.Name, info: loaded.TypesInfo, byName: map[string]*Declaration{}}
+	p := &Package{dir: dir, path: loaded.PkgPath, name: loaded.Name, info: loaded.TypesInfo,
+		byName: map[string]*Declaration{}}
 	s.packages[dir] = p
 	var mistakes []error
 	for _, syntax := range loaded.Syntax {
@@ -142,7 +142,8 @@ func (s *Source) addPackage(loaded *packages.Package) error {
 		if err != nil {
 			return err
 		}
-		file := &File{name: filepath.Base(path), imports: importsOf(syntax, loaded.TypesInfo)}
+		name := filepath.Base(path)
+		file := &File{name, dir + "/" + name, ImportsOf(syntax)}
 		p.files = append(p.files, file)
 		mistakes = append(mistakes, s.addDeclarations(p, file, syntax, string(text)))
 	}
@@ -150,23 +151,45 @@ func (s *Source) addPackage(loaded *packages.Package) error {
 	return errors.Join(mistakes...)
 }
 
-// importsOf returns the imports of a file by the names under which it uses
-// them. Blank imports go by their paths.
-func importsOf(syntax *ast.File, info *types.Info) map[string]Import {
-	imports := map[string]Import{}
+// ImportsOf returns the paths of what a file imports, by the names that it uses.
+func ImportsOf(syntax *ast.File) map[string]string {
+	paths := map[string]string{}
 	for _, spec := range syntax.Imports {
-		path, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
-		if spec.Name != nil {
-			name := spec.Name.Name
-			if name == "_" {
-				name = path
-			}
-			imports[name] = Import{path, spec.Name.Name}
-		} else if name, ok := info.Implicits[spec].(*types.PkgName); ok {
-			imports[name.Name()] = Import{path, ""}
-		}
+		name, path := Imported(spec)
+		paths[name] = path
 	}
-	return imports
+	return paths
+}
+
+// Imported returns the name by which a file uses an import, and its path. A blank import goes by a name of its own.
+func Imported(spec *ast.ImportSpec) (name, path string) {
+	path, _ = strconv.Unquote(spec.Path.Value) // the file has been parsed
+	switch {
+	case spec.Name == nil:
+		return lastOf(path), path
+	case spec.Name.Name == "_":
+		return blank + path, path
+	}
+	return spec.Name.Name, path
+}
+
+const blank = "_ "
+
+// AliasOf returns what a file has to write before a path to import it by a name, or "".
+func AliasOf(name, path string) string {
+	if alias, _, _ := strings.Cut(name, " "); alias != lastOf(path) {
+		return alias
+	}
+	return ""
+}
+
+// lastOf returns what an import path ends with, but for a version.
+func lastOf(imported string) string {
+	base := path.Base(imported)
+	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
+		base = path.Base(path.Dir(imported))
+	}
+	return base
 }
 
 func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text string) error {
@@ -190,7 +213,9 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 		}) {
 			declare(nil, group.Pos(), group.End(), "import") // its blank ones are for the reader to see
 		}
-		groups = slices.DeleteFunc(slices.Clone(groups), func(c *ast.CommentGroup) bool { return group.Pos() <= c.Pos() && c.Pos() <= group.End() })
+		groups = slices.DeleteFunc(slices.Clone(groups), func(c *ast.CommentGroup) bool {
+			return group.Pos() <= c.Pos() && c.Pos() <= group.End()
+		})
 	}
 	for _, comment := range groups {
 		at := s.fset.Position(comment.Pos())
@@ -199,18 +224,20 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 		})
 		// What is for staticcheck alone no reader has to see.
 		if !belongs && !strings.HasPrefix(comment.List[0].Text, "//lint:file-ignore ") {
-			mistakes = append(mistakes, fmt.Errorf("%s/%s:%d: this comment belongs to no declaration, so no chapter shows it: join it to one or take it out",
-				p.dir, file.name, at.Line))
+			mistakes = append(mistakes, file.at(at.Line).Errorf(
+				"this comment belongs to no declaration, so no chapter shows it: join it to one or take it out"))
 		}
 	}
 	return errors.Join(mistakes...)
 }
 
 // declare adds the declaration that stands between two positions.
-func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, begin, end token.Pos, names ...string) error {
+func (s *Source) declare(
+	p *Package, file *File, text string, node ast.Decl, begin, end token.Pos, names ...string,
+) error {
 	text, from := cut(s.fset, text, begin, end)
 	if len(names) == 0 {
-		return fmt.Errorf("%s/%s:%d: this declares nothing that a chapter could name: take it out", p.dir, file.name, from.Line)
+		return file.at(from.Line).Errorf("this declares nothing that a chapter could name: take it out")
 	}
 	d := &Declaration{pkg: p, file: file, names: names, node: node, line: from.Line, offset: from.Offset, text: text}
 	for _, ident := range identsOf(node) {
@@ -220,7 +247,8 @@ func (s *Source) declare(p *Package, file *File, text string, node ast.Decl, beg
 	p.declarations = append(p.declarations, d)
 	for _, name := range names {
 		if before := p.byName[name]; before != nil {
-			return fmt.Errorf("%s/%s:%d: a second %s; the first is in %s: a chapter could not tell them apart", p.dir, file.name, d.line, name, before.file.name)
+			return file.at(d.line).Errorf("a second %s; the first is in %s: a chapter could not tell them apart",
+				name, before.file.name)
 		}
 		p.byName[name] = d
 	}

@@ -33,8 +33,8 @@ type Stage struct {
 
 // name is what the stage is called in messages.
 func (s *Stage) name() string {
-	if step := s.weave.step(s.at); step != nil {
-		return fmt.Sprintf("stage %02d at %s", s.number, step.Name)
+	if step := s.weave.step(s.at); step != "" {
+		return fmt.Sprintf("stage %02d at %s", s.number, step)
 	}
 	return fmt.Sprintf("stage %02d", s.number)
 }
@@ -122,7 +122,8 @@ func (w *Book) current(at moment) []*Shown {
 
 // compare puts declarations in the order of the finished files.
 func (d *Declaration) compare(other *Declaration) int {
-	return cmp.Or(cmp.Compare(d.pkg.dir, other.pkg.dir), cmp.Compare(d.line, other.line), cmp.Compare(d.names[0], other.names[0]))
+	return cmp.Or(cmp.Compare(d.pkg.dir, other.pkg.dir), cmp.Compare(d.line, other.line),
+		cmp.Compare(d.names[0], other.names[0]))
 }
 
 func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
@@ -194,7 +195,7 @@ func (s *Stage) addFile(p *StagePackage, file *File, parts []*Part) error {
 		line += strings.Count(part.text, "\n") + 1
 	}
 	f := &StageFile{name: file.name, parts: parts, text: head + body.String()}
-	if f.syntax, err = parser.ParseFile(s.fset, p.dir+"/"+file.name, f.text, parser.ParseComments); err != nil {
+	if f.syntax, err = parser.ParseFile(s.fset, file.path, f.text, parser.ParseComments); err != nil {
 		return fmt.Errorf("%s: %w", s.name(), err)
 	}
 	p.files = append(p.files, f)
@@ -207,52 +208,52 @@ func (s *Stage) addFile(p *StagePackage, file *File, parts []*Part) error {
 func (s *Stage) importsFor(p *StagePackage, file *File, text string) (string, error) {
 	syntax, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 	if err != nil {
-		return "", fmt.Errorf("%s: %s/%s: %w", s.name(), p.dir, file.name, err)
+		return "", fmt.Errorf("%s: %s: %w", s.name(), file.path, err)
 	}
-	needed := map[string]Import{}
+	needed := map[string]string{}
 	ast.Inspect(syntax, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok {
 			if base, ok := selector.X.(*ast.Ident); ok && base.Obj == nil && !p.names[base.Name] {
-				if found, ok := s.lookUpImport(p, file, base.Name); ok {
+				if found := s.lookUpImport(p, file, base.Name); found != "" {
 					needed[base.Name] = found
 				}
 			}
 		}
 		return true
 	})
-	for name, i := range file.imports {
-		if i.alias == "_" {
-			needed[name] = i
+	for name, path := range file.imports {
+		if strings.HasPrefix(name, blank) {
+			needed[name] = path
 		}
 	}
 	return formatImports(needed, s.weave.source.module), nil
 }
 
 // lookUpImport returns what the file imports by a name, or else another of its package, or one of kcm.
-func (s *Stage) lookUpImport(p *StagePackage, file *File, name string) (Import, bool) {
+func (s *Stage) lookUpImport(p *StagePackage, file *File, name string) string {
 	files := append([]*File{file}, p.source.files...)
 	for _, dir := range s.weave.source.dirs() {
 		files = append(files, s.weave.source.packages[dir].files...)
 	}
 	for _, other := range files {
-		if found, ok := other.imports[name]; ok {
-			return found, true
+		if found := other.imports[name]; found != "" {
+			return found
 		}
 	}
-	return Import{}, false
+	return ""
 }
 
 // formatImports writes imports, those of this module by themselves; formatted groups
 // and sorts the rest.
-func formatImports(needed map[string]Import, module string) string {
+func formatImports(needed map[string]string, module string) string {
 	if len(needed) == 0 {
 		return ""
 	}
 	var others, ours string
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
-		i := needed[name]
-		line := fmt.Sprintf("\t%s %q\n", i.alias, i.path)
-		if strings.HasPrefix(i.path, module) {
+		path := needed[name]
+		line := fmt.Sprintf("\t%s %q\n", AliasOf(name, path), path)
+		if strings.HasPrefix(path, module) {
 			ours += line
 		} else {
 			others += line
@@ -284,7 +285,8 @@ func (s *Stage) checkPackage(p *StagePackage) {
 			s.mistakes = append(s.mistakes, mistake)
 		}
 	}}
-	p.types, _ = config.Check(p.source.path, s.fset, files, &types.Info{Uses: p.uses}) // its error is the first of those above
+	// Its error is the first of those above.
+	p.types, _ = config.Check(p.source.path, s.fset, files, &types.Info{Uses: p.uses})
 }
 
 // Import returns a package that one of the stage imports. One of ours that comes later is empty, so that the error is
@@ -339,7 +341,8 @@ func (s *Stage) partAt(dir, name string, line int) (part *Part) {
 }
 
 // undefined matches what the type checker says about a name that is not there.
-var undefined = regexp.MustCompile(`^undefined: (?:(\w+)\.)?(\w+)$|(?:no field or method|unknown field|missing method) (\w+)`)
+var undefined = regexp.MustCompile(`^undefined: (?:(\w+)\.)?(\w+)$|` +
+	`(?:no field or method|unknown field|missing method) (\w+)`)
 
 // absent says which name a message of the type checker misses, and why it is not
 // there; the reason is "" where the message is about something else.
@@ -372,7 +375,7 @@ func (s *Stage) absent(dir, message string) (name, why string) {
 	case chapter == never:
 		return name, "no chapter shows"
 	case chapter == s.number:
-		return name, "is first shown after the step " + s.weave.step(s.at).Name
+		return name, "is first shown after the step " + s.weave.step(s.at)
 	default:
 		return name, fmt.Sprintf("is first shown in chapter %02d", chapter)
 	}
@@ -380,5 +383,6 @@ func (s *Stage) absent(dir, message string) (name, why string) {
 
 // formatted returns the text of a file as goimports writes it.
 func (f *StageFile) formatted() ([]byte, error) {
-	return imports.Process(f.name, []byte(f.text), &imports.Options{FormatOnly: true, Comments: true, TabIndent: true, TabWidth: 8})
+	as := &imports.Options{FormatOnly: true, Comments: true, TabIndent: true, TabWidth: 8}
+	return imports.Process(f.name, []byte(f.text), as)
 }

@@ -23,7 +23,7 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 	open := map[*Declaration]bool{} // by other stubs
 	for _, chapter := range w.chapters {
 		for _, e := range chapter.Exercises {
-			s := &stub{w, e, nil, map[string]Import{}, map[*Declaration]map[string]bool{}}
+			s := &stub{w, e, nil, map[string]string{}, map[*Declaration]map[string]bool{}}
 			for _, block := range e.Blocks {
 				for _, shown := range w.shown[block] {
 					if shown.declaration.node != nil {
@@ -51,7 +51,7 @@ type stub struct {
 	exercise *chapters.Exercise
 	// written are the declarations that the reader writes, imports what they import.
 	written []*Declaration
-	imports map[string]Import
+	imports map[string]string
 	// used are other declarations that they name, with the names.
 	used map[*Declaration]map[string]bool
 }
@@ -101,7 +101,7 @@ func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
 	var files, parts []string
 	for _, d := range s.written {
 		s.findUsed(d)
-		if link := linkTo(d.pkg.dir + "/" + d.file.name); !slices.Contains(files, link) {
+		if link := linkTo(d.file.path); !slices.Contains(files, link) {
 			files = append(files, link)
 		}
 		switch {
@@ -138,7 +138,8 @@ func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
 	if err != nil {
 		return chapters.Text{}, s.exercise.Errorf("what the reader finds: %w", err)
 	}
-	return chapters.Text{Caption: caption(strings.Join(files, ", ") + " · yours"), Body: strings.TrimPrefix(string(body), packageClause+"\n")}, nil
+	above := caption(strings.Join(files, ", ") + " · yours")
+	return chapters.Text{Caption: above, Body: strings.TrimPrefix(string(body), packageClause+"\n")}, nil
 }
 
 func (d *Declaration) isFunction() bool {

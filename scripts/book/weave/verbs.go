@@ -69,13 +69,10 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	}
 	at := endOf(chapter.Number)
 	if step != "" {
-		var names []string
-		for _, known := range chapter.Steps {
-			names = append(names, known.Name)
-		}
-		i := slices.Index(names, step)
+		i := slices.Index(chapter.Steps, step)
 		if i < 0 {
-			return fmt.Errorf("chapter %02d has no step %s: there is %s", chapter.Number, step, cmp.Or(strings.Join(names, ", "), "none"))
+			known := cmp.Or(strings.Join(chapter.Steps, ", "), "none")
+			return fmt.Errorf("chapter %02d has no step %s: there is %s", chapter.Number, step, known)
 		}
 		at = momentOf(chapter.Number, i)
 	}
@@ -90,7 +87,7 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	if err != nil {
 		return err
 	}
-	if err := s.build(ctx); err != nil {
+	if err := s.run(ctx, "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", "bin/", "./kcm/cmd/kcm"); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%s: %d files in %s, kcm in %s/bin\n", s.name(), len(files), s.directory(), s.directory())
@@ -130,8 +127,8 @@ func (w *Book) TestStages(ctx context.Context, all bool, out io.Writer) error {
 	return chapters.Each(ctx, withCode, 2, out, func(chapter *chapters.Chapter) (string, error) {
 		said := ""
 		for _, s := range stages[chapter] {
-			if step := w.step(s.at); step != nil {
-				said += step.Name + ", "
+			if step := w.step(s.at); step != "" {
+				said += step + ", "
 			} else {
 				said += fmt.Sprintf("%d packages, %d vetted and tested", len(s.packages), len(s.toTest))
 			}

@@ -330,8 +330,8 @@ func FuzzDraft(f *testing.F) {
 		f.Add(seed)
 	}
 	root := f.TempDir()
-	require.NoError(f, writeFile(filepath.Join(root, "go.mod"), []byte("module example.com/book\n\ngo 1.24\n")))
-	require.NoError(f, writeFile(filepath.Join(root, "kcm", "app", "app.go"), []byte("package app\n\ntype A int\n\nfunc a() {}\n\nfunc (*A) b() {}\n")))
+	require.NoError(f, WriteFile(filepath.Join(root, "go.mod"), []byte("module example.com/book\n\ngo 1.24\n")))
+	require.NoError(f, WriteFile(filepath.Join(root, "kcm", "app", "app.go"), []byte("package app\n\ntype A int\n\nfunc a() {}\n\nfunc (*A) b() {}\n")))
 	source, err := loadSource(root)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body string) {

@@ -43,7 +43,8 @@ func (s *Stage) write() (files map[string][]byte, err error) {
 		err = json.Unmarshal(text, &record)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read %s/%s: %w; remove %s to have the stage written anew", s.directory(), recordName, err, s.directory())
+		return nil, fmt.Errorf("read %[1]s/%s: %w; remove %[1]s to have the stage written anew",
+			s.directory(), recordName, err)
 	}
 	for name := range files {
 		record[name] += "" // what is not recorded may be there all the same
@@ -56,12 +57,12 @@ func (s *Stage) write() (files map[string][]byte, err error) {
 		}
 	}
 	if len(changed) > 0 {
-		return nil, fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, or remove %s to have the stage written anew",
-			strings.Join(changed, " and "), s.directory())
+		return nil, fmt.Errorf("you have changed %s: go on there with go build ./kcm/cmd/kcm, "+
+			"or remove %s to have the stage written anew", strings.Join(changed, " and "), s.directory())
 	}
 	for name := range record {
 		if record[name] = checksum(files[name]); files[name] != nil {
-			err = writeFile(filepath.Join(dir, name), files[name])
+			err = WriteFile(filepath.Join(dir, name), files[name])
 		} else if err = os.Remove(filepath.Join(dir, name)); err == nil || errors.Is(err, fs.ErrNotExist) {
 			delete(record, name)
 			err = nil
@@ -73,11 +74,11 @@ func (s *Stage) write() (files map[string][]byte, err error) {
 	if text, err = json.MarshalIndent(record, "", "\t"); err != nil {
 		return nil, err
 	}
-	return files, writeFile(filepath.Join(dir, recordName), text)
+	return files, WriteFile(filepath.Join(dir, recordName), text)
 }
 
-// writeFile writes a file unless it is there already: its time tells go whether a test that reads it has to run again.
-func writeFile(path string, text []byte) error {
+// WriteFile writes a file unless it is there already: its time tells go what has to be built and tested again.
+func WriteFile(path string, text []byte) error {
 	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
 		return nil
 	}
@@ -109,10 +110,7 @@ func (s *Stage) contents() (map[string][]byte, error) {
 			}
 		}
 		if p.finished {
-			names, err := fs.Glob(os.DirFS(s.weave.source.root), dir+"/*_test.go")
-			if err != nil {
-				return nil, err
-			}
+			names, _ := fs.Glob(os.DirFS(s.weave.source.root), dir+"/*_test.go") // the pattern is well-formed
 			if err := s.addTests(dir, slices.DeleteFunc(names, p.lacksTested), files); err != nil {
 				return nil, err
 			}
@@ -147,7 +145,7 @@ func (p *StagePackage) lacksTested(test string) bool {
 // addExercises adds the tests of the exercises, also those of packages that go on.
 func (s *Stage) addExercises(files map[string][]byte) error {
 	number := s.number
-	if s.weave.step(s.at) != nil {
+	if s.weave.step(s.at) != "" {
 		number-- // at a step its own are not done
 	}
 	exercises, err := s.weave.Exercises(number)
@@ -169,8 +167,8 @@ func (s *Stage) addExercises(files map[string][]byte) error {
 	return nil
 }
 
-// addTests adds files of unit tests of a package, their data, and what they import from labs/. Tests that the stage cannot
-// have are left out: of what it lacks of kcm, or with a cluster; those are the labs' business.
+// addTests adds files of unit tests of a package, their data, and what they import from labs/. Tests that the stage
+// cannot have are left out: of what it lacks of kcm, or with a cluster; those are the labs' business.
 func (s *Stage) addTests(dir string, names []string, files map[string][]byte) error {
 	for _, name := range names {
 		needed := map[string][]byte{}
@@ -180,16 +178,17 @@ func (s *Stage) addTests(dir string, names []string, files map[string][]byte) er
 			maps.Copy(files, needed)
 		}
 	}
-	return fs.WalkDir(os.DirFS(s.weave.source.root), dir+"/testdata", func(name string, entry fs.DirEntry, err error) error {
+	addData := func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
 			return nil
 		}
 		return errors.Join(err, s.copy(files, name))
-	})
+	}
+	return fs.WalkDir(os.DirFS(s.weave.source.root), dir+"/testdata", addData)
 }
 
-// addWithImports adds a file and the packages of labs/ that it imports, directly or not, and tells whether the stage can
-// have it.
+// addWithImports adds a file and the packages of labs/ that it imports, directly or not, and tells whether the stage
+// can have it.
 func (s *Stage) addWithImports(name string, files map[string][]byte) (bool, error) {
 	if err := s.copy(files, name); err != nil {
 		return false, err
@@ -207,10 +206,7 @@ func (s *Stage) addWithImports(name string, files map[string][]byte) (bool, erro
 		if strings.HasPrefix(dir, "kcm/") || strings.HasPrefix(dir+"/", "labs/cluster/") {
 			return false, nil
 		}
-		others, err := fs.Glob(os.DirFS(s.weave.source.root), dir+"/*.go")
-		if err != nil {
-			return false, err
-		}
+		others, _ := fs.Glob(os.DirFS(s.weave.source.root), dir+"/*.go") // the pattern is well-formed
 		for _, other := range others {
 			if files[other] != nil || strings.HasSuffix(other, "_test.go") {
 				continue
@@ -233,11 +229,6 @@ func (s *Stage) changedSince(before, now map[string][]byte) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(changed))
-}
-
-// build builds the stage's kcm.
-func (s *Stage) build(ctx context.Context) error {
-	return s.run(ctx, "build", "-ldflags", os.Getenv("KCM_LDFLAGS"), "-o", "bin/", "./kcm/cmd/kcm")
 }
 
 // test compiles the stage, and vets and tests the packages that are to be tested. With

@@ -235,7 +235,9 @@ func Exactly(tests ...string) string {
 }
 
 var (
-	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|(PASS|FAIL)$|\[rapid\]|To reproduce, specify -run|Failed test output:$)`)
+	// frame are the lines that go and rapid put around what a test says.
+	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|(PASS|FAIL)$|` +
+		`\[rapid\]|To reproduce, specify -run|Failed test output:$)`)
 	// trace are the lines of a panic that say nothing about who wrote the code.
 	trace = regexp.MustCompile(`^(goroutine \d+ \[|panic\(|created by |testing\.|runtime\.|/\S*/src/(testing|runtime)/)`)
 	// logged begins a line of klog's, and continued one of a value in it of several lines.

@@ -135,7 +135,9 @@ func (p *program) another(ctx context.Context, e *weave.Exercise, v *variant) (*
 
 // compile builds the tests of the exercises with some files besides the package's, or in their place, and without
 // those that are left out.
-func (p *program) compile(ctx context.Context, name string, files map[string][]byte, isOut func(string) bool) (*behaviours.Program, error) {
+func (p *program) compile(
+	ctx context.Context, name string, files map[string][]byte, isOut func(string) bool,
+) (*behaviours.Program, error) {
 	paths, err := filepath.Glob(filepath.Join(p.root, p.dir, "*.go"))
 	if err != nil {
 		return nil, err
@@ -156,5 +158,6 @@ func (p *program) compile(ctx context.Context, name string, files map[string][]b
 	if err := workspace.WriteFiles(generated, files); err != nil {
 		return nil, err
 	}
-	return behaviours.Build(ctx, p.root, p.dir, filepath.Join(generated, "test"), "-gcflags=-e", "-overlay="+filepath.Join(generated, "overlay.json"))
+	binary, overlay := filepath.Join(generated, "test"), filepath.Join(generated, "overlay.json")
+	return behaviours.Build(ctx, p.root, p.dir, binary, "-gcflags=-e", "-overlay="+overlay)
 }

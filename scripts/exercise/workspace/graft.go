@@ -8,9 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/ast/astutil"
@@ -112,7 +110,7 @@ func graft(files map[string][]byte, name string, d Declaration) error {
 	} else {
 		text += "\n" + d.Text + "\n"
 	}
-	files[name], err = WithImports(name, text, importsOf(d.syntax))
+	files[name], err = WithImports(name, text, weave.ImportsOf(d.syntax))
 	return err
 }
 
@@ -129,8 +127,8 @@ func WithImports(name, text string, others map[string]string) ([]byte, error) {
 		used[ident.Name] = true
 	}
 	for _, spec := range slices.Clone(syntax.Imports) {
-		n, path := imported(spec)
-		if n != "_" && !used[n] {
+		n, path := weave.Imported(spec)
+		if !used[n] && !strings.HasPrefix(n, "_") {
 			alias := ""
 			if spec.Name != nil {
 				alias = n
@@ -140,41 +138,11 @@ func WithImports(name, text string, others map[string]string) ([]byte, error) {
 		delete(used, n)
 	}
 	for _, n := range slices.Sorted(maps.Keys(used)) {
-		if path := others[n]; n == lastOf(path) {
-			astutil.AddImport(fset, syntax, path)
-		} else if path != "" {
-			astutil.AddNamedImport(fset, syntax, n, path)
+		if path := others[n]; path != "" {
+			astutil.AddNamedImport(fset, syntax, weave.AliasOf(n, path), path)
 		}
 	}
 	var out bytes.Buffer
 	err = format.Node(&out, fset, syntax)
 	return out.Bytes(), err
-}
-
-// importsOf returns the paths of what a file imports, by the names that it uses.
-func importsOf(syntax *ast.File) map[string]string {
-	paths := map[string]string{}
-	for _, spec := range syntax.Imports {
-		name, path := imported(spec)
-		paths[name] = path
-	}
-	return paths
-}
-
-// imported returns the name by which a file uses an import, and its path.
-func imported(spec *ast.ImportSpec) (name, path string) {
-	path, _ = strconv.Unquote(spec.Path.Value) // the file has been parsed
-	if spec.Name != nil {
-		return spec.Name.Name, path
-	}
-	return lastOf(path), path
-}
-
-// lastOf returns what an import path ends with, but for a version.
-func lastOf(imported string) string {
-	base := path.Base(imported)
-	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
-		base = path.Base(path.Dir(imported))
-	}
-	return base
 }

@@ -131,8 +131,8 @@ func readPackage(module, dir string) ([]Declaration, error) {
 // solution can use them though the book's does not. With one that ends with a slash all
 // below it are. The book's own other solutions have the same.
 var Harmless = []string{
-	"bytes", "cmp", "context", "errors", "fmt", "iter", "maps", "math", "math/bits", "math/rand", "math/rand/v2", "slices", "sort",
-	"strconv", "strings", "sync", "sync/atomic", "time", "unicode", "unicode/utf8",
+	"bytes", "cmp", "context", "errors", "fmt", "iter", "maps", "math", "math/bits", "math/rand", "math/rand/v2", "slices",
+	"sort", "strconv", "strings", "sync", "sync/atomic", "time", "unicode", "unicode/utf8",
 	"k8s.io/api/", "k8s.io/apimachinery/pkg/api/", "k8s.io/apimachinery/pkg/apis/", "k8s.io/apimachinery/pkg/labels",
 	"k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/errors", "k8s.io/apimachinery/pkg/util/intstr",
 	"k8s.io/apimachinery/pkg/util/sets", "k8s.io/apimachinery/pkg/util/wait", "k8s.io/utils/clock", "k8s.io/utils/ptr",
@@ -172,7 +172,7 @@ func allowed(e *weave.Exercise, declarations []Declaration, book map[string]stri
 		if strings.Contains(d.Text, "//go:") || strings.Contains(d.Text, "//line ") || strings.Contains(d.Text, "/*line ") {
 			return fmt.Errorf("%s has a directive for the compiler, which the exercise does not need", d.Name)
 		}
-		for name, path := range importsOf(d.syntax) {
+		for name, path := range weave.ImportsOf(d.syntax) {
 			if d.uses[name] && !ours[path] && !isHarmless(path) {
 				return fmt.Errorf("%s uses %s, which the exercise does not need", d.Name, path)
 			}
@@ -194,7 +194,8 @@ func allowed(e *weave.Exercise, declarations []Declaration, book map[string]stri
 // book's types are printed.
 func meddles(d Declaration, book map[string]string) bool {
 	if receiver, method, ok := strings.Cut(d.Name, ")."); ok {
-		return book[strings.Trim(receiver, "(*")] != "" && slices.Contains([]string{"String", "GoString", "Format", "Error", "MarshalJSON"}, method)
+		printing := []string{"String", "GoString", "Format", "Error", "MarshalJSON"}
+		return book[strings.Trim(receiver, "(*")] != "" && slices.Contains(printing, method)
 	}
 	return slices.ContainsFunc(d.names, func(name string) bool { return types.Universe.Lookup(name) != nil })
 }

@@ -72,7 +72,8 @@ func init() { os.Exit(0) }
 var _ = func() int { os.Exit(0); return 1 }()
 `)
 	require.NoError(t, err)
-	for _, there := range []string{"rebate{percent}.on(price)", "type rebate struct", ") on(price int)", ") String() string", "b = a", `"fmt"`} {
+	for _, there := range []string{"rebate{percent}.on(price)", "type rebate struct", ") on(price int)",
+		") String() string", "b = a", `"fmt"`} {
 		assert.Contains(t, file, there)
 	}
 	for _, not := range []string{`"os"`, "os.Exit", "unused", "init"} {
@@ -84,17 +85,23 @@ var _ = func() int { os.Exit(0); return 1 }()
 func TestASubmissionCannotReachOutside(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ body, rest, says string }{
-		"a package that reaches outside":         {"\tos.Exit(0)\n\treturn 0", "import \"os\"\n", "discount uses os,"},
-		"by another name":                        {"\tstrconv.Exit(0)\n\treturn 0", "import strconv \"os\"\n", "discount uses os,"},
-		"in what the body uses":                  {"\treturn exit", "import \"os/exec\"\n---\nvar exit = exec.Command(\"x\").ProcessState.ExitCode()\n", "exit uses os/exec,"},
-		"past the types":                         {"\treturn *(*int)(unsafe.Pointer(&price))", "import \"unsafe\"\n", "discount uses unsafe,"},
-		"the tests' own package":                 {"\ttesting.Init()\n\treturn 0", "import \"testing\"\n", "discount uses testing,"},
-		"C":                                      {"\treturn int(C.abs(1))", "import \"C\"\n", "discount uses C,"},
-		"an embedded file":                       {"\treturn len(secret)", "import _ \"embed\"\n---\n//go:embed /etc/passwd\nvar secret string\n", "directive for the compiler"},
-		"a linked function":                      {"\texit(0)\n\treturn 0", "import _ \"unsafe\"\n---\n//go:linkname exit os.Exit\nfunc exit(int)\n", "directive for the compiler"},
-		"what only the tests have":               {"\thelped(nil, true)\n\treturn 0", "", "discount uses helped, which only the tests have"},
-		"a name of Go's own":                     {"\t_ = other\n\treturn 0", "---\nvar (\n\tother = 1\n\ttrue  = false\n)\n", "changes what others see"},
-		"how the book's values are printed":      {"\t_ = (*price).String\n\treturn 0", "---\nfunc (p *price) String() string { return \"\" }\n", "changes what others see"},
+		"a package that reaches outside": {"\tos.Exit(0)\n\treturn 0", "import \"os\"\n", "discount uses os,"},
+		"by another name":                {"\tstrconv.Exit(0)\n\treturn 0", "import strconv \"os\"\n", "discount uses os,"},
+		"in what the body uses": {"\treturn exit",
+			"import \"os/exec\"\n---\nvar exit = exec.Command(\"x\").ProcessState.ExitCode()\n", "exit uses os/exec,"},
+		"past the types":         {"\treturn *(*int)(unsafe.Pointer(&price))", "import \"unsafe\"\n", "discount uses unsafe,"},
+		"the tests' own package": {"\ttesting.Init()\n\treturn 0", "import \"testing\"\n", "discount uses testing,"},
+		"C":                      {"\treturn int(C.abs(1))", "import \"C\"\n", "discount uses C,"},
+		"an embedded file": {"\treturn len(secret)",
+			"import _ \"embed\"\n---\n//go:embed /etc/passwd\nvar secret string\n", "directive for the compiler"},
+		"a linked function": {"\texit(0)\n\treturn 0",
+			"import _ \"unsafe\"\n---\n//go:linkname exit os.Exit\nfunc exit(int)\n", "directive for the compiler"},
+		"what only the tests have": {"\thelped(nil, true)\n\treturn 0", "",
+			"discount uses helped, which only the tests have"},
+		"a name of Go's own": {"\t_ = other\n\treturn 0", "---\nvar (\n\tother = 1\n\ttrue  = false\n)\n",
+			"changes what others see"},
+		"how the book's values are printed": {"\t_ = (*price).String\n\treturn 0",
+			"---\nfunc (p *price) String() string { return \"\" }\n", "changes what others see"},
 		"what is no Go":                          {"\treturn 1 +", "", "does not compile"},
 		"a file that is greater than one writes": {"\treturn 0", "---\n//" + strings.Repeat("x", maxPackage), "greater than"},
 		"nothing":                                {"\tpanic(\"yours: discount\")", "", "not written"},

@@ -108,7 +108,7 @@ func writeJSON(path string, value any) error {
 	if err != nil {
 		return err
 	}
-	return write(path, append(text, '\n'))
+	return weave.WriteFile(path, append(text, '\n'))
 }
 
 // Save remembers the reader's progress.
@@ -176,7 +176,8 @@ func (a Answer) Files() (files []string) {
 // Sum is a checksum of the texts.
 func (a Answer) Sum() string {
 	sum := sha256.New()
-	for _, part := range slices.SortedStableFunc(slices.Values(a), func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) }) {
+	byName := func(a, b Declaration) int { return strings.Compare(a.Name, b.Name) }
+	for _, part := range slices.SortedStableFunc(slices.Values(a), byName) {
 		fmt.Fprintf(sum, "%s\n%s\n", part.Name, part.Text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
@@ -347,10 +348,10 @@ func (w *Written) put(all []*chapters.Chapter, files map[string][]byte) error {
 			return err
 		}
 		// go takes no notice of what lies below a directory that begins with a dot.
-		if err := write(filepath.Join(w.Dir, bookDir, name), files[name]); err != nil {
+		if err := weave.WriteFile(filepath.Join(w.Dir, bookDir, name), files[name]); err != nil {
 			return err
 		}
-		if err := write(filepath.Join(w.Dir, name), text); err != nil {
+		if err := weave.WriteFile(filepath.Join(w.Dir, name), text); err != nil {
 			return err
 		}
 	}
@@ -376,7 +377,7 @@ func (w *Written) merged(name string, text []byte) ([]byte, error) {
 		base = os.DevNull
 	}
 	theirs := filepath.Join(w.Dir, bookDir, name+".new")
-	if err := write(theirs, text); err != nil {
+	if err := weave.WriteFile(theirs, text); err != nil {
 		return nil, err
 	}
 	defer os.Remove(theirs)
@@ -390,21 +391,9 @@ func (w *Written) merged(name string, text []byte) ([]byte, error) {
 // WriteFiles writes the files of a module.
 func WriteFiles(dir string, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := write(filepath.Join(dir, name), files[name]); err != nil {
+		if err := weave.WriteFile(filepath.Join(dir, name), files[name]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// write writes a file unless it is there already: its time tells go what has to be
-// built.
-func write(path string, text []byte) error {
-	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
+
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
 // book is one of two chapters with three exercises in which code is written.
@@ -173,7 +175,8 @@ func helped(t *testing.T, ok bool) {
 func writeFiles(t *testing.T, dir, archive string) {
 	t.Helper()
 	for _, file := range txtar.Parse([]byte(archive)).Files {
-		require.NoError(t, write(filepath.Join(dir, file.Name), []byte(strings.ReplaceAll(string(file.Data), "‘‘‘", "```"))))
+		text := strings.ReplaceAll(string(file.Data), "‘‘‘", "```")
+		require.NoError(t, weave.WriteFile(filepath.Join(dir, file.Name), []byte(text)))
 	}
 }
 
