@@ -64,7 +64,7 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool) (s *p
 	if loop := os.Getenv("LOOP"); loop != "" && !reference {
 		// A program with a loop of its own for ReplicaSets, as chapter 00 has one, works beside kcm's other loops.
 		s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, func(name string) bool { return name == "replicaset-controller" })
-		own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfig(cluster.Admin)))
+		own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfigs[cluster.Admin]))
 		if err != nil {
 			return nil, nil, errors.Join(err, c.Close())
 		}
