@@ -224,7 +224,7 @@ func (s *stage) setUp(ctx context.Context) error {
 		return fmt.Errorf("create a namespace: %w", err)
 	}
 	s.namespace = created.Name
-	s.kubeconfig = filepath.Join(s.Dir, s.namespace+".kubeconfig")
+	s.kubeconfig = filepath.Join(s.Dir, "kubeconfig", s.namespace+".kubeconfig")
 	s.traffic = newTraffic(s.namespace, s.collections, s.Fault, func(fault Fault) { s.strike(ctx, fault) })
 	if s.Workload.Bare {
 		return nil

@@ -72,7 +72,7 @@ func (p *Player) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	kubeconfig := filepath.Join(p.cluster.Dir, "disturbed.kubeconfig")
+	kubeconfig := filepath.Join(p.cluster.Dir, "kubeconfig", "disturbed.kubeconfig")
 	if p.proxy, err = proxy.Start(p.cluster.RESTConfig(cluster.KCM), kubeconfig, p.disturb); err != nil {
 		return err
 	}
