@@ -53,7 +53,7 @@ type replica struct {
 func start(t *testing.T, lease string, flags ...string) *replica {
 	t.Helper()
 	c := clustertest.Cluster(t)
-	kubeconfig := c.Kubeconfig(cluster.KCM)
+	kubeconfig := c.Kubeconfigs[cluster.KCM]
 	port := freePort(t)
 	return run(t, port, append([]string{
 		"--kubeconfig=" + kubeconfig,
@@ -162,11 +162,11 @@ func (r *replica) waitUntilLeading(t *testing.T) {
 func TestAReplicaServesWhileTheAPIServerIsAwayAndGoesOnWhenItComes(t *testing.T) {
 	t.Parallel()
 	clustertest.SkipIfShort(t)
-	c, err := cluster.StartEmbedded(t.Context())
+	c, err := cluster.StartEmbedded(t.Context(), cluster.Options{})
 	require.NoError(t, err)
 	defer c.Close()
-	require.NoError(t, c.Kill(t.Context(), cluster.APIServer))
-	port, ca := freePort(t), c.RootCAFile()
+	require.NoError(t, c.Disturb(t.Context(), "kill", cluster.APIServer))
+	port, ca := freePort(t), c.RootCA
 	r := run(t, port, append(cluster.ManagerFlags(c, cluster.KCM), "--client-ca-file="+ca, "--requestheader-client-ca-file="+ca,
 		"--bind-address=127.0.0.1", "--secure-port="+port, "--controllers=serviceaccount-controller")...)
 	r.waitForLog(t, "Error retrieving lease lock")
@@ -176,7 +176,7 @@ func TestAReplicaServesWhileTheAPIServerIsAwayAndGoesOnWhenItComes(t *testing.T)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	assert.Equal(t, http.StatusOK, response.StatusCode)
-	require.NoError(t, c.Restart(t.Context(), cluster.APIServer))
+	require.NoError(t, c.Disturb(t.Context(), "restart", cluster.APIServer))
 	r.waitUntilLeading(t)
 }
 
@@ -209,17 +209,17 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	clustertest.SkipIfShort(t)
 	// A cluster of its own: an API server that does not answer would disturb
 	// the other tests.
-	c, err := cluster.StartEmbedded(t.Context())
+	c, err := cluster.StartEmbedded(t.Context(), cluster.Options{})
 	require.NoError(t, err)
 	defer c.Close()
-	r := run(t, "0", "--kubeconfig="+c.Kubeconfig(cluster.KCM), "--secure-port=0", "--controllers=serviceaccount-controller")
+	r := run(t, "0", "--kubeconfig="+c.Kubeconfigs[cluster.KCM], "--secure-port=0", "--controllers=serviceaccount-controller")
 	r.waitUntilLeading(t)
-	require.NoError(t, c.Stop(t.Context(), cluster.APIServer))
+	require.NoError(t, c.Disturb(t.Context(), "stop", cluster.APIServer))
 	require.NoError(t, r.Cmd.Process.Signal(syscall.SIGTERM))
 	r.waitForLog(t, "All controllers have stopped") // and now it tries to release the Lease
 	require.NoError(t, r.Cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 1, r.exitCode(t))
-	require.NoError(t, c.Continue(t.Context(), cluster.APIServer))
+	require.NoError(t, c.Disturb(t.Context(), "cont", cluster.APIServer))
 }
 
 func TestAPortThatIsTakenIsReported(t *testing.T) {

@@ -218,7 +218,7 @@ func TestTheSameGatesDependOnEachOtherAsInTheOriginal(t *testing.T) {
 func TestTheManifestOfKubeadmAndEveryFlagOfTheOriginalStartKCM(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Cluster(t)
-	kubeconfig, ca := c.Kubeconfig(cluster.KCM), c.RootCAFile()
+	kubeconfig, ca := c.Kubeconfigs[cluster.KCM], c.RootCA
 	kubeadm := []string{
 		"--allocate-node-cidrs=true",
 		"--authentication-kubeconfig=" + kubeconfig,
@@ -228,14 +228,14 @@ func TestTheManifestOfKubeadmAndEveryFlagOfTheOriginalStartKCM(t *testing.T) {
 		"--cluster-cidr=10.244.0.0/16",
 		"--cluster-name=kind",
 		"--cluster-signing-cert-file=" + ca,
-		"--cluster-signing-key-file=" + c.ServiceAccountKeyFile(),
+		"--cluster-signing-key-file=" + c.ServiceAccountKey,
 		"--controllers=*,bootstrapsigner,tokencleaner",
 		"--enable-hostpath-provisioner=true",
 		"--kubeconfig=" + kubeconfig,
 		"--leader-elect=true",
 		"--requestheader-client-ca-file=" + ca,
 		"--root-ca-file=" + ca,
-		"--service-account-private-key-file=" + c.ServiceAccountKeyFile(),
+		"--service-account-private-key-file=" + c.ServiceAccountKey,
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--use-service-account-credentials=true",
 	}

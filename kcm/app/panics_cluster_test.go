@@ -78,11 +78,11 @@ func startPanicking(t *testing.T) *panicking {
 	opts, err := options.NewKubeControllerManagerOptions()
 	require.NoError(t, err)
 	flags := opts.Flags(known)
-	kubeconfig := clustertest.Cluster(t).Kubeconfig(cluster.KCM)
+	kubeconfig := clustertest.Cluster(t).Kubeconfigs[cluster.KCM]
 	for flag, value := range map[string]string{
 		"kubeconfig": kubeconfig, "leader-elect": "false", "secure-port": "0", "controllers": "*,token-cleaner-controller",
 		"use-service-account-credentials": "true", "kube-api-qps": "200", "kube-api-burst": "400", "controller-start-interval": "0",
-		"service-account-private-key-file": clustertest.Cluster(t).ServiceAccountKeyFile(),
+		"service-account-private-key-file": clustertest.Cluster(t).ServiceAccountKey,
 	} {
 		require.NoError(t, setFlag(flags, flag, value))
 	}

@@ -25,7 +25,7 @@ func TestNoKeyAndNoTokenIsInTheLogAtAnyVerbosity(t *testing.T) {
 	t.Parallel()
 	c, client := clustertest.Cluster(t), clustertest.Client(t)
 	r := start(t, "secrets", "-v=10", "--vmodule=request=10,round_trippers=10", "--use-service-account-credentials",
-		"--controllers=serviceaccount-controller,serviceaccount-token-controller", "--service-account-private-key-file="+c.ServiceAccountKeyFile())
+		"--controllers=serviceaccount-controller,serviceaccount-token-controller", "--service-account-private-key-file="+c.ServiceAccountKey)
 	r.waitUntilLeading(t)
 	for v, want := range map[string]int{"10": http.StatusBadRequest, "7": http.StatusOK} {
 		clustertest.Eventually(t, "-v="+v+" is answered while it runs", func(context.Context) error { // it learns by whom to know the admin when it has started
@@ -59,7 +59,7 @@ func TestNoKeyAndNoTokenIsInTheLogAtAnyVerbosity(t *testing.T) {
 
 	log := r.Log.String()
 	require.Contains(t, log, `"Response"`, "requests are logged, at 6")
-	key, err := os.ReadFile(c.ServiceAccountKeyFile())
+	key, err := os.ReadFile(c.ServiceAccountKey)
 	require.NoError(t, err)
 	secrets := append(strings.Fields(string(key))[4:10], token, base64.StdEncoding.EncodeToString([]byte(token)), hex.Dump([]byte(token))[10:58])
 	for _, secret := range secrets {

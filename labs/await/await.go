@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Until looks at once and then at that interval, until look returns nil. Any other error says what look has seen instead.
-// After the timeout, the error of Until says what was waited for, for how long, and wraps what was seen last. Until also
-// gives up when ctx ends, with its cause, and when look returns a [Fatal] error, with that.
+// Until looks at once and then at that interval, until look returns nil. Any other error says what look has seen
+// instead. After the timeout, the error of Until says what was waited for, for how long, and wraps what was seen last.
+// Until also gives up when ctx ends, with its cause, and when look returns a [Fatal] error, with that.
 //
 // The context that look gets ends with the timeout. What look says after that was not seen in time, and counts only if
 // there is nothing else to tell.

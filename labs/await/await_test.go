@@ -17,7 +17,8 @@ func TestItLooksAtOnceAndThenAtTheIntervalUntilNothingIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		var looks []time.Duration
-		require.NoError(t, await.Until(t.Context(), time.Second, time.Minute, "it is the third look", func(context.Context) error {
+		what := "it is the third look"
+		require.NoError(t, await.Until(t.Context(), time.Second, time.Minute, what, func(context.Context) error {
 			looks = append(looks, time.Since(begin))
 			if len(looks) < 3 {
 				return errors.New("not yet")
@@ -71,7 +72,8 @@ func TestTheEndOfTheContextEndsItWithItsCause(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := errors.New("the lab is over")
 		time.AfterFunc(3500*time.Millisecond, func() { cancel(ended) })
-		err := await.Until(ctx, time.Second, time.Minute, "it leads", func(context.Context) error { return errors.New("not yet") })
+		err := await.Until(ctx, time.Second, time.Minute, "it leads",
+			func(context.Context) error { return errors.New("not yet") })
 		require.EqualError(t, err, "waiting until it leads: the lab is over")
 		require.ErrorIs(t, err, ended)
 	})

@@ -1,5 +1,5 @@
-// Package bubble runs a control loop in a bubble of [synctest], where time costs nothing, and tells what the loop does by
-// itself: which of its keys are woken, and how often it looks and asks while it waits.
+// Package bubble runs a control loop in a bubble of [synctest], where time costs nothing, and tells what the loop does
+// by itself: which of its keys are woken, and how often it looks and asks while it waits.
 package bubble
 
 import (
@@ -30,12 +30,14 @@ func init() {
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
 }
 
-// Start makes a controller of the factory's informers, and returns what runs it until ctx ends. Its loops are to call note
-// with each key that they are asked to look at: see [Note].
-type Start func(ctx context.Context, factory informers.SharedInformerFactory, note func(key string)) (run func(ctx context.Context))
+// Start makes a controller of the factory's informers, and returns what runs it until ctx ends. Its loops are to call
+// note with each key that they are asked to look at: see [Note].
+type Start func(
+	ctx context.Context, factory informers.SharedInformerFactory, note func(key string),
+) (run func(ctx context.Context))
 
-// Note has a loop note each key that it is asked to look at, and sync it only if it is said to. What the key is called in the
-// notes is left of the last slash: of a namespace and a name, the name.
+// Note has a loop note each key that it is asked to look at, and sync it only if it is said to. What the key is called
+// in the notes is left of the last slash: of a namespace and a name, the name.
 func Note[K comparable](loop *controller.Loop[K], note func(key string), syncs bool) {
 	sync := loop.Sync
 	loop.Sync = func(ctx context.Context, key K) error {
@@ -48,8 +50,8 @@ func Note[K comparable](loop *controller.Loop[K], note func(key string), syncs b
 	}
 }
 
-// Woken has a loop come to rest for a minute, then has change happen, and returns which keys were noted from then on until
-// a minute after it: "db web".
+// Woken has a loop come to rest for a minute, then has change happen, and returns which keys were noted from then on
+// until a minute after it: "db web".
 func Woken(t *testing.T, client kubernetes.Interface, start Start, change func(ctx context.Context) error) string {
 	t.Helper()
 	var lock sync.Mutex
@@ -81,12 +83,12 @@ func Nothing(context.Context) error {
 	return nil
 }
 
-// Most is how often a loop may look and ask within a minute that waits for what never comes: once in five seconds, as it
-// may look again for what it has made. Who looks more often polls.
+// Most is how often a loop may look and ask within a minute that waits for what never comes: once in five seconds, as
+// it may look again for what it has made. Who looks more often polls.
 const Most = 12
 
-// Busy returns how often a loop has looked at its keys in the last of ten minutes, or how many requests it has sent then
-// if these are more, given how many were sent until now.
+// Busy returns how often a loop has looked at its keys in the last of ten minutes, or how many requests it has sent
+// then if these are more, given how many were sent until now.
 func Busy(t *testing.T, client kubernetes.Interface, start Start, sent func() int) (n int) {
 	t.Helper()
 	var looks atomic.Int64
@@ -100,7 +102,7 @@ func Busy(t *testing.T, client kubernetes.Interface, start Start, sent func() in
 }
 
 // run runs a controller until body returns.
-func run(t *testing.T, client kubernetes.Interface, start Start, note func(key string), body func(ctx context.Context)) {
+func run(t *testing.T, client kubernetes.Interface, start Start, note func(key string), body func(context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -23,16 +23,16 @@ const closeTimeout = time.Minute
 // interrupted is the exit code of a program that was asked to end while it started a cluster, and has left nothing.
 const interrupted = 130
 
-// attach has the program run a cluster with its files in dir, which must be empty or not exist. It ends with the
-// program's standard input, whose other end the kernel closes when this process ends, in whatever way.
-func (c *Cluster) attach(ctx context.Context, dir string, o options) error {
-	cmd := exec.CommandContext(ctx, c.program, "up", "--attach", "--dir", dir, "--nodes", fmt.Sprint(o.nodes))
+// attach has the program run a cluster. It ends with the program's standard input, whose other end the kernel closes
+// when this process ends, in whatever way.
+func (c *Cluster) attach(ctx context.Context, o Options) error {
+	cmd := exec.CommandContext(ctx, c.program, "up", "--attach", "--dir", o.Dir, "--nodes", fmt.Sprint(o.Nodes))
 	// A process group of its own: Ctrl-C in a terminal is for the test or lab, which then closes the cluster in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = closeTimeout
 	var said bytes.Buffer
-	cmd.Stderr = io.MultiWriter(o.progress, &said)
+	cmd.Stderr = io.MultiWriter(o.Progress, &said)
 	stdin, stdinErr := cmd.StdinPipe()
 	stdout, stdoutErr := cmd.StdoutPipe()
 	if err := errors.Join(stdinErr, stdoutErr); err != nil {
@@ -55,7 +55,7 @@ func (c *Cluster) attach(ctx context.Context, dir string, o options) error {
 		case <-time.After(closeTimeout):
 			cmd.Process.Kill()
 			<-exited
-			return fmt.Errorf("the cluster in %s did not end within %v of being asked and was killed", dir, closeTimeout)
+			return fmt.Errorf("the cluster in %s did not end within %v of being asked and was killed", o.Dir, closeTimeout)
 		}
 		if code := cmd.ProcessState.ExitCode(); code > 0 && code != interrupted {
 			return errors.New(lastMessage(said.String()))
@@ -66,7 +66,7 @@ func (c *Cluster) attach(ctx context.Context, dir string, o options) error {
 		err := c.close() // then all is said
 		return fmt.Errorf("start a cluster: %w", cmp.Or(errors.Join(context.Cause(ctx), err), readErr))
 	}
-	if err := json.Unmarshal(line, &c.files); err != nil {
+	if err := json.Unmarshal(line, &c.Files); err != nil {
 		return errors.Join(fmt.Errorf("read where the files of the cluster are: %w", err), c.close())
 	}
 	return nil
@@ -81,9 +81,10 @@ func lastMessage(text string) string {
 	return messages[len(messages)-1]
 }
 
-// disturb has the program kill, stop, continue or restart a component.
-func (c *Cluster) disturb(ctx context.Context, command string, component Component) error {
-	cmd := exec.CommandContext(ctx, c.program, command, component, "--dir", c.files.Dir)
+// Disturb does something to a component, which has to run: "kill" kills it, "stop" freezes it, "cont" lets it go on.
+// "restart" ends it if it runs, starts it again with the same port and data, and returns when it is ready.
+func (c *Cluster) Disturb(ctx context.Context, command string, component Component) error {
+	cmd := exec.CommandContext(ctx, c.program, command, component, "--dir", c.Dir)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	err := cmd.Run()

@@ -32,9 +32,9 @@ func Root() (string, error) {
 	return "", err
 }
 
-// Binary returns the path of an up-to-date bin/labcluster. It has make build it if it is missing or older than its sources;
-// only then make says on progress what is being built and how long it usually takes. Processes that ask at the same time
-// build once.
+// Binary returns the path of an up-to-date bin/labcluster. It has make build it if it is missing or older than its
+// sources; only then make says on progress what is being built and how long it usually takes. Processes that ask at the
+// same time build once.
 func Binary(ctx context.Context, progress io.Writer) (string, error) {
 	return built(ctx, "labcluster", progress)
 }
@@ -62,8 +62,8 @@ func built(ctx context.Context, program string, progress io.Writer) (string, err
 	return filepath.Join(root, "bin", program), nil
 }
 
-// Lock takes an exclusive lock on a file, waiting for it, and returns what releases it. Processes that build the same thing
-// hold it, so that one builds and the others find it built.
+// Lock takes an exclusive lock on a file, waiting for it, and returns what releases it. Processes that build the same
+// thing hold it, so that one builds and the others find it built.
 func Lock(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err

@@ -1,16 +1,12 @@
 package cluster
 
-import (
-	"context"
+import "k8s.io/client-go/rest"
 
-	"k8s.io/client-go/rest"
-)
-
-// Cluster is a control plane with nodes: an embedded lab cluster or a kind cluster.
-// All methods may be called concurrently.
+// Cluster is a control plane with nodes: an embedded lab cluster or a kind cluster. All methods may be called
+// concurrently.
 type Cluster struct {
+	Files
 	program string // bin/labcluster or bin/kindcluster, which runs it
-	files   Files
 	configs map[User]*rest.Config
 	close   func() error
 }
@@ -18,14 +14,19 @@ type Cluster struct {
 // Files say where the files of a cluster are, and its API server. The program that runs the cluster prints them as a
 // line of JSON when the cluster is ready.
 type Files struct {
+	// Dir holds all others, and Server is a URL.
 	Dir    string `json:"dir"`
 	Server string `json:"server"`
 	// Kubeconfigs are self-contained, by user.
-	Kubeconfigs           map[User]string `json:"kubeconfigs"`
-	RootCA                string          `json:"rootCA"`
-	ServiceAccountKey     string          `json:"serviceAccountKey"`
-	NextServiceAccountKey string          `json:"nextServiceAccountKey"`
-	AuditLog              string          `json:"auditLog"`
+	Kubeconfigs map[User]string `json:"kubeconfigs"`
+	// RootCA is the PEM certificate of the CA that signed the API server's certificate.
+	RootCA string `json:"rootCA"`
+	// ServiceAccountKey is the PEM private key with which the API server signs service-account tokens. It trusts the
+	// next one, too, so that key rotation can be tried.
+	ServiceAccountKey     string `json:"serviceAccountKey"`
+	NextServiceAccountKey string `json:"nextServiceAccountKey"`
+	// AuditLog has a line of JSON for each completed request, flushed at once.
+	AuditLog string `json:"auditLog"`
 }
 
 // User is an identity that the cluster has a kubeconfig for.
@@ -58,54 +59,5 @@ const (
 // Close ends the cluster and removes its files. Only the first call has an effect.
 func (c *Cluster) Close() error { return c.close() }
 
-// Kill kills a component with SIGKILL. It stays dead until Restart. It is an error if it does not run.
-func (c *Cluster) Kill(ctx context.Context, component Component) error {
-	return c.disturb(ctx, "kill", component)
-}
-
-// Stop freezes a component with SIGSTOP.
-func (c *Cluster) Stop(ctx context.Context, component Component) error {
-	return c.disturb(ctx, "stop", component)
-}
-
-// Continue resumes a stopped component with SIGCONT.
-func (c *Cluster) Continue(ctx context.Context, component Component) error {
-	return c.disturb(ctx, "cont", component)
-}
-
-// Restart ends a component if it still runs, starts it again with the same port and data, and returns when it is ready.
-func (c *Cluster) Restart(ctx context.Context, component Component) error {
-	return c.disturb(ctx, "restart", component)
-}
-
-// Dir is the directory that holds all files of the cluster.
-func (c *Cluster) Dir() string { return c.files.Dir }
-
-// Server is the URL of the API server.
-func (c *Cluster) Server() string { return c.files.Server }
-
-// Kubeconfig is the path of a self-contained kubeconfig of the user.
-func (c *Cluster) Kubeconfig(user User) string { return c.files.Kubeconfigs[user] }
-
 // RESTConfig returns a new client configuration for the user, without client-side rate limits.
 func (c *Cluster) RESTConfig(user User) *rest.Config { return rest.CopyConfig(c.configs[user]) }
-
-// ServiceAccountKeyFile is the path of the PEM private key with which service-account tokens are to be signed.
-// The API server signs with it and trusts it.
-func (c *Cluster) ServiceAccountKeyFile() string { return c.files.ServiceAccountKey }
-
-// NextServiceAccountKeyFile is the path of a second PEM private key. The API server trusts it too but does not sign
-// with it: with it, key rotation can be tried.
-func (c *Cluster) NextServiceAccountKeyFile() string { return c.files.NextServiceAccountKey }
-
-// RootCAFile is the path of the PEM certificate of the CA that signed the API server's certificate.
-func (c *Cluster) RootCAFile() string { return c.files.RootCA }
-
-// AuditLog is the path of the API server's audit log: JSON lines, one for each completed request, flushed at once.
-func (c *Cluster) AuditLog() string { return c.files.AuditLog }
-
-// AuditEvents reads the audit log as far as it is written and returns the events for which keep returns true,
-// oldest first. A nil keep keeps all.
-func (c *Cluster) AuditEvents(keep func(AuditEvent) bool) ([]AuditEvent, error) {
-	return readAuditLog(c.files.AuditLog, keep)
-}

@@ -34,7 +34,8 @@ func TestNodesAreReadyAndWithoutTaintsAtOnce(t *testing.T) {
 	for _, node := range nodes.Items {
 		require.Empty(t, node.Spec.Taints, node.Name)
 		require.Contains(t, fmt.Sprint(node.Status.Conditions), "KubeletReady", node.Name)
-		_, err := clustertest.Client(t).CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), node.Name, metav1.GetOptions{})
+		_, err := clustertest.Client(t).CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(),
+			node.Name, metav1.GetOptions{})
 		require.NoError(t, err, "a node's heartbeat is its Lease")
 	}
 }
@@ -60,12 +61,12 @@ func TestANodeThatIsAddedLaterIsReadyToo(t *testing.T) {
 func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Cluster(t)
-	directory, err := os.Stat(c.Dir())
+	directory, err := os.Stat(c.Dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), directory.Mode().Perm())
-	files := []string{c.ServiceAccountKeyFile(), c.NextServiceAccountKeyFile(), filepath.Join(c.Dir(), "pki", "ca.key")}
+	files := []string{c.ServiceAccountKey, c.NextServiceAccountKey, filepath.Join(c.Dir, "pki", "ca.key")}
 	for _, user := range []cluster.User{cluster.Admin, cluster.KCM, cluster.Reference} {
-		files = append(files, c.Kubeconfig(user))
+		files = append(files, c.Kubeconfigs[user])
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)
@@ -79,7 +80,8 @@ func TestBothControllerManagersAreTheUserThatRBACKnowsButInOtherGroups(t *testin
 	groups := map[cluster.User]string{cluster.KCM: "kcm-book:kcm", cluster.Reference: "kcm-book:reference"}
 	for user, group := range groups {
 		client := clustertest.ClientFor(t, user)
-		self, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		self, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+			&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		require.Equal(t, "system:kube-controller-manager", self.Status.UserInfo.Username)
 		require.Contains(t, self.Status.UserInfo.Groups, group)
@@ -92,7 +94,8 @@ func TestBothControllerManagersAreTheUserThatRBACKnowsButInOtherGroups(t *testin
 
 func TestTheAdminIsTheOneThatKubeadmMakes(t *testing.T) {
 	t.Parallel()
-	self, err := clustertest.Client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	self, err := clustertest.Client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "kubernetes-admin", self.Status.UserInfo.Username)
 	require.Contains(t, self.Status.UserInfo.Groups, "system:masters")
@@ -101,28 +104,32 @@ func TestTheAdminIsTheOneThatKubeadmMakes(t *testing.T) {
 func TestTheAuditLogSaysWhoDidWhat(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	_, err := clustertest.ClientFor(t, cluster.KCM).CoreV1().Secrets(namespace).Get(t.Context(), "absent", metav1.GetOptions{})
+	_, err := clustertest.ClientFor(t, cluster.KCM).CoreV1().Secrets(namespace).Get(t.Context(),
+		"absent", metav1.GetOptions{})
 	require.Error(t, err)
 	// The event is there before the client has its answer, so there is nothing to wait for.
-	events, err := clustertest.Cluster(t).AuditEvents(func(e cluster.AuditEvent) bool { return e.Namespace == namespace })
+	events, err := clustertest.Cluster(t).AuditEvents(func(e *cluster.AuditEvent) bool {
+		return e.ObjectRef.Namespace == namespace
+	})
 	require.NoError(t, err)
 	require.NotEmpty(t, events)
 	last := events[len(events)-1]
-	require.Equal(t, "system:kube-controller-manager", last.User)
-	require.Contains(t, last.Groups, "kcm-book:kcm")
+	require.Equal(t, "system:kube-controller-manager", last.User.Username)
+	require.Contains(t, last.User.Groups, "kcm-book:kcm")
 	require.Equal(t, "get", last.Verb)
-	require.Equal(t, "secrets", last.Resource)
-	require.Equal(t, "absent", last.Name)
-	require.Equal(t, 404, last.Code)
+	require.Equal(t, "secrets", last.ObjectRef.Resource)
+	require.Equal(t, "absent", last.ObjectRef.Name)
+	require.EqualValues(t, 404, last.ResponseStatus.Code)
 	require.Equal(t, t.Name(), last.UserAgent)
-	require.WithinDuration(t, time.Now(), last.Time, time.Minute)
+	require.WithinDuration(t, time.Now(), last.RequestReceivedTimestamp.Time, time.Minute)
 }
 
 func TestDelegatedAuthenticationFindsTheClientCA(t *testing.T) {
 	t.Parallel()
-	config, err := clustertest.Client(t).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+	config, err := clustertest.Client(t).CoreV1().ConfigMaps("kube-system").Get(t.Context(),
+		"extension-apiserver-authentication", metav1.GetOptions{})
 	require.NoError(t, err)
-	ca, err := os.ReadFile(clustertest.Cluster(t).RootCAFile())
+	ca, err := os.ReadFile(clustertest.Cluster(t).RootCA)
 	require.NoError(t, err)
 	require.Equal(t, string(ca), config.Data["client-ca-file"])
 	require.NotEmpty(t, config.Data["requestheader-client-ca-file"])

@@ -15,16 +15,16 @@
 // What is not:
 //   - No controller manager runs. Namespaces stay Terminating, pods need a ServiceAccount that somebody created, and
 //     nobody but kwok touches nodes, until the caller starts kcm or the original ([Cluster.Reference]).
-//   - No container runs: kwok plays the kubelet. There are no logs, no exec, no network between pods. What a pod does is
-//     told by its annotations or by its container's flags, see labs/controlplane/README.md.
-//   - Nothing is durable. etcd does not sync to disk: a cluster survives the kill of any component, but not a power cut.
+//   - No container runs: kwok plays the kubelet. There are no logs, no exec, no network between pods. What a pod does
+//     is told by its annotations or by its container's flags, see labs/controlplane/README.md.
+//   - Nothing is durable. etcd does not sync to disk: a cluster survives the kill of any component, but no power cut.
 //
 // With CLUSTER=kind it is a kind cluster, which needs Docker or Podman. What differs there:
-//   - Containers run, those of the images web:1, web:2 and web:3 of labs/web above all, which are loaded into the node. The
-//     node has room for 110 pods.
+//   - Containers run, those of the images web:1, web:2 and web:3 of labs/web above all, which are loaded into the node.
+//     The node has room for 110 pods.
 //   - The control plane is kubeadm's, in the one node. kind's own controller manager has run until DNS was up, so that
 //     the first namespaces have what it creates; then it was taken away, and its Lease is free.
-//   - A component that crashes is started again by the kubelet; one that was killed with Kill is not. Etcd can be
+//   - A component that crashes is started again by the kubelet; one that was killed by us is not. Etcd can be
 //     frozen, but not killed: the kubelet would take minutes to start it again.
 //   - It stays if bin/kindcluster, which would remove it, is killed itself: kind has it under a name that begins with
 //     kcm-book.

@@ -29,7 +29,7 @@ import (
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	clustertest.SkipIfShort(t)
-	c, err := cluster.StartEmbedded(t.Context(), cluster.WithNodes(1))
+	c, err := cluster.StartEmbedded(t.Context(), cluster.Options{Nodes: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	config := c.RESTConfig(cluster.Admin)
@@ -40,10 +40,10 @@ func TestFaults(t *testing.T) {
 		_, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 		return err
 	}
-	status := func() (string, int) { return labcluster(t, "status", "--dir", c.Dir()) }
+	status := func() (string, int) { return labcluster(t, "status", "--dir", c.Dir) }
 
 	t.Run("it is not the cluster beside it, and the original works on it", func(t *testing.T) {
-		require.NotEqual(t, clustertest.Cluster(t).Server(), c.Server())
+		require.NotEqual(t, clustertest.Cluster(t).Server, c.Server)
 		ctx, cancel := context.WithCancel(t.Context())
 		reference := c.Reference(ctx, "--controllers=serviceaccount-controller", "--leader-elect=false")
 		require.NoError(t, reference.Start())
@@ -52,23 +52,23 @@ func TestFaults(t *testing.T) {
 			_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 			return err
 		})
-		events, err := c.AuditEvents(func(e cluster.AuditEvent) bool {
-			return e.Verb == "create" && e.Resource == "serviceaccounts" && e.Namespace == "default"
+		events, err := c.AuditEvents(func(e *cluster.AuditEvent) bool {
+			return e.Verb == "create" && e.ObjectRef.Resource == "serviceaccounts" && e.ObjectRef.Namespace == "default"
 		})
 		require.NoError(t, err)
-		require.Equal(t, "system:serviceaccount:kube-system:service-account-controller", events[0].User)
+		require.Equal(t, "system:serviceaccount:kube-system:service-account-controller", events[0].User.Username)
 		_, err = clustertest.Client(t).CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
 		require.ErrorContains(t, err, "not found")
 	})
 	t.Run("a killed API server is dead until it is restarted", func(t *testing.T) {
-		require.NoError(t, c.Kill(t.Context(), cluster.APIServer))
+		require.NoError(t, c.Disturb(t.Context(), "kill", cluster.APIServer))
 		require.Error(t, namespaces())
 		output, code := status()
 		require.Equal(t, 3, code)
 		require.Contains(t, output, "was ended by signal 9 (killed) as asked")
-		require.ErrorContains(t, c.Kill(t.Context(), cluster.APIServer), "does not run")
+		require.ErrorContains(t, c.Disturb(t.Context(), "kill", cluster.APIServer), "does not run")
 
-		require.NoError(t, c.Restart(t.Context(), cluster.APIServer))
+		require.NoError(t, c.Disturb(t.Context(), "restart", cluster.APIServer))
 		require.NoError(t, namespaces())
 		_, code = status()
 		require.Zero(t, code)
@@ -77,39 +77,39 @@ func TestFaults(t *testing.T) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}
 		_, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
 		require.NoError(t, err)
-		require.NoError(t, c.Kill(t.Context(), cluster.Etcd))
-		require.NoError(t, c.Restart(t.Context(), cluster.Etcd))
+		require.NoError(t, c.Disturb(t.Context(), "kill", cluster.Etcd))
+		require.NoError(t, c.Disturb(t.Context(), "restart", cluster.Etcd))
 		clustertest.Eventually(t, "the namespace is still there", func(ctx context.Context) error {
 			_, err := client.CoreV1().Namespaces().Get(ctx, "kept", metav1.GetOptions{})
 			return err
 		})
 	})
 	t.Run("a stopped API server hangs and then goes on", func(t *testing.T) {
-		require.NoError(t, c.Stop(t.Context(), cluster.APIServer))
+		require.NoError(t, c.Disturb(t.Context(), "stop", cluster.APIServer))
 		require.Error(t, namespaces())
 		output, code := status()
 		require.Equal(t, 3, code)
 		require.Contains(t, output, "stopped (SIGSTOP)")
-		require.NoError(t, c.Continue(t.Context(), cluster.APIServer))
+		require.NoError(t, c.Disturb(t.Context(), "cont", cluster.APIServer))
 		clustertest.Eventually(t, "the server answers again", func(context.Context) error { return namespaces() })
 	})
 	t.Run("a restarted kwok has the nodes again at once", func(t *testing.T) {
 		begin := time.Now()
-		require.NoError(t, c.Restart(t.Context(), cluster.Kwok))
+		require.NoError(t, c.Disturb(t.Context(), "restart", cluster.Kwok))
 		require.Less(t, time.Since(begin), 30*time.Second, "the Leases of the one before run for 40 s")
 	})
 	t.Run("a restarted scheduler is ready", func(t *testing.T) {
-		require.NoError(t, c.Restart(t.Context(), cluster.Scheduler))
+		require.NoError(t, c.Disturb(t.Context(), "restart", cluster.Scheduler))
 	})
 	t.Run("a frozen component is said to be, and how it goes on", func(t *testing.T) {
-		require.NoError(t, c.Stop(t.Context(), cluster.Scheduler))
+		require.NoError(t, c.Disturb(t.Context(), "stop", cluster.Scheduler))
 		output, code := status()
 		require.Equal(t, 3, code)
 		require.Contains(t, output, "bin/labcluster cont kube-scheduler")
-		require.NoError(t, c.Continue(t.Context(), cluster.Scheduler))
+		require.NoError(t, c.Disturb(t.Context(), "cont", cluster.Scheduler))
 	})
 	t.Run("a component that crashes is reported with the last words of its log", func(t *testing.T) {
-		require.NoError(t, syscall.Kill(pids(t, c.Dir())[cluster.Etcd], syscall.SIGABRT))
+		require.NoError(t, syscall.Kill(pids(t, c.Dir)[cluster.Etcd], syscall.SIGABRT))
 		clustertest.Eventually(t, "etcd is reported", func(context.Context) error {
 			if output, code := status(); code != 3 || !strings.Contains(output, "the last words of etcd") {
 				return errors.New(output)
@@ -118,15 +118,15 @@ func TestFaults(t *testing.T) {
 		})
 	})
 	t.Run("an unknown component is refused", func(t *testing.T) {
-		output, code := labcluster(t, "kill", "kubelet", "--dir", c.Dir())
+		output, code := labcluster(t, "kill", "kubelet", "--dir", c.Dir)
 		require.Equal(t, 1, code)
 		oneLine(t, output, `no component "kubelet": it is one of etcd, kube-apiserver, kube-scheduler, kwok`)
 	})
 	t.Run("it ends when it can no longer be recognised", func(t *testing.T) {
-		processes := pids(t, c.Dir())
-		require.NoError(t, os.Remove(filepath.Join(c.Dir(), "cluster.json")))
+		processes := pids(t, c.Dir)
+		require.NoError(t, os.Remove(filepath.Join(c.Dir, "cluster.json")))
 		untilEnded(t, processes)
-		require.False(t, exists(c.Dir()))
+		require.False(t, exists(c.Dir))
 	})
 }
 
@@ -257,7 +257,7 @@ func TestACrashDuringTheStartIsItsError(t *testing.T) {
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "cluster")
 	go killWhenItStarts(ctx, dir, "kube-apiserver")
-	_, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
+	_, err := cluster.StartEmbedded(t.Context(), cluster.Options{Dir: dir, Nodes: 1})
 	require.ErrorContains(t, err, "kube-apiserver was ended by signal 9 (killed)")
 	require.False(t, exists(dir))
 }
@@ -332,7 +332,7 @@ func TestAClusterEndsWhenItsDirectoryIsRemoved(t *testing.T) {
 	t.Parallel()
 	clustertest.SkipIfShort(t)
 	dir := filepath.Join(t.TempDir(), "cluster")
-	c, err := cluster.StartEmbedded(t.Context(), cluster.WithDir(dir), cluster.WithNodes(1))
+	c, err := cluster.StartEmbedded(t.Context(), cluster.Options{Dir: dir, Nodes: 1})
 	require.NoError(t, err)
 	defer c.Close()
 	processes := pids(t, dir)

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // startAndWait prints the cluster's directory and the process id of the original that runs on it.
 func startAndWait() {
-	c, err := cluster.StartEmbedded(context.Background(), cluster.WithNodes(1))
+	c, err := cluster.StartEmbedded(context.Background(), cluster.Options{Nodes: 1})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -42,7 +42,7 @@ func startAndWait() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(c.Dir(), reference.Process.Pid)
+	fmt.Println(c.Dir, reference.Process.Pid)
 	_ = reference.Wait()
 	select {} // whoever started this process kills it
 }
@@ -78,12 +78,13 @@ func oneLine(t *testing.T, output string, parts ...string) {
 	}
 }
 
-// newNamespace creates a namespace with the ServiceAccount "default" that pods need and that no loop creates here. When the
-// test ends, its pods are deleted; no loop would remove the namespace.
+// newNamespace creates a namespace with the ServiceAccount "default" that pods need and that no loop creates here. When
+// the test ends, its pods are deleted; no loop would remove the namespace.
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	core := clustertest.Client(t).CoreV1()
-	namespace, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	namespace, err := core.Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	_, err = core.ServiceAccounts(namespace.Name).Create(t.Context(), account, metav1.CreateOptions{})

@@ -47,12 +47,15 @@ func TestAPodIsReadyAboutASecondAfterItWasCreated(t *testing.T) {
 	namespace := newNamespace(t)
 	begin := time.Now()
 	create(t, namespace, newPod("web"))
-	running := untilPod(t, namespace, "web", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	running := untilPod(t, namespace, "web", "runs",
+		func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	require.False(t, isReady(running), "a container that has just started is not ready")
 	pod := untilPod(t, namespace, "web", "is Ready", isReady)
 	require.GreaterOrEqual(t, time.Since(begin), 900*time.Millisecond)
 
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady} {
+	for _, kind := range []corev1.PodConditionType{
+		corev1.PodScheduled, corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady,
+	} {
 		require.True(t, conditionIs(pod, kind, corev1.ConditionTrue), kind)
 	}
 	require.NotEmpty(t, pod.Status.PodIP)
@@ -91,12 +94,14 @@ func TestReadinessWaitsAsLongAsTheAnnotationOrTheFlagSays(t *testing.T) {
 // that kwok has made.
 func readyAfterStart(t *testing.T, namespace, pod string) time.Duration {
 	t.Helper()
-	changes, err := clustertest.Cluster(t).AuditEvents(func(e cluster.AuditEvent) bool {
-		return e.User == "kwok" && e.Verb == "patch" && e.Subresource == "status" && e.Namespace == namespace && e.Name == pod
+	changes, err := clustertest.Cluster(t).AuditEvents(func(e *cluster.AuditEvent) bool {
+		about := e.ObjectRef
+		return e.User.Username == "kwok" && e.Verb == "patch" &&
+			about.Subresource == "status" && about.Namespace == namespace && about.Name == pod
 	})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(changes), 2)
-	return changes[1].Time.Sub(changes[0].Time)
+	return changes[1].RequestReceivedTimestamp.Sub(changes[0].RequestReceivedTimestamp.Time)
 }
 
 func TestWhatNeverGetsReadyIsNotReadyWhenOthersAre(t *testing.T) {
@@ -112,13 +117,16 @@ func TestWhatNeverGetsReadyIsNotReadyWhenOthersAre(t *testing.T) {
 	})
 	require.Equal(t, corev1.PodPending, broken.Status.Phase)
 	require.Equal(t, "ImagePullBackOff", broken.Status.ContainerStatuses[0].State.Waiting.Reason)
-	never := untilPod(t, namespace, "never", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	never := untilPod(t, namespace, "never", "runs",
+		func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	require.False(t, isReady(never))
-	flagged := untilPod(t, namespace, "flagged", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	flagged := untilPod(t, namespace, "flagged", "runs",
+		func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	require.False(t, isReady(flagged))
 
 	patch := []byte(`{"spec":{"containers":[{"name":"main","image":"web:fixed"}]}}`)
-	_, err := clustertest.Client(t).CoreV1().Pods(namespace).Patch(t.Context(), "broken", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err := clustertest.Client(t).CoreV1().Pods(namespace).Patch(t.Context(), "broken", types.StrategicMergePatchType,
+		patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 	untilPod(t, namespace, "broken", "is Ready with a good image", isReady)
 }
@@ -135,7 +143,8 @@ func TestReadinessGatesCount(t *testing.T) {
 	require.False(t, isReady(pod))
 	setGate := func(status string) {
 		patch := []byte(`{"status":{"conditions":[{"type":"example.com/gate","status":"` + status + `"}]}}`)
-		_, err := clustertest.Client(t).CoreV1().Pods(namespace).Patch(t.Context(), "gated", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err := clustertest.Client(t).CoreV1().Pods(namespace).Patch(t.Context(), "gated", types.StrategicMergePatchType,
+			patch, metav1.PatchOptions{}, "status")
 		require.NoError(t, err)
 	}
 	setGate("True")
@@ -149,7 +158,8 @@ func TestInitContainersRunFirst(t *testing.T) {
 	namespace := newNamespace(t)
 	create(t, namespace, newPod("init", func(p *corev1.Pod) {
 		always := corev1.ContainerRestartPolicyAlways
-		p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "web:1"}, {Name: "sidecar", Image: "web:1", RestartPolicy: &always}}
+		p.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "web:1"},
+			{Name: "sidecar", Image: "web:1", RestartPolicy: &always}}
 	}))
 	untilPod(t, namespace, "init", "initialises", func(p *corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodPending && len(p.Status.InitContainerStatuses) == 2
@@ -172,25 +182,36 @@ func TestContainersEndAsTheirCommandFlagsOrAnnotationsAsk(t *testing.T) {
 		code  int32
 		after time.Duration
 	}{
-		{"sleep and exit", newPod("sleep-and-exit", never, commanded("sh", "-c", "sleep 2; exit 3")), corev1.PodFailed, 3, 2 * time.Second},
+		{"sleep and exit", newPod("sleep-and-exit", never, commanded("sh", "-c", "sleep 2; exit 3")),
+			corev1.PodFailed, 3, 2 * time.Second},
 		{"sleep", newPod("sleep", onFailure, commanded("sleep", "1")), corev1.PodSucceeded, 0, time.Second},
 		{"exit", newPod("exit", never, commanded("sh", "-c", "exit 1")), corev1.PodFailed, 1, 0},
-		{"annotations", newPod("annotations", never, annotated("run-for", "1500ms"), annotated("exit-code", "7")), corev1.PodFailed, 7, 1500 * time.Millisecond},
-		{"flags", newPod("flags", never, flagging("--run-for=1500ms", "--exit-code=3")), corev1.PodFailed, 3, 1500 * time.Millisecond},
-		{"a flag in the command", newPod("flag", onFailure, commanded("/web", "--run-for", "1s")), corev1.PodSucceeded, 0, time.Second},
+		{"annotations", newPod("annotations", never, annotated("run-for", "1500ms"), annotated("exit-code", "7")),
+			corev1.PodFailed, 7, 1500 * time.Millisecond},
+		{"flags", newPod("flags", never, flagging("--run-for=1500ms", "--exit-code=3")), corev1.PodFailed,
+			3, 1500 * time.Millisecond},
+		{"a flag in the command", newPod("flag", onFailure, commanded("/web", "--run-for", "1s")),
+			corev1.PodSucceeded, 0, time.Second},
 		{"an exit code as a flag", newPod("exit-flag", never, flagging("-exit-code=2")), corev1.PodFailed, 2, 0},
-		{"a hostname that fails", newPod("part-3", never, flagging("--run-for=1s", "--fails-as=[135]$")), corev1.PodFailed, 1, time.Second},
+		{"a hostname that fails", newPod("part-3", never, flagging("--run-for=1s", "--fails-as=[135]$")),
+			corev1.PodFailed, 1, time.Second},
 		{"a hostname that does not", newPod("part-4", never, flagging("--fails-as=[135]$")), corev1.PodSucceeded, 0, 0},
-		{"a hostname that ends", newPod("part-5", never, flagging("--exit-code=2", "--ends-as=[135]$")), corev1.PodFailed, 2, 0},
-		{"flags and annotations", newPod("both", never, flagging("--run-for=1h", "--exit-code=3"), annotated("run-for", "1s"), annotated("exit-code", "4")), corev1.PodFailed, 4, time.Second},
-		{"a flag that is not understood", newPod("not-understood", never, flagging("--run-for=1s", "--exit-code=soon")), corev1.PodSucceeded, 0, time.Second},
-		{"no exit code", newPod("no-exit-code", never, commanded("sh", "-c", "exit 3"), annotated("exit-code", "1234")), corev1.PodFailed, 3, 0},
+		{"a hostname that ends",
+			newPod("part-5", never, flagging("--exit-code=2", "--ends-as=[135]$")), corev1.PodFailed, 2, 0},
+		{"flags and annotations", newPod("both", never, flagging("--run-for=1h", "--exit-code=3"), annotated("run-for", "1s"),
+			annotated("exit-code", "4")), corev1.PodFailed, 4, time.Second},
+		{"a flag that is not understood", newPod("not-understood", never, flagging("--run-for=1s", "--exit-code=soon")),
+			corev1.PodSucceeded, 0, time.Second},
+		{"no exit code", newPod("no-exit-code", never, commanded("sh", "-c", "exit 3"), annotated("exit-code", "1234")),
+			corev1.PodFailed, 3, 0},
 		{"an odd index", newPod("odd", never, oddFails, indexed("3")), corev1.PodFailed, 1, 0},
 		{"an even index", newPod("even", never, oddFails, indexed("4")), corev1.PodSucceeded, 0, 0},
 		{"a file that is not there yet", newPod("first", never, firstFails), corev1.PodFailed, 42, 0},
 		{"a file that a first run left", newPod("second", onFailure, firstFails), corev1.PodSucceeded, 0, 0},
-		{"a shell without a script", newPod("idle", never, withImage("registry.k8s.io/e2e-test-images/busybox:1.37.0-1")), corev1.PodSucceeded, 0, 0},
-		{"a loop's exit", newPod("loops-exit", never, commanded("sh", "-c", "while true; do exit 3; done"), annotated("run-for", "1s")), corev1.PodSucceeded, 0, time.Second},
+		{"a shell without a script", newPod("idle", never, withImage("registry.k8s.io/e2e-test-images/busybox:1.37.0-1")),
+			corev1.PodSucceeded, 0, 0},
+		{"a loop's exit", newPod("loops-exit", never, commanded("sh", "-c", "while true; do exit 3; done"),
+			annotated("run-for", "1s")), corev1.PodSucceeded, 0, time.Second},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -212,7 +233,8 @@ func TestContainersThatAreToRunAlwaysAreRestarted(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	create(t, namespace, newPod("crash", commanded("sh", "-c", "exit 1")))
-	create(t, namespace, newPod("loop", restarted(corev1.RestartPolicyNever), commanded("sh", "-c", "while true; do sleep 0; done")))
+	create(t, namespace,
+		newPod("loop", restarted(corev1.RestartPolicyNever), commanded("sh", "-c", "while true; do sleep 0; done")))
 	pod := untilPod(t, namespace, "crash", "was restarted", func(p *corev1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1
 	})
@@ -238,7 +260,8 @@ func untilGone(t *testing.T, namespace, name string) {
 
 func deletePod(t *testing.T, namespace, name string, grace int64) {
 	t.Helper()
-	err := clustertest.Client(t).CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	err := clustertest.Client(t).CoreV1().Pods(namespace).Delete(t.Context(), name,
+		metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	require.NoError(t, err)
 }
 
@@ -252,7 +275,8 @@ func TestDeletionHonoursTheGracePeriod(t *testing.T) {
 	}{
 		{"well behaved", 30, newPod("well-behaved"), 400 * time.Millisecond, 10 * time.Second},
 		{"slow", 30, newPod("slow", annotated("stop-after", "3s")), 2900 * time.Millisecond, 15 * time.Second},
-		{"slow by a flag", 30, newPod("slow-by-a-flag", flagging("--stop-after=3s")), 2900 * time.Millisecond, 15 * time.Second},
+		{"slow by a flag", 30, newPod("slow-by-a-flag", flagging("--stop-after=3s")),
+			2900 * time.Millisecond, 15 * time.Second},
 		// A deletionTimestamp has whole seconds: the grace period may end up to one second early.
 		{"deaf", 3, newPod("deaf", annotated("stop-after", "1h")), 1900 * time.Millisecond, 15 * time.Second},
 		{"forced", 0, newPod("forced", annotated("stop-after", "1h")), 0, 5 * time.Second},
@@ -279,10 +303,12 @@ func TestADeletedPodWithAFinalizerEndsButStays(t *testing.T) {
 	create(t, namespace, newPod("kept", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/keep"} }))
 	untilPod(t, namespace, "kept", "is Ready", isReady)
 	deletePod(t, namespace, "kept", 30)
-	pod := untilPod(t, namespace, "kept", "has failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	pod := untilPod(t, namespace, "kept", "has failed",
+		func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
 	require.EqualValues(t, 143, pod.Status.ContainerStatuses[0].State.Terminated.ExitCode)
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
-	_, err := clustertest.Client(t).CoreV1().Pods(namespace).Patch(t.Context(), "kept", types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := clustertest.Client(t).CoreV1().Pods(namespace).Patch(t.Context(), "kept", types.MergePatchType,
+		patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 	untilGone(t, namespace, "kept")
 }

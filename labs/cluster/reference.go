@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// ManagerFlags returns the flags that tell a controller manager, kcm or the original, where the cluster is and who it is
-// there: the user's kubeconfig for all that takes one, the key for tokens and the CA.
+// ManagerFlags returns the flags that tell a controller manager, kcm or the original, where the cluster is and who it
+// is there: the user's kubeconfig for all that takes one, the key for tokens and the CA.
 func ManagerFlags(c *Cluster, user User) []string {
-	kubeconfig := c.Kubeconfig(user)
+	kubeconfig := c.Kubeconfigs[user]
 	return []string{
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		"--service-account-private-key-file=" + c.ServiceAccountKeyFile(),
-		"--root-ca-file=" + c.RootCAFile(),
+		"--service-account-private-key-file=" + c.ServiceAccountKey,
+		"--root-ca-file=" + c.RootCA,
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,41 +25,27 @@ const (
 // cluster can do, and the other way round.
 func OnKind() bool { return os.Getenv(clusterVariable) == onKind }
 
-// Option changes what Start does by default.
-type Option func(*options)
-
-type options struct {
-	nodes    int
-	dir      string
-	progress io.Writer
+// Options are what may be otherwise than it is by default.
+type Options struct {
+	// Nodes is the number of nodes. The default is 3. A kind cluster always has one, in which the control plane runs too:
+	// a second would cost as much memory again.
+	Nodes int
+	// Dir is the directory of the cluster's files, which must be empty or not exist. The default is a new one.
+	Dir string
+	// Progress is where a few lines about what is being done go, one Write for each. The default is nowhere, except that
+	// a build of bin/labcluster, which takes minutes when the build cache is cold, is announced on standard error.
+	Progress io.Writer
 }
 
-// WithNodes sets the number of nodes. The default is 3. A kind cluster always has one, in which the control plane runs too:
-// a second would cost as much memory again.
-func WithNodes(n int) Option {
-	return func(o *options) { o.nodes = n }
-}
-
-// WithProgress sets where a few lines about what is being done go, one Write for each. The default is nowhere, except that a
-// build of bin/labcluster, which takes minutes when the build cache is cold, is announced on standard error.
-func WithProgress(w io.Writer) Option {
-	return func(o *options) { o.progress = w }
-}
-
-// WithDir sets the directory of the cluster's files, which must be empty or not exist. The default is a new one.
-func WithDir(dir string) Option {
-	return func(o *options) { o.dir = dir }
-}
-
-// Start starts the cluster that CLUSTER in the environment names: embedded (also if it is empty or not set) or kind, see
-// the package's documentation for what differs. Any other value is an error. The cluster lives until Close is called, ctx
-// ends or this process ends.
-func Start(ctx context.Context, opts ...Option) (*Cluster, error) {
+// Start starts the cluster that CLUSTER in the environment names: embedded (also if it is empty or not set) or kind,
+// see the package's documentation for what differs. Any other value is an error. The cluster lives until Close is
+// called, ctx ends or this process ends.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
 	switch choice := os.Getenv(clusterVariable); choice {
 	case "", onEmbedded:
-		return StartEmbedded(ctx, opts...)
+		return StartEmbedded(ctx, o)
 	case onKind:
-		return start(ctx, "kindcluster", opts)
+		return start(ctx, "kindcluster", o)
 	default:
 		return nil, fmt.Errorf("%s is %q: set it to %s or %s, or to nothing, which means %s",
 			clusterVariable, choice, onEmbedded, onKind, onEmbedded)
@@ -66,36 +53,30 @@ func Start(ctx context.Context, opts ...Option) (*Cluster, error) {
 }
 
 // StartEmbedded starts an embedded cluster, whatever CLUSTER in the environment says.
-func StartEmbedded(ctx context.Context, opts ...Option) (*Cluster, error) {
-	return start(ctx, "labcluster", opts)
+func StartEmbedded(ctx context.Context, o Options) (*Cluster, error) {
+	return start(ctx, "labcluster", o)
 }
 
 // start has a program start a cluster, which is built first if it is missing or older than its sources.
-func start(ctx context.Context, program string, opts []Option) (*Cluster, error) {
-	o := options{nodes: 3, progress: io.Discard}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	building := o.progress
-	if building == io.Discard {
-		building = os.Stderr // who waits minutes for it must see why
-	}
+func start(ctx context.Context, program string, o Options) (*Cluster, error) {
+	o.Nodes = cmp.Or(o.Nodes, 3)
+	building := cmp.Or[io.Writer](o.Progress, os.Stderr) // who waits minutes for it must see why
+	o.Progress = cmp.Or(o.Progress, io.Discard)
 	binary, err := built(ctx, program, building)
 	if err != nil {
 		return nil, err
 	}
-	dir := o.dir
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "labcluster-"); err != nil {
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "labcluster-"); err != nil {
 			return nil, err
 		}
-		defer os.Remove(dir) // it is empty if there is no cluster, unless what is left has been told
+		defer os.Remove(o.Dir) // it is empty if there is no cluster, unless what is left has been told
 	}
 	c := &Cluster{program: binary, configs: map[User]*rest.Config{}}
-	if err := c.attach(ctx, dir, o); err != nil {
+	if err := c.attach(ctx, o); err != nil {
 		return nil, err
 	}
-	for user, path := range c.files.Kubeconfigs {
+	for user, path := range c.Kubeconfigs {
 		config, err := clientcmd.BuildConfigFromFlags("", path)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("read kubeconfig of %s: %w", user, err), c.close())

@@ -10,7 +10,7 @@ import (
 
 func TestAMistypedClusterIsRefusedAndNeverTheEmbeddedOne(t *testing.T) {
 	t.Setenv("CLUSTER", "knid")
-	_, err := cluster.Start(t.Context())
+	_, err := cluster.Start(t.Context(), cluster.Options{})
 	require.EqualError(t, err, `CLUSTER is "knid": set it to embedded or kind, or to nothing, which means embedded`)
 	require.False(t, cluster.OnKind())
 }

@@ -55,8 +55,8 @@ var users = map[string]pki.User{
 // endpoints are the ports that a cluster's processes listen on, all on 127.0.0.1.
 type endpoints struct{ etcd, etcdPeer, etcdHealth, apiserver, scheduler int }
 
-// pickEndpoints picks different ports that are free. They are below the range from which Linux and macOS take the ports of
-// outgoing connections, so that none of those takes one between the moment it is picked and the moment it is bound.
+// pickEndpoints picks different ports that are free. They are below the range from which Linux and macOS take the ports
+// of outgoing connections, so that none of those takes one between the moment it is picked and the moment it is bound.
 func pickEndpoints() (endpoints, error) {
 	picked := map[int]bool{}
 	for tries := 0; len(picked) < 5; tries++ {

@@ -81,7 +81,8 @@ func ask(dir string, timeout time.Duration, command ...string) (c cluster, statu
 		return c, nil, errors.New("the cluster is still starting: wait until 'bin/labcluster up' returns")
 	}
 	pid := c.Pids[directory.Supervisor]
-	return c, nil, fmt.Errorf("the supervisor of the cluster in %s (pid %d) does not answer (%w): end it with 'kill -9 %d', then 'bin/labcluster down --dir %s'", c.Dir, pid, err, pid, c.Dir)
+	return c, nil, fmt.Errorf("the supervisor of the cluster in %s (pid %d) does not answer (%w): "+
+		"end it with 'kill -9 %[2]d', then 'bin/labcluster down --dir %[1]s'", c.Dir, pid, err)
 }
 
 // disturb does something to the one component that is named.
@@ -164,5 +165,6 @@ func down(dir string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the supervisor of the cluster in %s (pid %d) did not end within %v: end it with 'kill -9 %d' and try again", c.Dir, pid, downTimeout, pid)
+	return fmt.Errorf("the supervisor of the cluster in %s (pid %d) did not end within %v: "+
+		"end it with 'kill -9 %[2]d' and try again", c.Dir, pid, downTimeout)
 }

@@ -1,9 +1,9 @@
 // Labcluster is a Kubernetes control plane in one binary: etcd, kube-apiserver, kube-scheduler, kwok (which plays the
 // nodes), kubectl and the original kube-controller-manager, and the commands that run them together as a lab cluster.
 //
-// The first argument says what this process is. A program name, such as kube-apiserver, makes it that program, with that
-// program's own flags; the word attached before the name ends the program with its standard input. Everything else is a
-// command on a lab cluster, whose files are all in one directory.
+// The first argument says what this process is. A program name, such as kube-apiserver, makes it that program, with
+// that program's own flags; the word attached before the name ends the program with its standard input. Everything else
+// is a command on a lab cluster, whose files are all in one directory.
 package main
 
 import (

@@ -18,8 +18,8 @@ import (
 // How long one look at a component may take.
 const probeTimeout = 5 * time.Second
 
-// prober asks components whether they are ready, which anybody may. A component that could not listen where it should has
-// ended, so who answers is not doubted.
+// prober asks components whether they are ready, which anybody may. A component that could not listen where it should
+// has ended, so who answers is not doubted.
 var prober = &http.Client{Timeout: probeTimeout, Transport: &http.Transport{
 	TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 }}

@@ -94,8 +94,8 @@ func (s *supervisor) run(ctx context.Context, ready func(cluster) error) error {
 	return nil
 }
 
-// start starts the components, and once more with other ports if somebody else took one. A component says so only in its
-// log, whose last lines are part of the error.
+// start starts the components, and once more with other ports if somebody else took one. A component says so only in
+// its log, whose last lines are part of the error.
 func (s *supervisor) start(ctx context.Context) error {
 	credentials, err := pki.New(s.cluster.Path("pki"), serviceIP, users)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *supervisor) configure(credentials *pki.Credentials) (err error) {
 	return err
 }
 
-// within calls start with a context that ends after startTimeout, or when a component ends that start has started with fail.
+// within calls start with a context that ends after startTimeout, or when a component ends that was started with fail.
 func (s *supervisor) within(ctx context.Context, start func(ctx context.Context, fail func(error)) error) error {
 	ctx, stop := context.WithTimeout(ctx, startTimeout)
 	defer stop()
@@ -172,7 +172,8 @@ func (s *supervisor) startAll(ctx context.Context, fail func(error)) error {
 	if err := s.waitReady(ctx, apiserverName); err != nil {
 		return err
 	}
-	s.say("kube-apiserver is ready after %.1f s; starting kube-scheduler, kwok and %d nodes", time.Since(begin).Seconds(), s.cluster.Nodes)
+	s.say("kube-apiserver is ready after %.1f s; starting kube-scheduler, kwok and %d nodes",
+		time.Since(begin).Seconds(), s.cluster.Nodes)
 	if err := s.startComponents(fail, schedulerName, kwokName); err != nil {
 		return err
 	}

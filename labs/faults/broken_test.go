@@ -23,13 +23,16 @@ type broken struct {
 
 var brokenManagers = []broken{
 	{"a new ReplicaSet grows to its full size at once",
-		"kcm/controller/deployment/rolling.go", "return min(now+room, *d.Spec.Replicas)", "_ = min(now, room); return *d.Spec.Replicas",
+		"kcm/controller/deployment/rolling.go", "return min(now+room, *d.Spec.Replicas)",
+		"_ = min(now, room); return *d.Spec.Replicas",
 		"rollout/none", "surge"},
 	{"a rollout takes the pods of all nodes at once",
-		"kcm/controller/daemon/rolling.go", "room := max(maxUnavailable-unavailable, 0)", "room := max(maxUnavailable-unavailable, len(working))",
+		"kcm/controller/daemon/rolling.go", "room := max(maxUnavailable-unavailable, 0)",
+		"room := max(maxUnavailable-unavailable, len(working))",
 		"daemons/none", "bare"},
 	{"a pod that is going uses nothing of a quota",
-		"kcm/controller/resourcequota/pods.go", "|| !at.IsZero() && now.After(at)", "|| pod.DeletionTimestamp != nil || !at.IsZero() && now.After(at)",
+		"kcm/controller/resourcequota/pods.go", "|| !at.IsZero() && now.After(at)",
+		"|| pod.DeletionTimestamp != nil || !at.IsZero() && now.After(at)",
 		"quota/none", "above-quota"},
 	{"what fails is not tried again",
 		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:", "case l.MaxRetries == RetryForever && false:",
@@ -38,7 +41,8 @@ var brokenManagers = []broken{
 		"kcm/controller/gone.go", "return apierrors.IsInvalid(err) &&", "return apierrors.IsInvalid(err) ||",
 		"finished/policy-422/1", "stuck"},
 	{"what fails is tried three times more",
-		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:", "case l.MaxRetries == RetryForever && l.queue.NumRequeues(key) < 3:",
+		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:",
+		"case l.MaxRetries == RetryForever && l.queue.NumRequeues(key) < 3:",
 		"finished/policy-500/1", "stuck"},
 }
 
@@ -57,7 +61,8 @@ func (b broken) build(t *testing.T) (program string) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644))
 	program = filepath.Join(dir, "kcm")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./kcm/cmd/kcm")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"),
+		"-o", program, "./kcm/cmd/kcm")
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

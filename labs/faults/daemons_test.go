@@ -18,7 +18,8 @@ func (p *past) agent(surge, unavailable int32) *appsv1.DaemonSet {
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "agent", UID: "agent"},
 		Spec: appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
-			Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: &more, MaxUnavailable: &without},
+			Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: &more, MaxUnavailable: &without},
 		}},
 		Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 3},
 	}
@@ -30,14 +31,17 @@ func (p *past) agent(surge, unavailable int32) *appsv1.DaemonSet {
 func (p *past) daemon(set *appsv1.DaemonSet, name, node string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))},
+			Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set,
+				appsv1.SchemeGroupVersion.WithKind("DaemonSet"))},
 		},
 		Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+				MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField,
+					Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 			}}},
 		}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 	p.change(watch.Added, "pods", pod)
 	return pod

@@ -6,15 +6,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Some invariants count for a loop that is left alone. When a user deletes a pod
-// at the moment at which the loop deletes another one, fewer are left than either
-// wanted; when a Deployment is changed in the middle of a rollout, its
-// ReplicaSets still carry out what they were told before. So available, too-few
-// and recreate do not count for what users have disturbed, until it has for a
-// time been whole again.
+// Some invariants count for a loop that is left alone. When a user deletes a pod at the moment at which the loop
+// deletes another one, fewer are left than either wanted; when a Deployment is changed in the middle of a rollout, its
+// ReplicaSets still carry out what they were told before. So available, too-few and recreate do not count for what
+// users have disturbed, until it has for a time been whole again.
 
-// aftermath is for how long what was disturbed remains so at least: as long as a
-// cache may be late, and the loop busy with what it shows.
+// aftermath is for how long what was disturbed remains so at least: as long as a cache may be late, and the loop busy
+// with what it shows.
 const aftermath = 2 * lateness
 
 // notice notices how users disturb what there is, and what is whole again.
@@ -74,8 +72,7 @@ func (j *Judge) meddledWith() []metav1.Object {
 	return nil
 }
 
-// ownersOf returns the ReplicaSet of a pod and the Deployment of that, as far as
-// there are such.
+// ownersOf returns the ReplicaSet of a pod and the Deployment of that, as far as there are such.
 func (j *Judge) ownersOf(pod *corev1.Pod) (owners []metav1.Object) {
 	rs := j.setOf(pod)
 	if rs == nil {
@@ -88,15 +85,14 @@ func (j *Judge) ownersOf(pod *corev1.Pod) (owners []metav1.Object) {
 	return owners
 }
 
-// hasAllPods tells whether a ReplicaSet has the pods that it is asked for, and its
-// loop knows it.
+// hasAllPods tells whether a ReplicaSet has the pods that it is asked for, and its loop knows it.
 func (w world) hasAllPods(rs *appsv1.ReplicaSet) bool {
 	n := size(rs.Spec.Replicas)
 	return rs.Status.ObservedGeneration == rs.Generation && rs.Status.Replicas == n && count(w.podsOf(rs), isActive) == n
 }
 
-// isRolledOut tells whether a Deployment has the pods that it is asked for and no
-// others, all available, and its loop knows it.
+// isRolledOut tells whether a Deployment has the pods that it is asked for and no others, all available, and its loop
+// knows it.
 func (w world) isRolledOut(d *appsv1.Deployment) bool {
 	n, asked, available := size(d.Spec.Replicas), int32(0), int32(0)
 	for _, rs := range w.setsOf(d) {
@@ -107,7 +103,8 @@ func (w world) isRolledOut(d *appsv1.Deployment) bool {
 		available += count(w.podsOf(rs), isAvailable)
 	}
 	s := d.Status
-	return s.ObservedGeneration == d.Generation && s.Replicas == n && s.UpdatedReplicas == n && s.AvailableReplicas == n && asked == n && available == n
+	return s.ObservedGeneration == d.Generation && asked == n && available == n &&
+		s.Replicas == n && s.UpdatedReplicas == n && s.AvailableReplicas == n
 }
 
 // appLabel is the label by which the selectors of the lab find their own.

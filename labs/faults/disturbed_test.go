@@ -103,7 +103,8 @@ func TestAReplicationControllerIsHeldToTheSameRules(t *testing.T) {
 	p := &past{t: t}
 	rc := &corev1.ReplicationController{
 		ObjectMeta: metav1.ObjectMeta{Name: "rc", UID: "rc"},
-		Spec:       corev1.ReplicationControllerSpec{Replicas: new(int32), Selector: map[string]string{appLabel: app}, Template: new(podTemplate("web:1"))},
+		Spec: corev1.ReplicationControllerSpec{Replicas: new(int32), Selector: map[string]string{appLabel: app},
+			Template: new(podTemplate("web:1"))},
 	}
 	p.change(watch.Added, "replicationcontrollers", rc)
 	p.pod(&appsv1.ReplicaSet{ObjectMeta: rc.ObjectMeta}, "one")

@@ -26,8 +26,8 @@ type Kind struct {
 	lasts bool
 }
 
-// Alone tells that it disturbs all that use the control plane: such a run needs a new
-// one for itself, as who has had to wait often waits longer before it tries again.
+// Alone tells that it disturbs all that use the control plane: such a run needs a new one for itself, as who has had to
+// wait often waits longer before it tries again.
 func (k Kind) Alone() bool { return len(k.kills) > 0 }
 
 // Kinds are all kinds of faults.
@@ -38,16 +38,23 @@ var Kinds = []Kind{
 	{Name: "refuse-429", Does: "write i is refused: too many requests, again after a second", code: 429},
 	{Name: "refuse-500", Does: "write i is refused with an internal error", code: 500},
 	{Name: "refuse-504", Does: "write i is refused with a timeout", code: 504},
-	{Name: "policy-403", Does: "write i, and all like it for 3 s, are forbidden, as by the policy of a webhook", code: 403, lasts: true},
-	{Name: "policy-409", Does: "write i, and all like it for 3 s, are refused with a conflict", code: 409, lasts: true},
-	{Name: "policy-422", Does: "write i, and all like it for 3 s, are refused as invalid, as by a ValidatingAdmissionPolicy", code: 422, lasts: true},
-	{Name: "policy-500", Does: "write i, and all like it for 3 s, are refused with an internal error, as without a webhook that has to be asked", code: 500, lasts: true},
+	{Name: "policy-403", code: 403, lasts: true,
+		Does: "write i, and all like it for 3 s, are forbidden, as by the policy of a webhook"},
+	{Name: "policy-409", code: 409, lasts: true, Does: "write i, and all like it for 3 s, are refused with a conflict"},
+	{Name: "policy-422", code: 422, lasts: true,
+		Does: "write i, and all like it for 3 s, are refused as invalid, as by a ValidatingAdmissionPolicy"},
+	{Name: "policy-500", code: 500, lasts: true,
+		Does: "write i, and all like it for 3 s, are refused with an internal error, as if a webhook did not answer"},
 	{Name: "late", Does: "event i of a watch, and what follows it there, comes 1.5 s late", Watch: true, Resource: true},
-	{Name: "miss", Does: "event i of a watch is never seen: the watch ends, and half a second later what is there is listed anew", Watch: true, Resource: true},
-	{Name: "older", Does: "the manager is killed when write i is done; the next one's first list of a resource that may be older is from before it, and its watch is 1.5 s late", Resource: true},
+	{Name: "miss", Watch: true, Resource: true,
+		Does: "event i of a watch is never seen: the watch ends, and half a second later what is there is listed anew"},
+	{Name: "older", Resource: true, Does: "the manager is killed when write i is done; the next one's first list of a " +
+		"resource that may be older is from before it, and its watch is 1.5 s late"},
 	{Name: "freeze", Does: "the leader is frozen when write i is done, and wakes up at the first write of the next one"},
-	{Name: "apiserver", Does: "the API server is killed when write i is done, and started anew", kills: []cluster.Component{cluster.APIServer}},
-	{Name: "etcd", Does: "etcd and the API server are killed when write i is done, and started anew", kills: []cluster.Component{cluster.Etcd, cluster.APIServer}},
+	{Name: "apiserver", Does: "the API server is killed when write i is done, and started anew",
+		kills: []cluster.Component{cluster.APIServer}},
+	{Name: "etcd", Does: "etcd and the API server are killed when write i is done, and started anew",
+		kills: []cluster.Component{cluster.Etcd, cluster.APIServer}},
 }
 
 // Fault is the one thing that goes wrong in a run. The zero value is none.
@@ -81,7 +88,7 @@ func parseFault(text string) (Fault, error) {
 		return k.Name == name || k.Resource && strings.HasPrefix(name, k.Name+"-")
 	})
 	if err != nil || at < 1 || i < 0 {
-		return Fault{}, fmt.Errorf("%q is no fault: it is KIND/NUMBER, as stop/3, or KIND-RESOURCE/NUMBER, as late-pods/2", text)
+		return Fault{}, fmt.Errorf("%q is no fault: it is KIND/NUMBER (stop/3) or KIND-RESOURCE/NUMBER (late-pods/2)", text)
 	}
 	return Fault{Kinds[i], strings.TrimPrefix(strings.TrimPrefix(name, Kinds[i].Name), "-"), at}, nil
 }
@@ -112,11 +119,10 @@ func ParseSpec(text string, workloads []*Workload) (Spec, error) {
 // most bounds the numbers of the writes and events at which a fault happens.
 const most = 40
 
-// Plan returns the runs that there are of workloads. Without are the runs without a
-// fault, by the name of their workload: they say how many writes and events there
-// are. What is new comes early: of each workload and each kind of fault the first
-// number, then of each the next one, and so on, and each time the kinds in turn,
-// with another workload each.
+// Plan returns the runs that there are of workloads. Without are the runs without a fault, by the name of their
+// workload: they say how many writes and events there are. What is new comes early: of each workload and each kind of
+// fault the first number, then of each the next one, and so on, and each time the kinds in turn, with another workload
+// each.
 func Plan(workloads []*Workload, without map[string]*Result) (plan []Spec) {
 	for at := 1; at <= most; at++ {
 		for shift := range workloads {
@@ -137,8 +143,7 @@ func Plan(workloads []*Workload, without map[string]*Result) (plan []Spec) {
 	return plan
 }
 
-// resourcesFor returns the resources that a kind of fault can concern in a
-// workload, or one that is empty.
+// resourcesFor returns the resources that a kind of fault can concern in a workload, or one that is empty.
 func resourcesFor(kind Kind, w *Workload, events map[string]int) []string {
 	switch {
 	case kind.Name == "freeze" && w.Goes:

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func TestEachRunOfAPlanHasANameThatIsReadAsThatRun(t *testing.T) {
 		require.Equal(t, spec.Fault, read.Fault)
 	}
 	require.Len(t, names, len(plan), "no run is planned twice")
-	for _, name := range []string{"rollout/stop/3", "accounts/etcd/1", "collect/late-metadata-pods/2", "scale/older-pods/3"} {
+	for name := range strings.FieldsSeq("rollout/stop/3 accounts/etcd/1 collect/late-metadata-pods/2 scale/older-pods/3") {
 		require.Contains(t, names, name)
 	}
 	require.NotContains(t, names, "namespace/freeze/1", "its Lease would go with the namespace")
@@ -44,7 +45,9 @@ func TestARunThatThereIsNotIsRefused(t *testing.T) {
 	t.Parallel()
 	workloads, err := Workloads()
 	require.NoError(t, err)
-	for _, name := range []string{"", "rollout", "rollout/stop", "rollout/stop/0", "rollout/nap/1", "picnic/stop/1", "rollout/late/x"} {
+	for _, name := range []string{
+		"", "rollout", "rollout/stop", "rollout/stop/0", "rollout/nap/1", "picnic/stop/1", "rollout/late/x",
+	} {
 		_, err := ParseSpec(name, workloads)
 		require.Error(t, err, name)
 	}

@@ -27,11 +27,12 @@ type Invariant struct {
 	broken func(j *Judge) string
 }
 
-// Invariants are all that are checked. Each looks at what a change does, and not
-// only at what is there after it: a user may ask for less than there is.
+// Invariants are all that are checked. Each looks at what a change does, and not only at what is there after it: a user
+// may ask for less than there is.
 var Invariants = []Invariant{
 	{"surge", "deployments", "a Deployment asks its ReplicaSets for no more than replicas + maxSurge", surge},
-	{"available", "deployments", "no available pod of a Deployment is taken away below replicas - maxUnavailable", available},
+	{"available", "deployments", "no available pod of a Deployment is taken away below replicas - maxUnavailable",
+		available},
 	{"too-many", "replicasets", "a ReplicaSet makes no pod when it has all that it was asked for", tooMany},
 	{"too-few", "replicasets", "a ReplicaSet deletes no pod when it has no more than it is asked for", tooFew},
 	{"twins", "deployments", "a Deployment has one ReplicaSet for a template", twins},
@@ -43,7 +44,8 @@ var Invariants = []Invariant{
 	{"parallelism", "jobs", "a Job makes no pod when it has as many as may run", parallelism},
 	{"pair", "daemonsets", "a node has one pod of a DaemonSet, and two of one that surges", pair},
 	{"second", "daemonsets", "a DaemonSet makes second pods beside available ones on no more than maxSurge nodes", second},
-	{"bare", "daemonsets", "no available pod of a DaemonSet is taken away with which more than maxUnavailable nodes have none", bare},
+	{"bare", "daemonsets",
+		"no available pod of a DaemonSet is taken away with which more than maxUnavailable nodes have none", bare},
 	{"told-twice", "endpointslices", "a pod of a Service is in one slice, and once", toldTwice},
 	{"above-quota", "resourcequotas", "a namespace has no more than its quota allows", aboveQuota},
 }
@@ -64,8 +66,8 @@ type Judge struct {
 	was, is metav1.Object // what it has changed; nil is none
 	at      time.Time
 	deleted map[types.UID]bool // pods that users have deleted
-	// versions are those of each Deployment and ReplicaSet that its loop may still go
-	// by: from the one on that it has observed.
+	// versions are those of each Deployment and ReplicaSet that its loop may still go by: from the one on that it has
+	// observed.
 	versions   map[types.UID][]metav1.Object
 	disturbed  map[types.UID]time.Time // since when, see notice
 	relabelled map[string]bool         // by a Deployment's app, whether users have taken ReplicaSets out or in
@@ -83,8 +85,8 @@ func NewJudge() *Judge {
 // Deletes says that a user is about to delete a pod, so that no loop is blamed.
 func (j *Judge) Deletes(pod types.UID) { j.deleted[pod] = true }
 
-// Look returns the invariants that the next changes break and that none before
-// has broken. The changes have to come in the order of their versions.
+// Look returns the invariants that the next changes break and that none before has broken. The changes have to come in
+// the order of their versions.
 func (j *Judge) Look(changes ...history.Change) (violations []Violation, err error) {
 	for _, change := range changes {
 		if j.was, j.is, err = j.apply(change); err != nil {
@@ -106,8 +108,7 @@ func (j *Judge) Look(changes ...history.Change) (violations []Violation, err err
 	return violations, nil
 }
 
-// remember adds a version to others, and leaves out those that the loop has left
-// behind.
+// remember adds a version to others, and leaves out those that the loop has left behind.
 func (j *Judge) remember() {
 	var observed int64
 	switch is := j.is.(type) {
@@ -134,8 +135,7 @@ func (j *Judge) boundsOf(d *appsv1.Deployment) (most, least int32) {
 	return most, least
 }
 
-// asked are the least and the most that a ReplicaSet was asked for by the versions
-// that the loop may go by.
+// asked are the least and the most that a ReplicaSet was asked for by the versions that the loop may go by.
 func (j *Judge) asked(rs *appsv1.ReplicaSet) (least, most int32) {
 	least, most = size(rs.Spec.Replicas), size(rs.Spec.Replicas)
 	for _, version := range j.versions[rs.UID] {
@@ -145,9 +145,8 @@ func (j *Judge) asked(rs *appsv1.ReplicaSet) (least, most int32) {
 	return least, most
 }
 
-// surge looks at a ReplicaSet that grows or is made. Who lowers a Deployment's size
-// leaves more than its bound until the loop has seen it, so what shrinks is
-// never wrong.
+// surge looks at a ReplicaSet that grows or is made. Who lowers a Deployment's size leaves more than its bound until
+// the loop has seen it, so what shrinks is never wrong.
 func surge(j *Judge) string {
 	rs, is := j.is.(*appsv1.ReplicaSet)
 	if !is || j.deploymentOf(rs) == nil || !stays(j.deploymentOf(rs)) {
@@ -163,14 +162,14 @@ func surge(j *Judge) string {
 		sum += size(each.Spec.Replicas)
 	}
 	if most, _ := j.boundsOf(d); size(rs.Spec.Replicas) > former && sum > most {
-		return fmt.Sprintf("%s now asks for %d, and all ReplicaSets of %s for %d; %d are allowed", rs.Name, size(rs.Spec.Replicas), d.Name, sum, most)
+		return fmt.Sprintf("%s now asks for %d, and all ReplicaSets of %s for %d; %d are allowed",
+			rs.Name, size(rs.Spec.Replicas), d.Name, sum, most)
 	}
 	return ""
 }
 
-// available looks at a pod that was available and is being deleted now. It counts
-// who goes below the bound: who has asked for more is below it, and what the loop
-// has set going before still goes on.
+// available looks at a pod that was available and is being deleted now. It counts who goes below the bound: who has
+// asked for more is below it, and what the loop has set going before still goes on.
 func available(j *Judge) string {
 	pod, rs := deletedPod[*appsv1.ReplicaSet](j)
 	if rs == nil || !isAvailable(pod) || j.deploymentOf(rs) == nil || !stays(j.deploymentOf(rs)) {
@@ -181,7 +180,8 @@ func available(j *Judge) string {
 		left += count(j.podsOf(each), isAvailable)
 	}
 	if _, least := j.boundsOf(d); left == least-1 && !j.isDisturbed(d) {
-		return fmt.Sprintf("available pod %s was deleted, and %s has %d available pods left; %d are the least", pod.Name, d.Name, left, least)
+		return fmt.Sprintf("available pod %s was deleted, and %s has %d available pods left; %d are the least",
+			pod.Name, d.Name, left, least)
 	}
 	return ""
 }
@@ -194,8 +194,7 @@ func newPod[O metav1.Object](j *Judge) (pod *corev1.Pod, owner O) {
 	return nil, owner
 }
 
-// deletedPod returns the pod as it was whose deletion the change begins, and its
-// owner of a type, or nil.
+// deletedPod returns the pod as it was whose deletion the change begins, and its owner of a type, or nil.
 func deletedPod[O metav1.Object](j *Judge) (pod *corev1.Pod, owner O) {
 	if pod, is := j.was.(*corev1.Pod); is && j.isDeletion() {
 		return pod, ownerOf[O](j.world, pod)
@@ -203,15 +202,13 @@ func deletedPod[O metav1.Object](j *Judge) (pod *corev1.Pod, owner O) {
 	return nil, owner
 }
 
-// isDeletion tells whether the change begins a deletion. What has gone at once was
-// deleted, too.
+// isDeletion tells whether the change begins a deletion. What has gone at once was deleted, too.
 func (j *Judge) isDeletion() bool {
 	return j.was != nil && stays(j.was) && (j.is == nil || !stays(j.is))
 }
 
-// tooMany looks at a pod that is new. A loop that is about to make pods may do so
-// a moment after somebody has asked for fewer, so what it has not observed yet
-// counts, too.
+// tooMany looks at a pod that is new. A loop that is about to make pods may do so a moment after somebody has asked for
+// fewer, so what it has not observed yet counts, too.
 func tooMany(j *Judge) string {
 	pod, rs := newPod[*appsv1.ReplicaSet](j)
 	if rs == nil {
@@ -224,8 +221,8 @@ func tooMany(j *Judge) string {
 	return ""
 }
 
-// tooFew looks at a pod whose deletion begins. A loop may delete a moment after
-// somebody has asked for more, so what it has not observed yet counts, too.
+// tooFew looks at a pod whose deletion begins. A loop may delete a moment after somebody has asked for more, so what it
+// has not observed yet counts, too.
 func tooFew(j *Judge) string {
 	pod, rs := deletedPod[*appsv1.ReplicaSet](j)
 	if rs == nil || !isActive(pod) || !stays(rs) {
@@ -269,8 +266,7 @@ func oneOwner(j *Judge) string {
 	return fmt.Sprintf("%s has %d owners", pod.Name, len(pod.OwnerReferences))
 }
 
-// orphaned looks at an object that has lost its owner. Its labels have to match
-// no more, or its owner goes.
+// orphaned looks at an object that has lost its owner. Its labels have to match no more, or its owner goes.
 func orphaned(j *Judge) string {
 	if j.was == nil || j.is == nil || metav1.GetControllerOf(j.was) == nil || metav1.GetControllerOf(j.is) != nil {
 		return ""
@@ -355,14 +351,13 @@ func parallelism(j *Judge) string {
 	if job == nil {
 		return ""
 	}
-	if active := count(j.podsOf(job), isActive); active > size(job.Spec.Parallelism) {
-		return fmt.Sprintf("%s was made, and %s has %d pods that run; %d may", pod.Name, job.Name, active, size(job.Spec.Parallelism))
+	if active, may := count(j.podsOf(job), isActive), size(job.Spec.Parallelism); active > may {
+		return fmt.Sprintf("%s was made, and %s has %d pods that run; %d may", pod.Name, job.Name, active, may)
 	}
 	return ""
 }
 
-// toldTwice looks at a slice that was written. All slices of a workload have the
-// same ports and one family.
+// toldTwice looks at a slice that was written. All slices of a workload have the same ports and one family.
 func toldTwice(j *Judge) string {
 	slice, is := j.is.(*discoveryv1.EndpointSlice)
 	if !is {
@@ -382,8 +377,8 @@ func toldTwice(j *Judge) string {
 	return ""
 }
 
-// aboveQuota looks at what is there of what the workloads limit. No user lowers the
-// limits. A pod that has ended uses nothing, and one that is on its way out does.
+// aboveQuota looks at what is there of what the workloads limit. No user lowers the limits. A pod that has ended uses
+// nothing, and one that is on its way out does.
 func aboveQuota(j *Judge) string {
 	is := map[corev1.ResourceName]int{
 		corev1.ResourcePods: len(all(j.world, func(pod *corev1.Pod) bool { return !hasEnded(pod) })),

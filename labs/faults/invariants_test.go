@@ -33,7 +33,8 @@ func (p *past) change(kind watch.EventType, resource string, object metav1.Objec
 	require.NoError(p.t, err)
 	seen := &unstructured.Unstructured{Object: fields}
 	seen.SetGroupVersionKind(kinds[0])
-	p.changes = append(p.changes, history.Change{Type: kind, Resource: resource, Object: seen, Version: uint64(len(p.changes) + 1)})
+	p.changes = append(p.changes,
+		history.Change{Type: kind, Resource: resource, Object: seen, Version: uint64(len(p.changes) + 1)})
 }
 
 // web adds a Deployment, which may ask for one pod more than 3 and have all 3.
@@ -49,7 +50,8 @@ func (p *past) slice(name string, pods ...string) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
 	for _, pod := range pods {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-			Conditions: discoveryv1.EndpointConditions{Ready: new(true)}, TargetRef: &corev1.ObjectReference{Name: pod, UID: types.UID(pod)},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+			TargetRef:  &corev1.ObjectReference{Name: pod, UID: types.UID(pod)},
 		})
 	}
 	p.change(watch.Added, "endpointslices", slice)
@@ -57,11 +59,14 @@ func (p *past) slice(name string, pods ...string) {
 
 func (p *past) set(owner *appsv1.Deployment, image string, replicas int32) *appsv1.ReplicaSet {
 	rs := &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "web-" + image, UID: types.UID("web-" + image), Labels: map[string]string{"app": app}},
-		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate(image)},
+		ObjectMeta: metav1.ObjectMeta{Name: "web-" + image, UID: types.UID("web-" + image),
+			Labels: map[string]string{"app": app}},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &replicas,
+			Selector: metav1.SetAsLabelSelector(map[string]string{"app": app}), Template: podTemplate(image)},
 	}
 	if owner != nil {
-		rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+		rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner,
+			appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 	}
 	p.change(watch.Added, "replicasets", rs)
 	return rs
@@ -78,10 +83,12 @@ func (p *past) pod(owner *appsv1.ReplicaSet, name string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID(name), Labels: map[string]string{"app": app},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner,
+				appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 		},
-		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: app, Image: "web:1"}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: app, Image: "web:1"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 	p.change(watch.Added, "pods", pod)
 	return pod
@@ -134,7 +141,8 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 		}},
 		{"one-owner", "one has 2 owners", func(p *past) {
 			pod := p.pod(p.set(nil, "1", 1), "one")
-			pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "ReplicaSet", Name: "other", UID: "other"})
+			pod.OwnerReferences = append(pod.OwnerReferences,
+				metav1.OwnerReference{Kind: "ReplicaSet", Name: "other", UID: "other"})
 			p.change(watch.Modified, "pods", pod)
 		}},
 		{"orphaned", "one was taken from web-1, whose selector it matches", func(p *past) {
@@ -193,7 +201,8 @@ func TestAHistoryThatBreaksAnInvariantIsFoundAtTheChangeThatDoesIt(t *testing.T)
 		}},
 		{"above-quota", "pods of web is 4; 3 are allowed", func(p *past) {
 			three := corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("3")}}
-			p.change(watch.Added, "resourcequotas", &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}, Spec: three})
+			p.change(watch.Added, "resourcequotas",
+				&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}, Spec: three})
 			unknown := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "unknown", UID: "unknown"}}
 			p.succeed(p.pod(unknown, "ended"))
 			p.deletePod(p.pod(unknown, "going")) // it is there until it has ended

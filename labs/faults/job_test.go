@@ -13,7 +13,8 @@ import (
 
 // report adds a Job that may run one pod at a time.
 func (p *past) report() *batchv1.Job {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "report", UID: "report"}, Spec: batchv1.JobSpec{Parallelism: new(int32(1)), Completions: new(int32(2))}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "report", UID: "report"},
+		Spec: batchv1.JobSpec{Parallelism: new(int32(1)), Completions: new(int32(2))}}
 	p.change(watch.Added, "jobs", job)
 	return job
 }
@@ -33,7 +34,8 @@ func (p *past) succeed(pod *corev1.Pod) {
 }
 
 func (p *past) counts(job *batchv1.Job, succeeded int32, listed ...types.UID) {
-	job.Status.Succeeded, job.Status.UncountedTerminatedPods = succeeded, &batchv1.UncountedTerminatedPods{Succeeded: listed}
+	job.Status.Succeeded = succeeded
+	job.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: listed}
 	p.change(watch.Modified, "jobs", job)
 }
 

@@ -36,16 +36,14 @@ import (
 )
 
 const (
-	// patience is how long a step and the end may take. A machine that has much
-	// else to do is no mistake of the manager.
+	// patience is how long a step and the end may take. A machine that has much else to do is no mistake of the manager.
 	patience = time.Minute
 	// quiet is for how long nothing may be written in the end.
 	quiet = time.Second
 	every = 20 * time.Millisecond
 )
 
-// Player plays runs on a control plane of its own, several at the same time unless
-// one of them is to be alone.
+// Player plays runs on a control plane of its own, several at the same time unless one of them is to be alone.
 type Player struct {
 	*cluster.Cluster
 	manager     *play.Manager
@@ -54,10 +52,10 @@ type Player struct {
 	collections map[string]bool
 }
 
-// Start starts a control plane for runs with kcm, which is a program, or with the
-// original. The caller closes the player.
+// Start starts a control plane for runs with kcm, which is a program, or with the original. The caller closes the
+// player.
 func Start(ctx context.Context, program string, reference bool) (*Player, error) {
-	c, err := cluster.StartEmbedded(ctx, cluster.WithNodes(2))
+	c, err := cluster.StartEmbedded(ctx, cluster.Options{Nodes: 2})
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +98,12 @@ type Result struct {
 	Spec
 	// Findings are what was wrong, or nothing.
 	Findings []Finding
-	// Struck tells that the fault has happened: there was such a write or event,
-	// and, for an older list, a list that may be older.
+	// Struck tells that the fault has happened: there was such a write or event, and, for an older list, a list that may
+	// be older.
 	Struck bool
 	// Ending describes the end.
 	Ending string
-	// Writes and Events are how many the manager made and got, the latter by
-	// resource.
+	// Writes and Events are how many the manager made and got, the latter by resource.
 	Writes int
 	Events map[string]int
 	Took   time.Duration
@@ -119,8 +116,7 @@ type Finding struct {
 	// About is the name of an invariant, or end, quiet, stuck or exit.
 	About string
 	Says  string
-	// Story is the shortest history that shows it, or nothing where that is the
-	// whole one.
+	// Story is the shortest history that shows it, or nothing where that is the whole one.
 	Story []string
 }
 
@@ -151,8 +147,8 @@ func (s *stage) did(at time.Time, what string) {
 	s.deeds = append(s.deeds, line{at, "-- " + what})
 }
 
-// Play plays a run. The ending is the one that it is to have; if it is empty, any
-// is right. An error is one of the lab, and says nothing about the manager.
+// Play plays a run. The ending is the one that it is to have; if it is empty, any is right. An error is one of the lab,
+// and says nothing about the manager.
 func (p *Player) Play(ctx context.Context, spec Spec, ending string) (_ *Result, err error) {
 	defer func() {
 		if err != nil {
@@ -199,11 +195,12 @@ func (p *Player) Play(ctx context.Context, spec Spec, ending string) (_ *Result,
 // playWorkload plays the workload's script, and returns why it could not go on.
 func (s *stage) playWorkload(ctx context.Context) (stuck string) {
 	teller := &teller{Narrator: play.NewTeller(io.Discard, false), stage: s}
+	script := s.Workload.script
 	setting := &play.Setting{
-		Cluster: s.Cluster, Manager: s.manager, Namespace: s.namespace, Manifests: []string{filepath.Dir(s.Workload.script.Path)},
+		Cluster: s.Cluster, Manager: s.manager, Namespace: s.namespace, Manifests: []string{filepath.Dir(script.Path)},
 		Narrator: teller, Patience: patience,
 	}
-	if _, err := setting.Perform(ctx, s.Workload.script, "NS="+s.namespace); err != nil {
+	if _, err := setting.Perform(ctx, script, "NS="+s.namespace); err != nil {
 		return cmp.Or(teller.why, err.Error())
 	}
 	return ""
@@ -227,7 +224,7 @@ func (s *stage) setUp(ctx context.Context) error {
 		return fmt.Errorf("create a namespace: %w", err)
 	}
 	s.namespace = created.Name
-	s.kubeconfig = filepath.Join(s.Dir(), s.namespace+".kubeconfig")
+	s.kubeconfig = filepath.Join(s.Dir, "kubeconfig", s.namespace+".kubeconfig")
 	s.traffic = newTraffic(s.namespace, s.collections, s.Fault, func(fault Fault) { s.strike(ctx, fault) })
 	if s.Workload.Bare {
 		return nil
@@ -244,8 +241,8 @@ func (s *stage) recorded() map[string]dynamic.ResourceInterface {
 	clients := map[string]dynamic.ResourceInterface{}
 	for group, resources := range map[schema.GroupVersion][]string{
 		appsv1.SchemeGroupVersion: {"deployments", "replicasets", "daemonsets", "controllerrevisions"},
-		corev1.SchemeGroupVersion: {"pods", "replicationcontrollers", "serviceaccounts", "configmaps", "secrets", "services", "endpoints",
-			"resourcequotas"},
+		corev1.SchemeGroupVersion: {"pods", "replicationcontrollers", "serviceaccounts", "configmaps", "secrets", "services",
+			"endpoints", "resourcequotas"},
 		batchv1.SchemeGroupVersion:     {"jobs"},
 		discoveryv1.SchemeGroupVersion: {"endpointslices"},
 	} {
@@ -261,7 +258,8 @@ func (s *stage) startManager(ctx context.Context) error {
 	if err := s.start(); err != nil {
 		return err
 	}
-	return await.Until(ctx, every, 2*patience, "the manager watches what the workload is about", func(context.Context) error {
+	what := "the manager watches what the workload is about"
+	return await.Until(ctx, every, 2*patience, what, func(context.Context) error {
 		if says, ended := s.ended(); ended {
 			return await.Fatal(errors.New(says))
 		}
@@ -302,7 +300,6 @@ func (s *stage) endManagers() {
 	defer s.striking.Unlock()
 	s.over = true
 	for _, p := range slices.Concat(s.managers, s.former) {
-		p.Cmd.Process.Signal(syscall.SIGCONT) // it may have ended
 		p.Kill()
 	}
 }
@@ -331,10 +328,10 @@ func (s *stage) strike(ctx context.Context, fault Fault) {
 	default:
 		s.did(time.Now(), fmt.Sprintf("%s killed, and started anew", fault.kills))
 		for _, component := range fault.kills {
-			err = errors.Join(err, s.Kill(ctx, component))
+			err = errors.Join(err, s.Disturb(ctx, "kill", component))
 		}
 		for _, component := range fault.kills {
-			err = errors.Join(err, s.Restart(ctx, component))
+			err = errors.Join(err, s.Disturb(ctx, "restart", component))
 		}
 	}
 	s.mu.Lock()
@@ -384,7 +381,8 @@ func (s *stage) end(ctx context.Context, result *Result) error {
 
 // difference shows the lines that two endings do not share.
 func difference(wanted, seen string) string {
-	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: difflib.SplitLines(wanted), B: difflib.SplitLines(seen)})
+	lines := difflib.UnifiedDiff{A: difflib.SplitLines(wanted), B: difflib.SplitLines(seen)}
+	diff, err := difflib.GetUnifiedDiffString(lines)
 	if err != nil {
 		return seen
 	}
@@ -424,8 +422,7 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 	return errors.Join(err, s.err)
 }
 
-// cleanUp deletes what runs in the namespace. The namespace stays: nobody works
-// for all namespaces.
+// cleanUp deletes what runs in the namespace. The namespace stays: nobody works for all namespaces.
 func (s *stage) cleanUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -441,8 +438,8 @@ type line struct {
 	says string
 }
 
-// story is what was done from outside, written, and changed by that, in order. A
-// change that a reader of the story cannot see is left out.
+// story is what was done from outside, written, and changed by that, in order. A change that a reader of the story
+// cannot see is left out.
 func (s *stage) story(changes []history.Change) []line {
 	lines := slices.Clone(s.deeds)
 	writes, _, struck := s.traffic.seen()

@@ -29,8 +29,7 @@ const (
 	refusal = 3 * time.Second
 )
 
-// Write is one write of a manager to its namespace. Events and Leases do not
-// count.
+// Write is one write of a manager to its namespace. Events and Leases do not count.
 type Write struct {
 	At time.Time
 	// What is method and path in the namespace, such as PUT replicasets/web-1/status.
@@ -42,11 +41,9 @@ type Write struct {
 // traffic is what passes between a run's managers and the API server.
 type traffic struct {
 	namespace string // the only one that the managers see, or "" for all
-	// collections are the paths of all namespaced resources in all namespaces, if the
-	// managers see one.
+	// collections are the paths of all namespaced resources in all namespaces, if the managers see one.
 	collections map[string]bool
-	// strike is what happens outside of the proxy when a fault's number is
-	// reached.
+	// strike is what happens outside of the proxy when a fault's number is reached.
 	strike func(Fault)
 
 	mu      sync.Mutex
@@ -82,8 +79,8 @@ func newTraffic(namespace string, collections map[string]bool, fault Fault, stri
 	return t
 }
 
-// arm has a fault happen at its number, counted from now on. One that was armed
-// before and has not happened does not happen any more.
+// arm has a fault happen at its number, counted from now on. One that was armed before and has not happened does not
+// happen any more.
 func (t *traffic) arm(fault Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,9 +121,8 @@ func (t *traffic) counts(path string) (object string, counts bool) {
 // metadataPrefix stands before a resource of which only metadata is watched.
 const metadataPrefix = "metadata-"
 
-// narrow has a list or watch of all namespaces show one. It returns the resource,
-// and whether it is such a list or watch. Metadata alone is a resource of its own,
-// as the collector watches it besides.
+// narrow has a list or watch of all namespaces show one. It returns the resource, and whether it is such a list or
+// watch. Metadata alone is a resource of its own, as the collector watches it besides.
 func (t *traffic) narrow(request *http.Request) (resource string, found bool) {
 	resource = path.Base(request.URL.Path)
 	switch {
@@ -210,8 +206,7 @@ func (t *traffic) endWrite(write *Write, code int) {
 	write.Code = code
 }
 
-// showOlder has the next list of the fault's resource show what was there before a
-// write.
+// showOlder has the next list of the fault's resource show what was there before a write.
 func (t *traffic) showOlder(response *http.Response) error {
 	var written metav1.PartialObjectMetadata
 	if err := json.NewDecoder(response.Body).Decode(&written); err != nil {
@@ -271,8 +266,8 @@ func (t *traffic) watch(next proxy.RoundTripper, request *http.Request, resource
 	return response, err
 }
 
-// beginWatch tells what is to be disturbed of a resource that is watched anew: its
-// list is to be older, its first event late, or nothing is to be seen for a time.
+// beginWatch tells what is to be disturbed of a resource that is watched anew: its list is to be older, its first event
+// late, or nothing is to be seen for a time.
 func (t *traffic) beginWatch(resource string) (older bool, late time.Duration, missing time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -287,8 +282,7 @@ func (t *traffic) beginWatch(resource string) (older bool, late time.Duration, m
 	return t.older != "", late, missing
 }
 
-// event counts one of a watch and returns how long it is held back, and whether it
-// is missed.
+// event counts one of a watch and returns how long it is held back, and whether it is missed.
 func (t *traffic) event(resource string, line []byte) (hold time.Duration, missed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -307,16 +301,16 @@ func (t *traffic) event(resource string, line []byte) (hold time.Duration, misse
 	return 0, true
 }
 
-// atNextWrite calls a function once, at the next write of who goes on when another
-// one was frozen: after a second, all that this one had sent has come.
+// atNextWrite calls a function once, at the next write of who goes on when another one was frozen: after a second, all
+// that this one had sent has come.
 func (t *traffic) atNextWrite(do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.onWrite, t.settled = do, time.Now().Add(time.Second)
 }
 
-// seen returns the writes and the number of events of each resource since the fault
-// was armed, and whether it has happened.
+// seen returns the writes and the number of events of each resource since the fault was armed, and whether it has
+// happened.
 func (t *traffic) seen() (writes []Write, events map[string]int, struck struck) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -23,7 +23,8 @@ type server struct {
 
 func (s *server) RoundTrip(request *http.Request) (*http.Response, error) {
 	s.asked = append(s.asked, request)
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(s.answer)), Request: request}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(s.answer)), Request: request}, nil
 }
 
 func trafficWith(fault string, s *server) (*traffic, proxy.RoundTripper) {
@@ -41,7 +42,10 @@ func TestAManagerSeesOneNamespaceAlone(t *testing.T) {
 	t.Parallel()
 	s := &server{}
 	_, do := trafficWith("none", s)
-	for _, target := range []string{"/apis/apps/v1/replicasets?limit=500", "/api/v1/namespaces?limit=500", "/api/v1/nodes", "/api/v1/namespaces/kube-system/serviceaccounts/a"} {
+	for _, target := range []string{
+		"/apis/apps/v1/replicasets?limit=500", "/api/v1/namespaces?limit=500", "/api/v1/nodes",
+		"/api/v1/namespaces/kube-system/serviceaccounts/a",
+	} {
 		_, err := do(request(http.MethodGet, target))
 		require.NoError(t, err)
 	}
@@ -61,7 +65,8 @@ func TestOnlyWritesToTheNamespaceCountAndNoEventsOrLeases(t *testing.T) {
 	traffic, do := trafficWith("none", &server{})
 	for _, target := range []string{
 		"/api/v1/namespaces/n/pods", "/api/v1/namespaces/n/events", "/apis/events.k8s.io/v1/namespaces/n/events/e",
-		"/apis/coordination.k8s.io/v1/namespaces/n/leases/l", "/api/v1/namespaces/other/pods", "/api/v1/namespaces/n/finalize",
+		"/apis/coordination.k8s.io/v1/namespaces/n/leases/l", "/api/v1/namespaces/other/pods",
+		"/api/v1/namespaces/n/finalize",
 		"/api/v1/namespaces/n/serviceaccounts/a/token",
 	} {
 		_, err := do(request(http.MethodPost, target))
@@ -81,8 +86,10 @@ func TestAtItsNumberAWriteIsRefusedLostOrDoneAndFollowedByAStrike(t *testing.T) 
 		code    int // 0 is no answer
 		strikes int
 	}{
-		{"refuse-409/2", false, 409, 0}, {"refuse-429/2", false, 429, 0}, {"refuse-500/2", false, 500, 0}, {"refuse-504/2", false, 504, 0},
-		{"lose/2", true, 0, 0}, {"stop/2", true, 0, 1}, {"older-pods/2", true, 0, 1}, {"freeze/2", true, 200, 1}, {"etcd/2", true, 200, 1},
+		{"refuse-409/2", false, 409, 0}, {"refuse-429/2", false, 429, 0}, {"refuse-500/2", false, 500, 0},
+		{"refuse-504/2", false, 504, 0},
+		{"lose/2", true, 0, 0}, {"stop/2", true, 0, 1}, {"older-pods/2", true, 0, 1},
+		{"freeze/2", true, 200, 1}, {"etcd/2", true, 200, 1},
 	} {
 		s := &server{answer: `{"metadata": {"resourceVersion": "7"}}`}
 		traffic, do := trafficWith(test.fault, s)

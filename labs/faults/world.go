@@ -23,8 +23,8 @@ import (
 	"github.com/kcm-book/kcm-book/labs/history"
 )
 
-// world is what there is in a namespace at one moment. A ReplicationController is
-// a ReplicaSet there: it has the same fields, and the same rules hold for it.
+// world is what there is in a namespace at one moment. A ReplicationController is a ReplicaSet there: it has the same
+// fields, and the same rules hold for it.
 type world map[types.UID]metav1.Object
 
 // apply makes a change, and returns the object before and after it; nil is none.
@@ -130,8 +130,8 @@ func count[O any](objects []O, is func(O) bool) (n int32) {
 // size is a number of replicas, of which nil means 1.
 func size(replicas *int32) int32 { return ptr.Deref(replicas, 1) }
 
-// bounds returns most, how many pods a Deployment may ask for at once, and least, how many have to
-// be available while it takes pods away by itself.
+// bounds returns most, how many pods a Deployment may ask for at once, and least, how many have to be available while
+// it takes pods away by itself.
 func bounds(d *appsv1.Deployment) (most, least int32) {
 	replicas := size(d.Spec.Replicas)
 	rolling := d.Spec.Strategy.RollingUpdate
@@ -142,8 +142,8 @@ func bounds(d *appsv1.Deployment) (most, least int32) {
 	return replicas + more, replicas - fewer
 }
 
-// scaled are maxSurge and maxUnavailable of n as the API describes them: the one is
-// rounded up, the other one up or down, and if both are 0 one may be unavailable.
+// scaled are maxSurge and maxUnavailable of n as the API describes them: the one is rounded up, the other one up or
+// down, and if both are 0 one may be unavailable.
 func scaled(n int32, surge, unavailable *intstr.IntOrString, up bool) (more, fewer int32) {
 	of := func(value *intstr.IntOrString, up bool) int32 {
 		n, err := intstr.GetScaledValueFromIntOrPercent(value, int(n), up)
@@ -159,8 +159,8 @@ func scaled(n int32, surge, unavailable *intstr.IntOrString, up bool) (more, few
 	return more, fewer
 }
 
-// endingOf describes what there is after some changes without what differs from run
-// to run: names that are generated, times, and the order of creation.
+// endingOf describes what there is after some changes without what differs from run to run: names that are generated,
+// times, and the order of creation.
 func endingOf(changes []history.Change) (string, error) {
 	w := world{}
 	for _, objects := range history.Now(changes) {
@@ -176,7 +176,8 @@ func endingOf(changes []history.Change) (string, error) {
 		if metav1.GetControllerOf(o) == nil && o.GetGenerateName() == "" {
 			name = " " + o.GetName()
 		}
-		lines = append(lines, fmt.Sprintf("%s%s: %s", o.(runtime.Object).GetObjectKind().GroupVersionKind().Kind, name, w.describe(o)))
+		kind := o.(runtime.Object).GetObjectKind().GroupVersionKind().Kind
+		lines = append(lines, kind+name+": "+w.describe(o))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n"), nil
@@ -207,8 +208,9 @@ func (w world) describe(o metav1.Object) string {
 			o.Generation == status.ObservedGeneration)
 	case *batchv1.Job:
 		uncounted := ptr.Deref(o.Status.UncountedTerminatedPods, batchv1.UncountedTerminatedPods{})
-		say("%d active, %d ready, %d succeeded, %d failed, %d written down, complete %t", o.Status.Active, ptr.Deref(o.Status.Ready, 0),
-			o.Status.Succeeded, o.Status.Failed, len(uncounted.Succeeded)+len(uncounted.Failed), o.Status.CompletionTime != nil)
+		say("%d active, %d ready, %d succeeded, %d failed, %d written down, complete %t",
+			o.Status.Active, ptr.Deref(o.Status.Ready, 0), o.Status.Succeeded, o.Status.Failed,
+			len(uncounted.Succeeded)+len(uncounted.Failed), o.Status.CompletionTime != nil)
 	case *corev1.Pod:
 		state := string(o.Status.Phase)
 		if isAvailable(o) {

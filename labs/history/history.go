@@ -1,6 +1,5 @@
-// Package history records what happens to the objects of a namespace, so that
-// a test or a lab can look back: not only at how it ended, but at every state
-// on the way.
+// Package history records what happens to the objects of a namespace, so that a test or a lab can look back: not only
+// at how it ended, but at every state on the way.
 package history
 
 import (
@@ -31,16 +30,14 @@ type Change struct {
 	// Resource is the plural name, such as "replicasets".
 	Resource string
 	Object   *unstructured.Unstructured
-	// Version is the object's resourceVersion as a number. All resources are in
-	// one etcd, so it tells which of two changes came first, also when they are
-	// of different resources. (The API promises that for one resource only.)
+	// Version is the object's resourceVersion as a number. All resources are in one etcd, so it tells which of two changes
+	// came first, also when they are of different resources. (The API promises that for one resource only.)
 	Version uint64
 	// Seen is when the watch brought it.
 	Seen time.Time
 }
 
-// State is what was there at one moment: the objects of each resource by UID.
-// It must not be changed.
+// State is what was there at one moment: the objects of each resource by UID. It must not be changed.
 type State map[string]map[types.UID]*unstructured.Unstructured
 
 // Objects returns the objects of a resource in the order of their names.
@@ -50,8 +47,7 @@ func (s State) Objects(resource string) []*unstructured.Unstructured {
 	})
 }
 
-// Recording records until the context of Record ends. Its methods may be called
-// at any time.
+// Recording records until the context of Record ends. Its methods may be called at any time.
 type Recording struct {
 	clients map[string]dynamic.ResourceInterface // by resource
 	watches sync.WaitGroup
@@ -62,9 +58,8 @@ type Recording struct {
 	news    chan struct{} // is closed when there is more of either
 }
 
-// Record begins to record resources, by their plural names. What is there already
-// comes first, as if it were added now. While the API server stays up nothing is
-// missed; when it is started anew, states from its first moments may be.
+// Record begins to record resources, by their plural names. What is there already comes first, as if it were added now.
+// While the API server stays up nothing is missed; when it is started anew, states from its first moments may be.
 func Record(ctx context.Context, resources map[string]dynamic.ResourceInterface) (*Recording, error) {
 	r := &Recording{clients: resources, news: make(chan struct{})}
 	for resource, client := range resources {
@@ -81,9 +76,8 @@ func Record(ctx context.Context, resources map[string]dynamic.ResourceInterface)
 	return r, nil
 }
 
-// list records what is different now from what was recorded, and returns the version
-// from which a watch goes on.
-func (r *Recording) list(ctx context.Context, client dynamic.ResourceInterface, resource string) (version string, err error) {
+// list records what is different now from what was recorded, and returns the version from which a watch goes on.
+func (r *Recording) list(ctx context.Context, client dynamic.ResourceInterface, resource string) (string, error) {
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
@@ -92,13 +86,13 @@ func (r *Recording) list(ctx context.Context, client dynamic.ResourceInterface, 
 	return list.GetResourceVersion(), nil
 }
 
-// watch records what happens after a version, until ctx ends. A watch that the API
-// server cuts off, for example because it does not keep up, goes on where it was, so it
-// misses nothing. An API server that was started anew does not know what has happened
-// since a version from before. Then what is there now counts as what has happened:
-// states in between are lost.
+// watch records what happens after a version, until ctx ends. A watch that the API server cuts off, for example because
+// it does not keep up, goes on where it was, so it misses nothing. An API server that was started anew does not know
+// what has happened since a version from before. Then what is there now counts as what has happened: states in between
+// are lost.
 func (r *Recording) watch(ctx context.Context, client dynamic.ResourceInterface, resource, version string) error {
-	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: client.Watch})
+	source := &cache.ListWatch{WatchFuncWithContext: client.Watch}
+	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, version, source)
 	if err != nil {
 		return err
 	}
@@ -161,28 +155,26 @@ func (r *Recording) tell(err error, changes ...Change) {
 	r.news = make(chan struct{})
 }
 
-// Wait returns when nothing is recorded any more, after the context of Record
-// has ended.
+// Wait returns when nothing is recorded any more, after the context of Record has ended.
 func (r *Recording) Wait() { r.watches.Wait() }
 
-// after returns the changes after the first n in the order in which the watches have
-// brought them, what is closed when there is more, and what was missed.
+// after returns the changes after the first n in the order in which the watches have brought them, what is closed when
+// there is more, and what was missed.
 func (r *Recording) after(n int) ([]Change, <-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.changes[n:]), r.news, r.err
 }
 
-// Changes returns what has happened so far, in the order in which it happened,
-// or an error if something was missed.
+// Changes returns what has happened so far, in the order in which it happened, or an error if something was missed.
 func (r *Recording) Changes() ([]Change, error) {
 	changes, _, err := r.after(0)
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Version, b.Version) })
 	return changes, err
 }
 
-// Follow hands out all changes from the beginning on, each as soon as it is
-// recorded and in the order in which the watches have brought them, until ctx ends.
+// Follow hands out all changes from the beginning on, each as soon as it is recorded and in the order in which the
+// watches have brought them, until ctx ends.
 func (r *Recording) Follow(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		for handed := 0; ; {
@@ -201,8 +193,7 @@ func (r *Recording) Follow(ctx context.Context) iter.Seq[Change] {
 	}
 }
 
-// CatchUp returns when all that had happened when it was called is recorded,
-// and the version until which that is.
+// CatchUp returns when all that had happened when it was called is recorded, and the version until which that is.
 func (r *Recording) CatchUp(ctx context.Context) (version uint64, err error) {
 	for resource, client := range r.clients {
 		list, err := client.List(ctx, metav1.ListOptions{})
@@ -233,8 +224,7 @@ func (r *Recording) CatchUp(ctx context.Context) (version uint64, err error) {
 	return version, nil
 }
 
-// isList tells whether the recorded objects are those of a list, in the same
-// versions.
+// isList tells whether the recorded objects are those of a list, in the same versions.
 func isList(recorded map[types.UID]*unstructured.Unstructured, listed []unstructured.Unstructured) bool {
 	return len(recorded) == len(listed) && !slices.ContainsFunc(listed, func(object unstructured.Unstructured) bool {
 		seen := recorded[object.GetUID()]
@@ -250,8 +240,8 @@ func Now(changes []Change) State {
 	return now
 }
 
-// States returns the state after each change, with the number of that change.
-// The state is the same value each time and is changed for the next one.
+// States returns the state after each change, with the number of that change. The state is the same value each time and
+// is changed for the next one.
 func States(changes []Change) iter.Seq2[int, State] {
 	return func(yield func(int, State) bool) {
 		state := State{}

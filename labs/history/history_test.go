@@ -41,7 +41,8 @@ func TestChangesAreInTheOrderInWhichTheyHappenedWhicheverWatchBroughtThemFirst(t
 	for i, state := range States(changes) {
 		seen = append(seen, fmt.Sprint(changes[i].Version, names(state.Objects("pods")), names(state.Objects("replicasets"))))
 	}
-	require.Equal(t, []string{"9 [] [x@9]", "10 [a@10] [x@9]", "12 [a@12] [x@9]", "13 [a@12 b@13] [x@9]", "14 [b@13] [x@9]"}, seen)
+	require.Equal(t,
+		[]string{"9 [] [x@9]", "10 [a@10] [x@9]", "12 [a@12] [x@9]", "13 [a@12 b@13] [x@9]", "14 [b@13] [x@9]"}, seen)
 	require.Equal(t, []string{"b@13"}, names(Now(changes).Objects("pods")))
 	for range States(changes) {
 		break // whoever has seen enough may stop

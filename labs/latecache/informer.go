@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Informer is an informer whose watch runs when it is told. Give it to a factory with InformerFor before anybody asks the
-// factory for the informer of that type.
+// Informer is an informer whose watch runs when it is told. Give it to a factory with InformerFor before anybody asks
+// the factory for the informer of that type.
 type Informer[T Object[T]] struct {
 	cache.SharedIndexInformer // never run: it holds the cache and its indices
 	store                     *Store[T]
@@ -36,7 +36,8 @@ func (i *Informer[T]) listed() {
 	must(i.GetStore().Replace(i.GetStore().List(), strconv.Itoa(firstVersion+i.shown)))
 }
 
-// SetTransform is called by a factory that has a transform. What is in the cache already, and what comes, is as it leaves it.
+// SetTransform is called by a factory that has a transform. What is in the cache already, and what comes, is as it
+// leaves it.
 func (i *Informer[T]) SetTransform(trim cache.TransformFunc) error {
 	i.trim = trim
 	for _, obj := range i.Cached() {
@@ -56,7 +57,9 @@ func (i *Informer[T]) trimmed(obj T) T {
 }
 
 // AddEventHandler tells the handler at once of all that is in the cache: no loop starts before it has heard of that.
-func (i *Informer[T]) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i *Informer[T]) AddEventHandler(
+	handler cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, handler)
 	for _, obj := range i.GetStore().List() {
 		handler.OnAdd(obj, true)
@@ -117,9 +120,9 @@ func (i *Informer[T]) Behind() (unshown, untold int) {
 	return len(i.store.log) - i.shown, len(i.untold)
 }
 
-// Relist is what happens after a broken watch: the cache shows what the store has now, and the handlers are to be told the
-// difference. Of what is gone they are given the state that the cache last had, as a tombstone. Relist returns what was
-// created and went again unseen: no handler will ever hear of it.
+// Relist is what happens after a broken watch: the cache shows what the store has now, and the handlers are to be told
+// the difference. Of what is gone they are given the state that the cache last had, as a tombstone. Relist returns what
+// was created and went again unseen: no handler will ever hear of it.
 func (i *Informer[T]) Relist() (missed []T) {
 	for _, c := range i.store.log[i.shown:] {
 		if _, exists := i.cached(c.obj); !exists && c.gone {

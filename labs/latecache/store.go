@@ -58,8 +58,8 @@ func (s *Store[T]) Create(obj T) (T, error) {
 	return s.write(obj, false), nil
 }
 
-// Update replaces an object by the one that was made of it. An update that changes nothing gives no new resource version
-// and no notification.
+// Update replaces an object by the one that was made of it. An update that changes nothing gives no new resource
+// version and no notification.
 func (s *Store[T]) Update(obj T) (T, error) {
 	there, err := s.Get(obj.GetName())
 	switch {

@@ -34,14 +34,15 @@ func hot(events []cluster.AuditEvent, before, after map[string]int, in time.Dura
 		}
 	}
 	for _, e := range events {
-		isLoop := strings.HasPrefix(e.User, loops) || e.User == "system:kube-controller-manager"
-		if !isLoop || strings.HasPrefix(e.Namespace, canaries) || strings.HasPrefix(e.Name, canaries) {
+		user, about := e.User.Username, e.ObjectRef
+		isLoop := strings.HasPrefix(user, loops) || user == "system:kube-controller-manager"
+		if !isLoop || strings.HasPrefix(about.Namespace, canaries) || strings.HasPrefix(about.Name, canaries) {
 			continue
 		}
-		asked := fmt.Sprintf("%s: %s %s.%s %s %s/%s", strings.TrimPrefix(e.User, loops), e.Verb, e.Resource, e.APIGroup,
-			e.Subresource, e.Namespace, e.Name)
+		asked := fmt.Sprintf("%s: %s %s.%s %s %s/%s", strings.TrimPrefix(user, loops), e.Verb, about.Resource,
+			about.APIGroup, about.Subresource, about.Namespace, about.Name)
 		counts[asked]++
-		last[asked] = fmt.Sprintf("; the last answer was %d", e.Code)
+		last[asked] = fmt.Sprintf("; the last answer was %d", e.ResponseStatus.Code)
 	}
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
 		most := mostOfOne
@@ -72,8 +73,9 @@ func (r *round) watchQuiet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	events, err := r.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
-		return e.Time.After(from) && e.Time.Before(from.Add(took))
+	events, err := r.cluster.AuditEvents(func(e *cluster.AuditEvent) bool {
+		at := e.RequestReceivedTimestamp.Time
+		return at.After(from) && at.Before(from.Add(took))
 	})
 	for _, says := range hot(events, before, after, took) {
 		r.found("hot", "%s", says)

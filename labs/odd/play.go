@@ -65,14 +65,14 @@ type Player struct {
 
 // start starts a cluster and the manager.
 func (p *Player) start(ctx context.Context) (err error) {
-	if p.cluster, err = cluster.StartEmbedded(ctx); err != nil {
+	if p.cluster, err = cluster.StartEmbedded(ctx, cluster.Options{}); err != nil {
 		return err
 	}
 	m, err := play.NewManager(ctx, p.cluster, p.Reference, p.Program)
 	if err != nil {
 		return err
 	}
-	kubeconfig := filepath.Join(p.cluster.Dir(), "disturbed.kubeconfig")
+	kubeconfig := filepath.Join(p.cluster.Dir, "kubeconfig", "disturbed.kubeconfig")
 	if p.proxy, err = proxy.Start(p.cluster.RESTConfig(cluster.KCM), kubeconfig, p.disturb); err != nil {
 		return err
 	}

@@ -9,9 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
@@ -69,8 +71,10 @@ esac
 func TestWhatALoopAsksForOverAndOverIsHot(t *testing.T) {
 	ask := func(times int, user, verb, namespace, name string) (events []cluster.AuditEvent) {
 		for range times {
-			e := cluster.AuditEvent{User: user, Verb: verb, Resource: "pods", Namespace: namespace, Name: name}
-			events = append(events, e)
+			events = append(events, cluster.AuditEvent{
+				User: authenticationv1.UserInfo{Username: user}, Verb: verb, ResponseStatus: &metav1.Status{},
+				ObjectRef: &auditv1.ObjectReference{Resource: "pods", Namespace: namespace, Name: name},
+			})
 		}
 		return events
 	}

@@ -58,9 +58,8 @@ func (p *Play) get(c *call) error {
 	return err
 }
 
-// clientOf returns a client with the credentials of a user: admin, account (the
-// default ServiceAccount), account/NAME, forger (who has made up a token; each
-// forger/NAME another one) or anonymous.
+// clientOf returns a client with the credentials of a user: admin, account (the default ServiceAccount), account/NAME,
+// forger (who has made up a token; each forger/NAME another one) or anonymous.
 func (p *Play) clientOf(user string) (*http.Client, error) {
 	config := &rest.Config{}
 	kind, name, _ := strings.Cut(user, "/")
@@ -88,13 +87,12 @@ func (p *Play) clientOf(user string) (*http.Client, error) {
 
 // token returns the token of a ServiceAccount, each time the same.
 func (p *Play) token(account string) (string, error) {
-	if account == "" {
-		account = "default"
-	}
+	account = cmp.Or(account, "default")
 	if token := p.tokens[account]; token != "" {
 		return token, nil
 	}
-	accounts := kubernetes.NewForConfigOrDie(p.config).CoreV1().ServiceAccounts(cmp.Or(p.namespace, metav1.NamespaceDefault))
+	namespace := cmp.Or(p.namespace, metav1.NamespaceDefault)
+	accounts := kubernetes.NewForConfigOrDie(p.config).CoreV1().ServiceAccounts(namespace)
 	token, err := accounts.CreateToken(p.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("ask for a token of ServiceAccount %s: %w", account, err)

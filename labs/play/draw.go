@@ -12,8 +12,8 @@ import (
 	"github.com/kcm-book/kcm-book/labs/history"
 )
 
-// draw draws how large each ReplicaSet has been asked to be since the mark, as a line of bars
-// each, in the order in which they changed. Those that were to have no pods all the time are left out.
+// draw draws how large each ReplicaSet has been asked to be since the mark, as a line of bars each, in the order in
+// which they changed. Those that were to have no pods all the time are left out.
 func (p *Play) draw(*call) error {
 	type moment struct {
 		seen  time.Time

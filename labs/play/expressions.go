@@ -33,7 +33,8 @@ var language = newLanguage()
 func newLanguage() *cel.Env {
 	list, object, text := cel.ListType(cel.DynType), cel.DynType, cel.StringType
 	options := []cel.EnvOption{
-		cel.OptionalTypes(), ext.Strings(), ext.Encoders(), ext.Lists(), ext.Math(), ext.TwoVarComprehensions(), ext.Bindings(), ext.Regex(),
+		cel.OptionalTypes(), ext.Strings(), ext.Encoders(), ext.Lists(), ext.Math(), ext.TwoVarComprehensions(),
+		ext.Bindings(), ext.Regex(),
 		cel.Variable("self", object),
 		cel.Variable("oldSelf", object),
 		cel.Variable("vars", cel.MapType(text, cel.DynType)),
@@ -118,8 +119,7 @@ func truth(source string, value ref.Val) (bool, error) {
 	return bool(truth), nil
 }
 
-// activation is what an expression can see. What it does not ask for costs
-// nothing.
+// activation is what an expression can see. What it does not ask for costs nothing.
 func (p *Play) activation(state history.State, self, oldSelf *unstructured.Unstructured) map[string]any {
 	seen := map[string]any{
 		"vars": p.vars, "now": time.Now(), "logs": func() any { return p.logs() },
@@ -146,8 +146,7 @@ func (p *Play) activation(state history.State, self, oldSelf *unstructured.Unstr
 	return seen
 }
 
-// view is withDefaults, once for each version of an object: those that look
-// back see it in many states.
+// view is withDefaults, once for each version of an object: those that look back see it in many states.
 func (p *Play) view(object *unstructured.Unstructured) map[string]any {
 	p.memory.mu.Lock()
 	defer p.memory.mu.Unlock()
@@ -159,21 +158,23 @@ func (p *Play) view(object *unstructured.Unstructured) map[string]any {
 	return seen
 }
 
-// requests are those that the API server has served about the namespace, or
-// about anything, in the order of the audit log.
+// requests are those that the API server has served about the namespace, or about anything, in the order of the audit
+// log.
 func (p *Play) requests() []any {
-	events, err := p.Cluster.AuditEvents(func(e cluster.AuditEvent) bool {
-		return (e.Namespace == p.namespace || p.namespace == "") && e.Time.After(p.began)
+	events, err := p.Cluster.AuditEvents(func(e *cluster.AuditEvent) bool {
+		return (e.ObjectRef.Namespace == p.namespace || p.namespace == "") && e.RequestReceivedTimestamp.After(p.began)
 	})
 	if err != nil {
 		return []any{map[string]any{"error": err.Error()}}
 	}
 	requests := make([]any, len(events))
 	for i, e := range events {
+		about, at := e.ObjectRef, e.RequestReceivedTimestamp.Time
 		requests[i] = map[string]any{
-			"user": e.User, "groups": e.Groups, "agent": e.UserAgent, "verb": e.Verb, "group": e.APIGroup, "resource": e.Resource,
-			"subresource": e.Subresource, "namespace": e.Namespace, "name": e.Name, "code": e.Code, "time": e.Time,
-			"sinceMark": e.Time.After(p.marked),
+			"user": e.User.Username, "groups": e.User.Groups, "agent": e.UserAgent, "verb": e.Verb,
+			"group": about.APIGroup, "resource": about.Resource, "subresource": about.Subresource,
+			"namespace": about.Namespace, "name": about.Name, "code": e.ResponseStatus.Code,
+			"time": at, "sinceMark": at.After(p.marked),
 		}
 	}
 	return requests
@@ -188,8 +189,7 @@ func (p *Play) logs() map[string]string {
 	return logs
 }
 
-// created are the objects that have come since the last mark, by resource, each
-// as it was at first.
+// created are the objects that have come since the last mark, by resource, each as it was at first.
 func (p *Play) created() map[string]any {
 	changes, err := p.recordedChanges()
 	if err != nil {
@@ -215,23 +215,24 @@ func (p *Play) createdIn(changes []history.Change) map[string]any {
 func withDefaults(object *unstructured.Unstructured) map[string]any {
 	o := object.DeepCopy().Object
 	metadata := o["metadata"].(map[string]any)
-	orDefault(metadata, map[string]any{"labels": map[string]any{}, "annotations": map[string]any{}, "ownerReferences": []any{}, "finalizers": []any{}})
+	orDefault(metadata, map[string]any{}, "labels", "annotations")
+	orDefault(metadata, []any{}, "ownerReferences", "finalizers")
 	if object.GroupVersionKind().Group == "apps" || object.GetKind() == "ReplicationController" {
 		status, _ := o["status"].(map[string]any)
 		if status == nil {
 			status = map[string]any{}
 			o["status"] = status
 		}
-		for _, count := range []string{"replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "unavailableReplicas", "numberAvailable", "numberUnavailable", "updatedNumberScheduled", "fullyLabeledReplicas", "observedGeneration"} {
-			orDefault(status, map[string]any{count: int64(0)})
-		}
-		orDefault(status, map[string]any{"conditions": []any{}})
+		orDefault(status, int64(0), "replicas", "readyReplicas", "availableReplicas", "updatedReplicas",
+			"unavailableReplicas", "numberAvailable", "numberUnavailable", "updatedNumberScheduled",
+			"fullyLabeledReplicas", "observedGeneration")
+		orDefault(status, []any{}, "conditions")
 	}
 	return o
 }
 
-func orDefault(object, defaults map[string]any) {
-	for key, value := range defaults {
+func orDefault(object map[string]any, value any, keys ...string) {
+	for _, key := range keys {
 		if _, ok := object[key]; !ok {
 			object[key] = value
 		}

@@ -32,14 +32,16 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 func playOf(objects ...*unstructured.Unstructured) (*Play, history.State) {
 	state := history.State{}
 	for _, o := range objects {
-		resource := kindOf[map[string]string{"Pod": "pod", "ReplicaSet": "replicaset", "Deployment": "deployment", "ConfigMap": "configmap"}[o.GetKind()]].Resource
+		resource := kindOf[map[string]string{"Pod": "pod", "ReplicaSet": "replicaset", "Deployment": "deployment",
+			"ConfigMap": "configmap"}[o.GetKind()]].Resource
 		if state[resource] == nil {
 			state[resource] = map[types.UID]*unstructured.Unstructured{}
 		}
 		state[resource][o.GetUID()] = o
 	}
 	return &Play{
-		Setting: &Setting{Narrator: NewTeller(io.Discard, false), Patience: time.Second}, memory: &memory{views: map[*unstructured.Unstructured]map[string]any{}},
+		Setting:  &Setting{Narrator: NewTeller(io.Discard, false), Patience: time.Second},
+		memory:   &memory{views: map[*unstructured.Unstructured]map[string]any{}},
 		recorded: mentionedIn("pods replicasets deployments configmaps"),
 	}, state
 }
@@ -57,7 +59,8 @@ const (
 
 func TestExpressionsOfOneObject(t *testing.T) {
 	t.Parallel()
-	token := fmt.Sprintf("%s.%s.x", base64.RawURLEncoding.EncodeToString([]byte(`{"alg": "RS256"}`)), base64.RawURLEncoding.EncodeToString([]byte(`{"sub": "somebody"}`)))
+	token := fmt.Sprintf("%s.%s.x", base64.RawURLEncoding.EncodeToString([]byte(`{"alg": "RS256"}`)),
+		base64.RawURLEncoding.EncodeToString([]byte(`{"sub": "somebody"}`)))
 	cases := []struct{ about, expression string }{
 		{aPod, `image(self) == "web:1"`},
 		{aReplicaSet, `image(self) == "web:2"`},
@@ -103,7 +106,10 @@ func TestExpressionsOfOneObject(t *testing.T) {
 
 func TestADeploymentIsRolledOutOnlyWhenNothingIsMissing(t *testing.T) {
 	t.Parallel()
-	for _, field := range [][]string{{"status", "observedGeneration"}, {"status", "replicas"}, {"status", "updatedReplicas"}, {"status", "availableReplicas"}, {"spec", "replicas"}} {
+	for _, field := range [][]string{
+		{"status", "observedGeneration"}, {"status", "replicas"}, {"status", "updatedReplicas"},
+		{"status", "availableReplicas"}, {"spec", "replicas"},
+	} {
 		for _, value := range []int64{1, 5} {
 			o := object(t, aDeployment)
 			require.NoError(t, unstructured.SetNestedField(o.Object, value, field...))
@@ -237,7 +243,9 @@ func TestTheResourcesThatAScriptMentionsAreRecorded(t *testing.T) {
 		}
 		require.Equal(t, wanted, got, text)
 	}
-	for text, wanted := range map[string]string{"event pod/x a b c d": "events", "settle": "deployments", "draw x": "replicasets", "say x": "serviceaccounts"} {
+	for text, wanted := range map[string]string{
+		"event pod/x a b c d": "events", "settle": "deployments", "draw x": "replicasets", "say x": "serviceaccounts",
+	} {
 		all := map[string]bool{}
 		for _, resource := range mentioned(text) {
 			all[resource.Resource] = true
@@ -273,7 +281,8 @@ func TestAStatusAboutAnEarlierSpecIsBehind(t *testing.T) {
 func TestAValueIsShownAsAReaderWouldWriteIt(t *testing.T) {
 	t.Parallel()
 	for expression, wanted := range map[string]string{
-		`"text"`: "text", "1": "1", "1.5": "1.5", "true": "true", `{"a": 1}`: "{\n  \"a\": 1\n}", `duration("1s")`: "1s", `timestamp("2026-01-01T00:00:00Z")`: "2026-01-01T00:00:00Z",
+		`"text"`: "text", "1": "1", "1.5": "1.5", "true": "true", `{"a": 1}`: "{\n  \"a\": 1\n}", `duration("1s")`: "1s",
+		`timestamp("2026-01-01T00:00:00Z")`: "2026-01-01T00:00:00Z",
 	} {
 		e, err := compile(expression)
 		require.NoError(t, err)

@@ -65,7 +65,7 @@ func condition(object, kind ref.Val) ref.Val {
 			found = c
 		}
 	}
-	orDefault(found, map[string]any{"reason": "", "message": ""})
+	orDefault(found, "", "reason", "message")
 	return types.DefaultTypeAdapter.NativeToValue(found)
 }
 
@@ -83,7 +83,8 @@ func sum(list ref.Val) ref.Val {
 
 // metric returns a figure from what /metrics says, or 0 where it is not there.
 func metric(text, name ref.Val) ref.Val {
-	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(string(name.(types.String))) + ` (.+)$`).FindStringSubmatch(string(text.(types.String)))
+	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(string(name.(types.String))) + ` (.+)$`)
+	found := line.FindStringSubmatch(string(text.(types.String)))
 	if found == nil {
 		return types.Double(0)
 	}

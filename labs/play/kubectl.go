@@ -34,8 +34,8 @@ func (c *call) answered(err error) error {
 	return err
 }
 
-// retry runs kubectl until it is answered as it should be. What an API server
-// admits, it reads from caches that follow after a moment.
+// retry runs kubectl until it is answered as it should be. What an API server admits, it reads from caches that follow
+// after a moment.
 func (p *Play) retry(c *call) error {
 	what := spell("kubectl", false, c.args) + " succeeds"
 	if c.not {
@@ -48,8 +48,7 @@ func (p *Play) retry(c *call) error {
 	})
 }
 
-// ownNamespace adds the namespace in which the script looks to the arguments of
-// kubectl.
+// ownNamespace adds the namespace in which the script looks to the arguments of kubectl.
 func (p *Play) ownNamespace(args []string) []string {
 	names := func(arg string) bool {
 		return arg == "-n" || arg == "-A" || arg == "--all-namespaces" || strings.HasPrefix(arg, "--namespace")
@@ -66,7 +65,7 @@ func (p *Play) runKubectl(c *call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := append([]string{"kubectl", "--kubeconfig=" + p.Cluster.Kubeconfig(cluster.Admin)}, p.ownNamespace(c.args)...)
+	args := append([]string{"kubectl", "--kubeconfig=" + p.Cluster.Kubeconfigs[cluster.Admin]}, p.ownNamespace(c.args)...)
 	said, err := p.runToEnd(c, func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, binary, args...) })
 	if err != nil {
 		err = fmt.Errorf("kubectl: %w: %s", err, said)
@@ -74,8 +73,8 @@ func (p *Play) runKubectl(c *call) (string, error) {
 	return said, err
 }
 
-// runToEnd runs a program until it ends by itself, returns all that it has printed, and
-// leaves it for stdout and stderr.
+// runToEnd runs a program until it ends by itself, returns all that it has printed, and leaves it for stdout and
+// stderr.
 func (p *Play) runToEnd(c *call, command func(context.Context) *exec.Cmd) (string, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.Patience)
 	defer cancel()

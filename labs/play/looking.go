@@ -45,8 +45,7 @@ func (p *Play) setMark(c *call) error {
 	return err
 }
 
-// since calls look with every state since the mark, and the change that led to
-// it, until look returns an error.
+// since calls look with every state since the mark, and the change that led to it, until look returns an error.
 func (p *Play) since(look func(history.State, history.Change) error) error {
 	changes, err := p.changes()
 	if err != nil {
@@ -82,7 +81,8 @@ func (p *Play) throughout(c *call, wanted bool) error {
 		if q.about == nil {
 			return ask(state, nil, nil)
 		}
-		if change.Resource != q.about.resource.Resource || change.Type == watch.Deleted || !p.is(q.about, state, change.Object) {
+		if change.Resource != q.about.resource.Resource || change.Type == watch.Deleted ||
+			!p.is(q.about, state, change.Object) {
 			return nil
 		}
 		oldSelf := before[change.Object.GetUID()]
@@ -121,8 +121,8 @@ type period struct {
 	begin, last time.Time // when it was first and last seen
 }
 
-// periods returns the values that an expression has had. Before its object is
-// there, and while what it asks for is not, it has none.
+// periods returns the values that an expression has had. Before its object is there, and while what it asks for is not,
+// it has none.
 func (p *Play) periods(q question) ([]period, error) {
 	var all []period
 	err := p.since(func(state history.State, change history.Change) error {
@@ -139,8 +139,7 @@ func (p *Play) periods(q question) ([]period, error) {
 	return all, err
 }
 
-// matches tells whether values are those wanted, where "..." stands for any
-// number of them.
+// matches tells whether values are those wanted, where "..." stands for any number of them.
 func matches(values, wanted []string) bool {
 	switch {
 	case len(wanted) == 0:
@@ -190,7 +189,8 @@ func (p *Play) timeline(c *call) error {
 		if i+1 < len(periods) {
 			until = periods[i+1].begin
 		}
-		p.Narrator.Say(fmt.Sprintf("%6.1f s  for %5.1f s  %s", each.begin.Sub(periods[0].begin).Seconds(), until.Sub(each.begin).Seconds(), each.value))
+		began, lasted := each.begin.Sub(periods[0].begin), until.Sub(each.begin)
+		p.Narrator.Say(fmt.Sprintf("%6.1f s  for %5.1f s  %s", began.Seconds(), lasted.Seconds(), each.value))
 	}
 	return nil
 }

@@ -40,15 +40,15 @@ type Spectator interface {
 	Press(ctx context.Context, button string) error
 }
 
-// takesOverSoon are flags with which a replica takes over soon after the leader
-// has died. On kind that takes longer: the control plane shares the machine with
-// containers that start, and a leader must not lose its Lease to those.
+// takesOverSoon are flags with which a replica takes over soon after the leader has died. On kind that takes longer:
+// the control plane shares the machine with containers that start, and a leader must not lose its Lease to those.
 func takesOverSoon() []string {
 	duration, deadline := "4s", "3s"
 	if cluster.OnKind() {
 		duration, deadline = "15s", "13s"
 	}
-	return []string{"--leader-elect-lease-duration=" + duration, "--leader-elect-renew-deadline=" + deadline, "--leader-elect-retry-period=500ms"}
+	return []string{"--leader-elect-lease-duration=" + duration, "--leader-elect-renew-deadline=" + deadline,
+		"--leader-elect-retry-period=500ms"}
 }
 
 // harmless is a loop that disturbs no script when it runs twice.
@@ -107,7 +107,7 @@ func (p *Play) startProgram(c *call) error {
 	typed := append([]string{filepath.Base(folder)}, args...)
 	m, err := p.begin(c.args[0], typed, func() (string, *process.Process, error) {
 		cmd := exec.Command(binary, args...)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Cluster.Kubeconfig(cluster.Admin))
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Cluster.Kubeconfigs[cluster.Admin])
 		cmd.SysProcAttr = endingWithUs()
 		started, err := process.Start(cmd)
 		return "", started, err
@@ -131,7 +131,6 @@ func (p *Play) begin(name string, typed []string, run func() (string, *process.P
 	m := &manager{name: name, log: filepath.Join(p.Logs, name+".log"), port: port, Process: started}
 	p.managers[name] = m
 	p.ends = append(p.ends, func() {
-		m.Cmd.Process.Signal(syscall.SIGCONT) // it may have ended
 		m.Kill()
 		if err := os.WriteFile(m.log, []byte(m.Log.String()), 0o644); err != nil {
 			p.Narrator.Say(fmt.Sprintf("keep the log of %s: %v", m.name, err))
@@ -162,8 +161,8 @@ func signalNamed(name string) (syscall.Signal, error) {
 var components = []cluster.Component{cluster.Etcd, cluster.APIServer, cluster.Scheduler, cluster.Kwok}
 
 func (p *Play) signal(c *call) error {
-	if component := cluster.Component(c.args[0]); slices.Contains(components, component) {
-		return p.signalComponent(component, c.args[1])
+	if slices.Contains(components, c.args[0]) {
+		return p.signalComponent(c.args[0], c.args[1])
 	}
 	m, err := p.manager(c.args[0])
 	if err != nil {
@@ -178,20 +177,15 @@ func (p *Play) send(m *manager, signal string) error {
 }
 
 func (p *Play) signalComponent(component cluster.Component, signal string) error {
-	do := map[string]func(context.Context, cluster.Component) error{
-		"KILL": p.Cluster.Kill, "STOP": p.Cluster.Stop, "CONT": p.Cluster.Continue,
-	}[signal]
-	if do == nil {
+	told := map[string]string{"KILL": "killed", "STOP": "frozen", "CONT": "let go on"}[signal]
+	if told == "" {
 		return fmt.Errorf("%s takes KILL, STOP or CONT, not %s", component, signal)
 	}
-	told := map[string]string{"KILL": "killed", "STOP": "frozen", "CONT": "let go on"}[signal]
 	p.Narrator.Say(fmt.Sprintf("%s is %s", component, told))
-	return do(p.ctx, component)
+	return p.Cluster.Disturb(p.ctx, strings.ToLower(signal), component)
 }
 
-func (p *Play) restart(c *call) error {
-	return p.Cluster.Restart(p.ctx, cluster.Component(c.args[0]))
-}
+func (p *Play) restart(c *call) error { return p.Cluster.Disturb(p.ctx, "restart", c.args[0]) }
 
 func (p *Play) waitForLog(c *call) error {
 	m, err := p.manager(c.args[0])
@@ -238,7 +232,8 @@ func (p *Play) awaitEnd(m *manager, wanted int) error {
 		return err
 	}
 	if code := m.Cmd.ProcessState.ExitCode(); code != wanted {
-		return fmt.Errorf("%s has ended with exit code %d; its log ends:\n%s", m.name, code, process.LastLines(m.Log.String(), 20))
+		return fmt.Errorf("%s has ended with exit code %d; its log ends:\n%s",
+			m.name, code, process.LastLines(m.Log.String(), 20))
 	}
 	return nil
 }
@@ -252,8 +247,7 @@ func code(arg string) (int, error) {
 	return code, nil
 }
 
-// end asks a manager to stop. kcm ends with 0 when all its loops have stopped;
-// the original lets the signal kill it.
+// end asks a manager to stop. kcm ends with 0 when all its loops have stopped; the original lets the signal kill it.
 func (p *Play) end(c *call) error {
 	m, err := p.manager(c.args[0])
 	if err == nil {

@@ -13,16 +13,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Narrator is told what happens in a play as it happens. Its methods may be
-// called at the same time.
+// Narrator is told what happens in a play as it happens. Its methods may be called at the same time.
 type Narrator interface {
 	// Title begins what belongs to no step.
 	Title(text string)
-	// Step begins a step. It may wait until somebody wants to go on, and is an
-	// error if ctx ends meanwhile.
+	// Step begins a step. It may wait until somebody wants to go on, and is an error if ctx ends meanwhile.
 	Step(ctx context.Context, number int, sentence string) error
-	// Skipped tells why the rest of the step is left out, or of a script without
-	// steps.
+	// Skipped tells why the rest of the step is left out, or of a script without steps.
 	Skipped(why string)
 	// Say tells something of any number of lines.
 	Say(text string)
@@ -48,8 +45,8 @@ type teller struct {
 	transient int
 }
 
-// NewTeller returns a narrator for a reader. If enter is true and somebody is at
-// the terminal, each step waits for the Enter key.
+// NewTeller returns a narrator for a reader. If enter is true and somebody is at the terminal, each step waits for the
+// Enter key.
 func NewTeller(out io.Writer, enter bool) Narrator {
 	t := &teller{out: out}
 	if enter && term.IsTerminal(int(os.Stdin.Fd())) {
@@ -75,39 +72,14 @@ func (t *teller) colour(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// print prints lines that begin with an indent. Where one does not fit into the
-// terminal, it goes on below, further in.
+// print prints lines that begin with an indent.
 func (t *teller) print(code, indent, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.erase()
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		first := indent
-		for _, part := range t.wrap(line, indent) {
-			fmt.Fprintln(t.out, first+t.colour(code, part))
-			first = indent + hanging
-		}
+		fmt.Fprintln(t.out, indent+t.colour(code, line))
 	}
-}
-
-const hanging = "    "
-
-// wrap cuts a line at spaces into parts that fit into the terminal.
-func (t *teller) wrap(line, indent string) []string {
-	var parts []string
-	rest, room := []rune(line), t.width-len(indent)
-	for t.width > 0 && len(rest) > max(room, 20) {
-		end := max(room, 20)
-		for end > 0 && rest[end] != ' ' {
-			end--
-		}
-		if end == 0 {
-			break // the terminal has to cut it somewhere
-		}
-		parts, rest = append(parts, string(rest[:end])), rest[end+1:]
-		room = t.width - len(indent+hanging)
-	}
-	return append(parts, string(rest))
 }
 
 // erase takes the transient line away. The lock is held.

@@ -17,9 +17,8 @@ import (
 	"github.com/kcm-book/kcm-book/labs/history"
 )
 
-// kindOf has the kinds that a script may name, in lower-case letters: those of
-// Kubernetes' own API that are stable. Where two groups have a kind, as with
-// Event, it is the one of the older group.
+// kindOf has the kinds that a script may name, in lower-case letters: those of Kubernetes' own API that are stable.
+// Where two groups have a kind, as with Event, it is the one of the older group.
 var kindOf = stableKinds()
 
 func stableKinds() map[string]schema.GroupVersionResource {
@@ -37,19 +36,17 @@ func stableKinds() map[string]schema.GroupVersionResource {
 	return all
 }
 
-// clusterScoped are the resources of kinds that are in no namespace, as far as
-// scripts look at them.
-var clusterScoped = []string{"namespaces", "nodes", "persistentvolumes", "clusterroles", "clusterrolebindings", "certificatesigningrequests",
-	"validatingadmissionpolicybindings"}
+// clusterScoped are the resources of kinds that are in no namespace, as far as scripts look at them.
+var clusterScoped = []string{"namespaces", "nodes", "persistentvolumes", "clusterroles", "clusterrolebindings",
+	"certificatesigningrequests", "validatingadmissionpolicybindings"}
 
-// mentioned returns the resources that a script names, and those that its verbs
-// look at.
+// mentioned returns the resources that a script names, and those that its verbs look at.
 func mentioned(script string) []schema.GroupVersionResource {
 	return mentionedIn(script + usedBy(script))
 }
 
-// mentionedIn returns the resources that a text names, as an OBJECT or as a list in
-// an EXPR, in the order of their names.
+// mentionedIn returns the resources that a text names, as an OBJECT or as a list in an EXPR, in the order of their
+// names.
 func mentionedIn(text string) []schema.GroupVersionResource {
 	words := map[string]bool{}
 	for _, word := range regexp.MustCompile(`[a-z]+`).FindAllString(text, -1) {
@@ -68,9 +65,11 @@ func mentionedIn(text string) []schema.GroupVersionResource {
 // usedBy names what verbs look at without its being said.
 func usedBy(text string) string {
 	used := " serviceaccounts configmaps" // a namespace that is ready for pods
-	for verb, resource := range map[string]string{"event ": "events", "settle": "deployments replicasets", "draw ": "replicasets"} {
+	for verb, resources := range map[string]string{
+		"event ": " events", "settle": " deployments replicasets", "draw ": " replicasets",
+	} {
 		if strings.Contains(text, verb) {
-			used += " " + resource
+			used += resources
 		}
 	}
 	return used
@@ -110,9 +109,10 @@ func parseOperand(argument string) (_ *operand, err error) {
 
 // find returns the object in a state, or nil.
 func (p *Play) find(o *operand, state history.State) *unstructured.Unstructured {
-	objects := state.Objects(o.resource.Resource)
-	if i := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool { return p.is(o, state, object) }); i >= 0 {
-		return objects[i]
+	for _, object := range state.Objects(o.resource.Resource) {
+		if p.is(o, state, object) {
+			return object
+		}
 	}
 	return nil
 }
@@ -129,8 +129,8 @@ func (p *Play) is(o *operand, state history.State, object *unstructured.Unstruct
 	return ok && err == nil
 }
 
-// locate returns the OBJECT of a line and its name. It waits for one that is described
-// by an expression: what a step before has led to may not be there yet.
+// locate returns the OBJECT of a line and its name. It waits for one that is described by an expression: what a step
+// before has led to may not be there yet.
 func (p *Play) locate(c *call) (o *operand, name string, err error) {
 	if o = argument[*operand](c, "OBJECT"); o.selects == nil {
 		return o, o.name, nil
@@ -146,8 +146,7 @@ func (p *Play) locate(c *call) (o *operand, name string, err error) {
 	return o, name, err
 }
 
-// api returns what talks to the API server about a resource, where the script
-// looks.
+// api returns what talks to the API server about a resource, where the script looks.
 func (p *Play) api(resource schema.GroupVersionResource) dynamic.ResourceInterface {
 	if slices.Contains(clusterScoped, resource.Resource) {
 		return p.client.Resource(resource)

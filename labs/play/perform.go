@@ -13,12 +13,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// ErrFailed is returned by [Setting.Perform] for a script in which something was
-// not as it says. The narrator has told what.
+// ErrFailed is returned by [Setting.Perform] for a script in which something was not as it says. The narrator has told
+// what.
 var ErrFailed = errors.New("the script has failed")
 
-// Perform plays a script from its beginning to its end, and tells the narrator.
-// If the script has said that it is not for this setting, leftOut is why.
+// Perform plays a script from its beginning to its end, and tells the narrator. If the script has said that it is not
+// for this setting, leftOut is why.
 func (s *Setting) Perform(ctx context.Context, script *Script, variables ...string) (leftOut string, err error) {
 	dir, err := os.MkdirTemp("", "play-")
 	if err != nil {

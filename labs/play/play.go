@@ -53,8 +53,7 @@ type memory struct {
 	views      map[*unstructured.Unstructured]map[string]any
 }
 
-// aside returns a copy for what goes on beside the script: later lines do not
-// change what it knows.
+// aside returns a copy for what goes on beside the script: later lines do not change what it knows.
 func (p *Play) aside() *Play {
 	copied := *p
 	copied.vars, copied.tokens = maps.Clone(p.vars), maps.Clone(p.tokens)
@@ -64,9 +63,8 @@ func (p *Play) aside() *Play {
 
 var errInterrupted = errors.New("interrupted")
 
-// enter creates a namespace, if it is not there, looks there, and waits until what pods
-// need is there. The loop that publishes the root CA may not run here, or a manager of an
-// early chapter may not have it.
+// enter creates a namespace, if it is not there, looks there, and waits until what pods need is there. The loop that
+// publishes the root CA may not run here, or a manager of an early chapter may not have it.
 func (p *Play) enter(name string) error {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
@@ -97,8 +95,8 @@ func (p *Play) look(c *call) error {
 	return err
 }
 
-// recording returns what is recorded of where the script looks. It begins when
-// it is first asked for, and goes on until the play ends.
+// recording returns what is recorded of where the script looks. It begins when it is first asked for, and goes on until
+// the play ends.
 func (p *Play) recording() (*history.Recording, error) {
 	p.memory.mu.Lock()
 	defer p.memory.mu.Unlock()
@@ -127,8 +125,7 @@ func (p *Play) changes() ([]history.Change, error) {
 	return p.recordedChanges()
 }
 
-// catchUp waits until all that had happened when it was called is recorded. It
-// returns the version until which that is.
+// catchUp waits until all that had happened when it was called is recorded. It returns the version until which that is.
 func (p *Play) catchUp() (version uint64, err error) {
 	r, err := p.recording()
 	if err != nil {
@@ -147,9 +144,8 @@ func (p *Play) recordedChanges() ([]history.Change, error) {
 	return r.Changes()
 }
 
-// poll calls done with the newest state until it returns true. An error of done
-// is what was seen last. The first state is not older than the call, so that
-// what was true before the script's last change does not count.
+// poll calls done with the newest state until it returns true. An error of done is what was seen last. The first state
+// is not older than the call, so that what was true before the script's last change does not count.
 func (p *Play) poll(what string, done func(history.State) (bool, error)) error {
 	var now history.State
 	look := p.changes

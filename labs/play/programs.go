@@ -30,10 +30,11 @@ type Manager struct {
 // has tells whether the manager has a controller: those of early chapters lack some.
 func (m *Manager) has(controller string) bool { return slices.Contains(m.Loops, controller) }
 
-// NewManager returns kcm, which is a program, or the original kube-controller-manager
-// with that kcm's loops. It is to run on a cluster, or on none if c is nil.
-// Variables are added to kcm's environment.
-func NewManager(ctx context.Context, c *cluster.Cluster, reference bool, program string, variables ...string) (*Manager, error) {
+// NewManager returns kcm, which is a program, or the original kube-controller-manager with that kcm's loops. It is to
+// run on a cluster, or on none if c is nil. Variables are added to kcm's environment.
+func NewManager(
+	ctx context.Context, c *cluster.Cluster, reference bool, program string, variables ...string,
+) (*Manager, error) {
 	kcm := func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Env = append(os.Environ(), variables...)
@@ -61,7 +62,8 @@ func NewManager(ctx context.Context, c *cluster.Cluster, reference bool, program
 	return &Manager{
 		Name: "kcm", Loops: loops, byItself: kcm,
 		onCluster: func(flags ...string) *exec.Cmd {
-			all := append(cluster.ManagerFlags(c, cluster.KCM), "--use-service-account-credentials=true", "--bind-address=127.0.0.1")
+			all := append(cluster.ManagerFlags(c, cluster.KCM),
+				"--use-service-account-credentials=true", "--bind-address=127.0.0.1")
 			all = slices.DeleteFunc(all, func(flag string) bool {
 				name, _, _ := strings.Cut(flag, "=")
 				return !bytes.Contains(help, []byte(" "+name+" "))
@@ -73,8 +75,8 @@ func NewManager(ctx context.Context, c *cluster.Cluster, reference bool, program
 	}, nil
 }
 
-// RunLoops runs all loops with one manager, until stop is called. It is an error
-// of stop if the manager has ended before. Log is what it has said.
+// RunLoops runs all loops with one manager, until stop is called. It is an error of stop if the manager has ended
+// before. Log is what it has said.
 func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
 	_, p, err := s.run(s.Manager.Loops, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000")
 	if err != nil {
@@ -83,7 +85,8 @@ func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
 	s.LoopsRun = true
 	return p.Log, func() error {
 		if !p.Running() {
-			return fmt.Errorf("the controller manager has ended while scripts were played; its log ends:\n%s", process.LastLines(p.Log.String(), 20))
+			return fmt.Errorf("the controller manager has ended while scripts were played; its log ends:\n%s",
+				process.LastLines(p.Log.String(), 20))
 		}
 		p.Kill()
 		return nil
@@ -102,9 +105,8 @@ func (s *Setting) run(controllers []string, flags ...string) (port string, p *pr
 	return port, p, err
 }
 
-// Start starts the manager on its cluster with a choice of controllers, or with
-// all that it has if none are named. Flags are added to those that it needs
-// there, and win. It ends with the calling process at the latest.
+// Start starts the manager on its cluster with a choice of controllers, or with all that it has if none are named.
+// Flags are added to those that it needs there, and win. It ends with the calling process at the latest.
 func (m *Manager) Start(controllers []string, flags ...string) (*process.Process, error) {
 	var own []string
 	if len(controllers) > 0 {

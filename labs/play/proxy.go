@@ -27,7 +27,8 @@ var disturbances = map[string]func(p *Play, args []string) (func(next proxy.Roun
 func (p *Play) proxy(c *call) error {
 	disturbance := disturbances[c.args[1]]
 	if disturbance == nil {
-		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, for all resources or for those that follow, or meddle COUNT PATH, with any number of paths", c.args[1])
+		return fmt.Errorf("unknown disturbance %s: a proxy can be slow DURATION, for all resources or for those that "+
+			"follow, or meddle COUNT PATH, with any number of paths", c.args[1])
 	}
 	wrap, err := disturbance(p, c.args[2:])
 	if err != nil {
@@ -43,8 +44,8 @@ func (p *Play) proxy(c *call) error {
 	return nil
 }
 
-// slow lets every watch, or those of some resources, arrive late by a delay, and
-// everything else at once. So the caches of who uses it lag behind.
+// slow lets every watch, or those of some resources, arrive late by a delay, and everything else at once. So the caches
+// of who uses it lag behind.
 func slow(_ *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("slow takes a duration, such as 2s, and resources, such as pods")
@@ -57,9 +58,8 @@ func slow(_ *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper, 
 	return proxy.Watches(late, args[1:]...), nil
 }
 
-// meddle writes an object itself just before each of the first COUNT updates of
-// it. PATHS are those of the objects in the API. It counts in the annotation
-// meddled.
+// meddle writes an object itself just before each of the first COUNT updates of it. PATHS are those of the objects in
+// the API. It counts in the annotation meddled.
 func meddle(p *Play, args []string) (func(proxy.RoundTripper) proxy.RoundTripper, error) {
 	if len(args) < 2 {
 		return nil, fmt.Errorf("meddle takes a count and paths")

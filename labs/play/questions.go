@@ -76,8 +76,8 @@ func (p *Play) awaitAnswer(what string, q question) error {
 	})
 }
 
-// behind returns an error while an object's status is about an earlier spec.
-// Such a status may have what is awaited from before the last change.
+// behind returns an error while an object's status is about an earlier spec. Such a status may have what is awaited
+// from before the last change.
 func behind(object map[string]any) error {
 	generation, _, _ := unstructured.NestedInt64(object, "metadata", "generation")
 	observed, has, _ := unstructured.NestedInt64(object, "status", "observedGeneration")
@@ -120,8 +120,8 @@ func (p *Play) valueOf(q question) (ref.Val, error) {
 	return q.ask(p, now)
 }
 
-// stateFor is the newest state, if the question is about what is there: what is
-// not can be asked also while the API server is away.
+// stateFor is the newest state, if the question is about what is there: what is not can be asked also while the API
+// server is away.
 func (p *Play) stateFor(q question) (history.State, error) {
 	if q.about == nil && len(mentionedIn(q.expression.source)) == 0 {
 		return nil, nil

@@ -33,8 +33,8 @@ type line struct {
 // word is a part of a line between spaces.
 type word struct {
 	text string
-	// begin is the column where it begins, maybe with a quote, and columns are
-	// those of its characters, all counted from 1 as editors do.
+	// begin is the column where it begins, maybe with a quote, and columns are those of its characters, all counted from 1
+	// as editors do.
 	begin   int
 	columns []int
 	// variable tells that it has a part that only running the script makes known.
@@ -62,9 +62,8 @@ func (m *Mistake) Error() string {
 
 func (m *Mistake) Unwrap() error { return m.Err }
 
-// ReadScript reads a script, and checks what can be known before it is played:
-// verbs, the number of their arguments, expressions, objects, overlays and files.
-// manifests are folders with files that it may use beside its own. The error
+// ReadScript reads a script, and checks what can be known before it is played: verbs, the number of their arguments,
+// expressions, objects, overlays and files. manifests are folders with files that it may use beside its own. The error
 // joins a [Mistake] for each line that has one.
 func ReadScript(path string, manifests ...string) (*Script, error) {
 	text, err := os.ReadFile(path)
@@ -107,8 +106,8 @@ func texts(words []word) string {
 	return strings.Join(all, " ")
 }
 
-// parseLine cuts a line into words as testscript does: at spaces, but for those
-// between single quotes; two of them within quotes stand for one.
+// parseLine cuts a line into words as testscript does: at spaces, but for those between single quotes; two of them
+// within quotes stand for one.
 func parseLine(text string) (line, error) {
 	words, err := split(text)
 	l := line{}
@@ -159,7 +158,8 @@ func split(text string) ([]word, error) {
 		current.variable = current.variable || quoted == 0 && c == '$'
 	}
 	if quoted > 0 {
-		return words, &Mistake{Column: quoted, Err: errors.New("this quote is not closed; within quotes, two of them stand for one")}
+		err := errors.New("this quote is not closed; within quotes, two of them stand for one")
+		return words, &Mistake{Column: quoted, Err: err}
 	}
 	return words, nil
 }
@@ -250,26 +250,26 @@ func (s *Script) NeedsCluster() bool {
 	return slices.ContainsFunc(s.lines, func(l line) bool { return !slices.Contains(alone, l.verb.text) })
 }
 
-// clocked are the verbs that act on processes and connections, or compare moments, and
-// inClock matches what makes an object's behaviour, or a question about it, one of time.
-// What lasts for minutes does not end while a script is played.
+// clocked are the verbs that act on processes and connections, or compare moments, and inClock matches what makes an
+// object's behaviour, or a question about it, one of time. What lasts for minutes does not end while a script is
+// played.
 var (
 	clocked = []string{"meanwhile", "proxy", "signal", "press", "start", "before"}
-	inClock = regexp.MustCompile(`--(every|timeout)=|\b(ready-after|run-for|stop-after)[=:]? ?"?(\d{1,2}s|\d+ms)|\bfails-as\b|` +
-		`\b(minReady|progressDeadline|activeDeadline|startingDeadline)Seconds\b|\bterminationGracePeriodSeconds\D+\d{1,2}\b|` +
-		`\bschedule:|\bnow\b|\b(duration|timestamp)\(`)
+	inClock = regexp.MustCompile(`--(every|timeout)=|\b(ready-after|run-for|stop-after)[=:]? ?"?(\d{1,2}s|\d+ms)|` +
+		`\b(minReady|progressDeadline|activeDeadline|startingDeadline)Seconds\b|\bfails-as\b|\bschedule:|\bnow\b|` +
+		`\bterminationGracePeriodSeconds\D+\d{1,2}\b|\b(duration|timestamp)\(`)
 )
 
-// HasClock tells whether it depends on how long something takes what becomes of the
-// script. Then a machine that is busy with something else may fail it.
+// HasClock tells whether it depends on how long something takes what becomes of the script. Then a machine that is busy
+// with something else may fail it.
 func (s *Script) HasClock() bool {
 	return slices.ContainsFunc(s.lines, func(l line) bool {
 		return slices.Contains(clocked, l.verb.text) || inClock.MatchString(texts(l.args))
 	}) || slices.ContainsFunc(s.archive.Files, func(f txtar.File) bool { return inClock.Match(f.Data) })
 }
 
-// without returns the script's text without the lines of steps that are left out
-// in a setting. All other lines keep their numbers. The line that says why stays.
+// without returns the script's text without the lines of steps that are left out in a setting. All other lines keep
+// their numbers. The line that says why stays.
 func (s *Script) without(setting *Setting) []byte {
 	lines := strings.Split(string(s.archive.Comment), "\n")
 	out := false

@@ -99,7 +99,8 @@ func TestAScriptWithoutAVerbIsAMistake(t *testing.T) {
 
 func TestWhatOnlyRunningMakesKnownIsNoMistake(t *testing.T) {
 	t.Parallel()
-	_, err := ReadScript(write(t, "create $file\ncheck $KIND/x $expression\npatch $object $overlay\nsignal m $SIGNAL\nrepeat $n delete pod/x\n"))
+	_, err := ReadScript(write(t,
+		"create $file\ncheck $KIND/x $expression\npatch $object $overlay\nsignal m $SIGNAL\nrepeat $n delete pod/x\n"))
 	require.NoError(t, err)
 	_, err = ReadScript(write(t, "check '$x'\n"))
 	require.Error(t, err, "within quotes nothing is replaced")
@@ -119,7 +120,9 @@ func words(t testing.TB, line string) ([]string, bool) {
 	h := &house{}
 	testscript.RunT(h, testscript.Params{
 		Files: []string{write(t, "record "+line+"\n")},
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"record": func(_ *testscript.TestScript, _ bool, args []string) { words = args }},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"record": func(_ *testscript.TestScript, _ bool, args []string) { words = args },
+		},
 	})
 	return words, !h.failed
 }
@@ -180,7 +183,9 @@ func TestNoVerbHasTheNameOfACommandOfTestscript(t *testing.T) {
 		h := &house{}
 		testscript.RunT(h, testscript.Params{
 			Files: []string{write(t, v.name+"\n")},
-			Cmds:  map[string]func(*testscript.TestScript, bool, []string){v.name: func(*testscript.TestScript, bool, []string) { played = true }},
+			Cmds: map[string]func(*testscript.TestScript, bool, []string){
+				v.name: func(*testscript.TestScript, bool, []string) { played = true },
+			},
 		})
 		require.True(t, played, "testscript itself has a command %s", v.name)
 	}

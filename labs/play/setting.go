@@ -25,27 +25,25 @@ import (
 	"github.com/kcm-book/kcm-book/labs/history"
 )
 
-// Setting is what scripts are played in. Several may be played in one at the
-// same time, if each has a namespace of its own.
+// Setting is what scripts are played in. Several may be played in one at the same time, if each has a namespace of its
+// own.
 type Setting struct {
 	// Cluster is nil where scripts only run the manager by itself.
 	Cluster *cluster.Cluster
 	// Manager is the controller manager that scripts start.
 	Manager *Manager
-	// LoopsRun tells that a manager runs all loops already (see [Setting.RunLoops]).
-	// Then each script gets a namespace of its own, in which pods can run, and
-	// what it starts has its Lease there and runs one harmless loop.
+	// LoopsRun tells that a manager runs all loops already (see [Setting.RunLoops]). Then each script gets a namespace of
+	// its own, in which pods can run, and what it starts has its Lease there and runs one harmless loop.
 	LoopsRun bool
 	// Namespace is where scripts look that have none of their own. If it is empty that is default.
 	Namespace string
 	// Manifests are folders with files that scripts may create beside their own.
 	Manifests []string
-	// Dir is the folder in which kubectl runs, and Logs the one in which logs and
-	// drawings are kept. If they are empty that is a folder of the script's own,
-	// which goes with it.
+	// Dir is the folder in which kubectl runs, and Logs the one in which logs and drawings are kept. If they are empty
+	// that is a folder of the script's own, which goes with it.
 	Dir, Logs string
-	// Module is the module below which Dir also lies, with the programs that
-	// scripts start: the stage's or a reader's. Without it they are in Dir.
+	// Module is the module below which Dir also lies, with the programs that scripts start: the stage's or a reader's.
+	// Without it they are in Dir.
 	Module string
 	// Keep leaves everything up at the end of a script until ctx ends.
 	Keep bool
@@ -57,8 +55,7 @@ type Setting struct {
 	Patience time.Duration
 }
 
-// conditions are what may stand in brackets before a line, with a ! or without,
-// and after only.
+// conditions are what may stand in brackets before a line, with a ! or without, and after only.
 var conditions = map[string]func(*Setting) bool{
 	"kcm":       func(s *Setting) bool { return s.Manager == nil || !s.Manager.Reference },
 	"reference": func(s *Setting) bool { return s.Manager != nil && s.Manager.Reference },
@@ -119,12 +116,12 @@ func (p *Play) setUp(script *Script, env *testscript.Env) (err error) {
 	if p.client, err = dynamic.NewForConfig(p.config); err != nil {
 		return err
 	}
-	ca, err := os.ReadFile(p.Cluster.RootCAFile())
+	ca, err := os.ReadFile(p.Cluster.RootCA)
 	if err != nil {
 		return err
 	}
 	p.vars["rootCA"] = string(ca)
-	env.Setenv("NEXT_KEY", p.Cluster.NextServiceAccountKeyFile())
+	env.Setenv("NEXT_KEY", p.Cluster.NextServiceAccountKey)
 	if !p.LoopsRun {
 		return nil
 	}
@@ -135,9 +132,8 @@ func (p *Play) setUp(script *Script, env *testscript.Env) (err error) {
 	return p.enter(p.own)
 }
 
-// answeredInTime is how the API server is talked to. An answer has to begin in
-// time, as it does not while that is frozen; a watch goes on for as long as it
-// takes.
+// answeredInTime is how the API server is talked to. An answer has to begin in time, as it does not while that is
+// frozen; a watch goes on for as long as it takes.
 func (s *Setting) answeredInTime() (*rest.Config, error) {
 	config := s.Cluster.RESTConfig(cluster.Admin)
 	tls, err := rest.TLSConfigFor(config)
@@ -152,9 +148,8 @@ func (s *Setting) answeredInTime() (*rest.Config, error) {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// tearDown ends the last step, and stops what the script has started. Where other
-// scripts go on in the cluster it deletes what runs in the script's namespace,
-// owners first. The namespace stays.
+// tearDown ends the last step, and stops what the script has started. Where other scripts go on in the cluster it
+// deletes what runs in the script's namespace, owners first. The namespace stays.
 func (p *Play) tearDown() {
 	var err error
 	if !p.t.failed && !p.t.skipped {
@@ -177,9 +172,9 @@ func (p *Play) tearDown() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
 	defer cancel()
-	for _, kind := range []string{"cronjob", "job", "daemonset", "deployment", "replicaset", "replicationcontroller", "pod"} {
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	for _, kind := range strings.Fields("cronjob job daemonset deployment replicaset replicationcontroller pod") {
 		client := p.client.Resource(kindOf[kind]).Namespace(p.own)
-		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), PropagationPolicy: new(metav1.DeletePropagationBackground)}
 		// What is left behind harms nobody: the cluster ends with the last script.
 		_ = client.DeleteCollection(ctx, now, metav1.ListOptions{})
 	}

@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// witnessLabel marks the objects that settle needs. Scripts do not know their names,
-// and expressions do not see them.
+// witnessLabel marks the objects that settle needs. Scripts do not know their names, and expressions do not see them.
 const witnessLabel = "lab.kcm-book.io/witness"
 
 func isWitness(object *unstructured.Unstructured) bool {
@@ -32,12 +31,11 @@ spec:
     spec: {containers: [{name: web, image: "web:1"}]}
 `
 
-// settle waits until the loops have seen what there is and have synced the
-// object, if there is one. For the first, a Deployment is created and its status awaited,
-// or a ReplicaSet where a manager of chapter 06 has no loop for Deployments: a
-// loop's caches see things in the order in which they happen, so it has then
-// seen all that happened before. For the second, the object's generation is
-// raised by something that changes nothing, and observedGeneration awaited.
+// settle waits until the loops have seen what there is and have synced the object, if there is one. For the first, a
+// Deployment is created and its status awaited, or a ReplicaSet where a manager of chapter 06 has no loop for
+// Deployments: a loop's caches see things in the order in which they happen, so it has then seen all that happened
+// before. For the second, the object's generation is raised by something that changes nothing, and observedGeneration
+// awaited.
 func (p *Play) settle(c *call) error {
 	if len(c.args) == 0 {
 		return p.seen()
@@ -63,8 +61,8 @@ func (p *Play) settle(c *call) error {
 	return p.until(c.args[0]+" was synced", &operand{source: o.source, resource: o.resource, name: name}, "true")
 }
 
-// touches raise an object's generation. A generation is raised by any change of
-// the spec; these are of fields that have no effect on pods that run.
+// touches raise an object's generation. A generation is raised by any change of the spec; these are of fields that have
+// no effect on pods that run.
 var touches = map[string]string{
 	"daemonsets":             `{"spec": {"revisionHistoryLimit": 10%d}}`,
 	"deployments":            `{"spec": {"revisionHistoryLimit": 10%d}}`,

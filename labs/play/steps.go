@@ -41,8 +41,8 @@ func (p *Play) stayUp(err error) {
 	}
 	p.Narrator.Title("Everything stays up until Ctrl-C.")
 	if p.Cluster != nil {
-		p.Narrator.Say("export KUBECONFIG=" + p.Cluster.Kubeconfig(cluster.Admin))
-		p.Narrator.Say("the audit log is " + p.Cluster.AuditLog())
+		p.Narrator.Say("export KUBECONFIG=" + p.Cluster.Kubeconfigs[cluster.Admin])
+		p.Narrator.Say("the audit log is " + p.Cluster.AuditLog)
 	}
 	for _, m := range p.managers {
 		if m.Running() {
@@ -52,8 +52,8 @@ func (p *Play) stayUp(err error) {
 	<-p.ctx.Done()
 }
 
-// only is carried out where the condition holds, and where it does not: the
-// rest of the step is then left out already (see [Script.without]).
+// only is carried out where the condition holds, and where it does not: the rest of the step is then left out already
+// (see [Script.without]).
 func (p *Play) only(c *call) error {
 	holds, err := p.holds(c.args[0])
 	if err != nil || holds {

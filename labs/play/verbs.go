@@ -14,17 +14,16 @@ import (
 // verb is a word of the language.
 type verb struct {
 	name string
-	// usage names its arguments. What is in brackets may be left out, and what
-	// ends in ... may be there several times, or not at all. The names in capital letters
-	// say what an argument is, and [kinds] can check it.
+	// usage names its arguments. What is in brackets may be left out, and what ends in ... may be there several times, or
+	// not at all. The names in capital letters say what an argument is, and [kinds] can check it.
 	usage string
-	// means says what the verb does.
-	means string
 	do    func(*Play, *call) error
 	// negatable verbs may have a ! before them.
 	negatable bool
 	// tells is how much a narrator says of it.
 	tells telling
+	// means says what the verb does.
+	means string
 }
 
 type telling int
@@ -81,47 +80,70 @@ var verbs []*verb
 
 func init() {
 	verbs = []*verb{
-		{"step", "WORD WORD...", "begin a step of a lab; its name is a sentence about what it shows", (*Play).beginStep, false, more},
-		{"only", "WHERE WORD...", "leave out the rest of the step, or without steps the script, but WHERE; the words say why", (*Play).only, false, more},
-		{"say", "WORD...", "tell the reader something", (*Play).say, false, more},
-		{"show", "[OBJECT] EXPR", "tell what it is, a line for each element of a list", (*Play).show, false, more},
+		{"step", "WORD WORD...", (*Play).beginStep, false, more, "begin a step of a lab; its name says what it shows"},
+		{"only", "WHERE WORD...", (*Play).only, false, more,
+			"leave out the rest of the step, or without steps the script, but WHERE; the words say why"},
+		{"say", "WORD...", (*Play).say, false, more, "tell the reader something"},
+		{"show", "[OBJECT] EXPR", (*Play).show, false, more, "tell what it is, a line for each element of a list"},
 
-		{"namespace", "NAME", "create a namespace, wait until pods can run in it, and look there from now on", (*Play).namespaceNamed, false, itself},
-		{"look", "NAMESPACE", "look at another namespace from now on, and * is all", (*Play).look, false, nothing},
-		{"create", "FILE [OVERLAY]", "create the objects in FILE, changed by OVERLAY", (*Play).create, false, itself},
-		{"patch", "[--status] OBJECT OVERLAY", "change an object, or its status", (*Play).patch, false, itself},
-		{"delete", "[--cascade=HOW] OBJECT", "delete an object; HOW is orphan, background (default) or foreground", (*Play).delete, false, itself},
-		{"repeat", "[--anyway] [--every=DURATION] COUNT VERB ARG...", "create, patch or delete so many times, and go on --anyway when it is refused; {n} in an argument is the number of the time", (*Play).repeat, false, itself},
-		{"meanwhile", "VERB ARG...", "do the same, or repeat it, while the script goes on; the end of the step waits for it", (*Play).meanwhile, false, itself},
-		{"kubectl", "ARG...", "run kubectl in the namespace; stdout and stderr check what it says; with ! it has to fail", (*Play).kubectl, true, more},
-		{"retry", "ARG...", "run kubectl until it succeeds, or with ! until it fails", (*Play).retry, true, itself},
-		{"let", "NAME [OBJECT] EXPR", "store a value as vars.NAME, and a text also as $NAME for the lines that follow", (*Play).let, false, nothing},
+		{"namespace", "NAME", (*Play).namespaceNamed, false, itself,
+			"create a namespace, wait until pods can run in it, and look there from now on"},
+		{"look", "NAMESPACE", (*Play).look, false, nothing, "look at another namespace from now on, and * is all"},
+		{"create", "FILE [OVERLAY]", (*Play).create, false, itself, "create the objects in FILE, changed by OVERLAY"},
+		{"patch", "[--status] OBJECT OVERLAY", (*Play).patch, false, itself, "change an object, or its status"},
+		{"delete", "[--cascade=HOW] OBJECT", (*Play).delete, false, itself,
+			"delete an object; HOW is orphan, background (default) or foreground"},
+		{"repeat", "[--anyway] [--every=DURATION] COUNT VERB ARG...", (*Play).repeat, false, itself,
+			"create, patch or delete so many times, and go on --anyway if refused; {n} in an argument is the time's number"},
+		{"meanwhile", "VERB ARG...", (*Play).meanwhile, false, itself,
+			"do the same, or repeat it, while the script goes on; the end of the step waits for it"},
+		{"kubectl", "ARG...", (*Play).kubectl, true, more,
+			"run kubectl in the namespace; stdout and stderr check what it says; with ! it has to fail"},
+		{"retry", "ARG...", (*Play).retry, true, itself, "run kubectl until it succeeds, or with ! until it fails"},
+		{"let", "NAME [OBJECT] EXPR", (*Play).let, false, nothing,
+			"store a value as vars.NAME, and a text also as $NAME for the lines that follow"},
 
-		{"await", "[OBJECT] EXPR", "wait until it is true, and the object's status is not about an earlier spec", (*Play).await, false, itself},
-		{"check", "[OBJECT] EXPR", "it is true now", (*Play).check, false, itself},
-		{"settle", "[OBJECT]", "wait until the loops have seen what there is, and one has nothing more to do about the object", (*Play).settle, false, nothing},
-		{"event", "OBJECT COMPONENT TYPE REASON REGEXP [COUNT]", "wait for COUNT (1) events whose whole text REGEXP matches", (*Play).event, false, itself},
+		{"await", "[OBJECT] EXPR", (*Play).await, false, itself,
+			"wait until it is true, and the object's status is not about an earlier spec"},
+		{"check", "[OBJECT] EXPR", (*Play).check, false, itself, "it is true now"},
+		{"settle", "[OBJECT]", (*Play).settle, false, nothing,
+			"wait until the loops have seen what there is, and one has nothing more to do about the object"},
+		{"event", "OBJECT COMPONENT TYPE REASON REGEXP [COUNT]", (*Play).event, false, itself,
+			"wait for COUNT (1) events whose whole text REGEXP matches"},
 
-		{"mark", "[all]", "let what looks back look no further than to here, or with all to the beginning again", (*Play).setMark, false, nothing},
-		{"always", "[OBJECT] EXPR", "it was true in every state; of an object, after each of its changes, and oldSelf is what it was before", (*Play).always, false, itself},
-		{"never", "[OBJECT] EXPR", "it was false in every such state", (*Play).never, false, itself},
-		{"sequence", "[OBJECT] EXPR VALUE...", "the values that it has had, repetitions left out, were these; ... stands for any number of any values", (*Play).sequence, false, itself},
-		{"before", "EXPR EXPR", "a state in which the first was true came before any in which the second was", (*Play).before, false, itself},
-		{"timeline", "[OBJECT] EXPR", "tell the values that it has had, and how long each", (*Play).timeline, false, more},
-		{"draw", "", "draw the sizes of the ReplicaSets over time", (*Play).draw, false, more},
+		{"mark", "[all]", (*Play).setMark, false, nothing,
+			"let what looks back look no further than to here, or with all to the beginning again"},
+		{"always", "[OBJECT] EXPR", (*Play).always, false, itself,
+			"it was true in every state; of an object, after each of its changes, and oldSelf is what it was before"},
+		{"never", "[OBJECT] EXPR", (*Play).never, false, itself, "it was false in every such state"},
+		{"sequence", "[OBJECT] EXPR VALUE...", (*Play).sequence, false, itself,
+			"the values that it has had, repetitions left out, were these; ... stands for any number of any values"},
+		{"before", "EXPR EXPR", (*Play).before, false, itself,
+			"a state in which the first was true came before any in which the second was"},
+		{"timeline", "[OBJECT] EXPR", (*Play).timeline, false, more, "tell the values that it has had, and how long each"},
+		{"draw", "", (*Play).draw, false, more, "draw the sizes of the ReplicaSets over time"},
 
-		{"kcm", "ARG...", "run the manager by itself until it ends; stdout and stderr check what it says; with ! it has to fail", (*Play).runManager, true, more},
-		{"start", "MANAGER ARG...", "start a manager; its log is kept, flags win over those that it has already, and $MANAGER_PORT is its port", (*Play).start, false, more},
-		{"program", "NAME FOLDER ARG...", "build the Go program in a folder of the lab and start it, with the admin's KUBECONFIG; NAME is a MANAGER from then on", (*Play).startProgram, false, more},
-		{"end", "MANAGER", "ask a manager to stop, and wait until it has", (*Play).end, false, more},
-		{"signal", "TARGET SIGNAL", "send TERM, KILL, STOP or CONT to a manager, or KILL, STOP or CONT to a component of the cluster", (*Play).signal, false, more},
-		{"restart", "COMPONENT", "start a component of the cluster again, and wait until it is ready", (*Play).restart, false, itself},
-		{"press", "BUTTON", "do what a button does of the page that shows the lab", (*Play).press, false, itself},
-		{"log", "MANAGER REGEXP", "wait until it has logged that; with ! it has not logged it so far", (*Play).waitForLog, true, more},
-		{"get", "MANAGER USER PATH [CODE [REGEXP]]", "wait until it answers a request of USER with CODE (200) and with that, or with CODE 0 until nobody listens; stdout checks the answer", (*Play).get, false, itself},
-		{"bearer", "EXPR NAME", "wait until the API server takes the bearer of that token for NAME, or for nobody if that is ''", (*Play).bearer, false, more},
-		{"exits", "MANAGER CODE", "wait until it has ended, with that exit code", (*Play).exits, false, itself},
-		{"proxy", "NAME HOW ARG...", "put a proxy between managers and the API server; $NAME is a kubeconfig that goes through it", (*Play).proxy, false, itself},
+		{"kcm", "ARG...", (*Play).runManager, true, more,
+			"run the manager by itself until it ends; stdout and stderr check what it says; with ! it has to fail"},
+		{"start", "MANAGER ARG...", (*Play).start, false, more,
+			"start a manager; its log is kept, flags win over those that it has already, and $MANAGER_PORT is its port"},
+		{"program", "NAME FOLDER ARG...", (*Play).startProgram, false, more,
+			"build the Go program in a folder of the lab, and start it with the admin's KUBECONFIG; NAME is then a MANAGER"},
+		{"end", "MANAGER", (*Play).end, false, more, "ask a manager to stop, and wait until it has"},
+		{"signal", "TARGET SIGNAL", (*Play).signal, false, more,
+			"send TERM, KILL, STOP or CONT to a manager, or KILL, STOP or CONT to a component of the cluster"},
+		{"restart", "COMPONENT", (*Play).restart, false, itself,
+			"start a component of the cluster again, and wait until it is ready"},
+		{"press", "BUTTON", (*Play).press, false, itself, "do what a button does of the page that shows the lab"},
+		{"log", "MANAGER REGEXP", (*Play).waitForLog, true, more,
+			"wait until it has logged that; with ! it has not logged it so far"},
+		{"get", "MANAGER USER PATH [CODE [REGEXP]]", (*Play).get, false, itself,
+			"wait until it answers USER with CODE (200) and that, or with CODE 0 until nobody listens; stdout checks an answer"},
+		{"bearer", "EXPR NAME", (*Play).bearer, false, more,
+			"wait until the API server takes the bearer of that token for NAME, or for nobody if that is ''"},
+		{"exits", "MANAGER CODE", (*Play).exits, false, itself, "wait until it has ended, with that exit code"},
+		{"proxy", "NAME HOW ARG...", (*Play).proxy, false, itself,
+			"put a proxy between managers and the API server; $NAME is a kubeconfig that goes through it"},
 	}
 }
 
@@ -142,8 +164,7 @@ func verbNamed(name string) *verb {
 	return nil
 }
 
-// commands makes testscript commands of the verbs. An error fails the script at
-// its line.
+// commands makes testscript commands of the verbs. An error fails the script at its line.
 func (p *Play) commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	all := map[string]func(*testscript.TestScript, bool, []string){}
 	for _, v := range verbs {
@@ -232,13 +253,12 @@ func (v *verb) parameters() []parameter {
 	for _, word := range strings.Fields(v.usage) {
 		name := strings.Trim(word, "[].")
 		name, _, _ = strings.Cut(name, "=") // --cascade=HOW
-		all = append(all, parameter{kind: name, optional: strings.HasPrefix(word, "["), repeated: strings.HasSuffix(word, "...")})
+		all = append(all, parameter{name, strings.HasPrefix(word, "["), strings.HasSuffix(word, "...")})
 	}
 	return all
 }
 
-// check finds out which argument is what. It is an error if there are too many
-// or too few.
+// check finds out which argument is what. It is an error if there are too many or too few.
 func (v *verb) check(not bool, args []string) ([]parameter, error) {
 	if not && !v.negatable {
 		return nil, fmt.Errorf("%s cannot be negated", v.name)

@@ -90,9 +90,9 @@ func (p *Play) patch(c *call) error {
 	if c.has("--status") {
 		subresources = []string{"status"}
 	}
+	kind, change, options := types.StrategicMergePatchType, argument[[]byte](c, "OVERLAY"), metav1.PatchOptions{}
 	return p.insist("patch "+o.source, func() error {
-		change := argument[[]byte](c, "OVERLAY")
-		_, err := p.api(o.resource).Patch(p.ctx, name, types.StrategicMergePatchType, change, metav1.PatchOptions{}, subresources...)
+		_, err := p.api(o.resource).Patch(p.ctx, name, kind, change, options, subresources...)
 		return err
 	})
 }

@@ -1,5 +1,4 @@
-// Package process runs the programs that tests and labs are about, and keeps
-// what they print.
+// Package process runs the programs that tests and labs are about, and keeps what they print.
 package process
 
 import (
@@ -76,9 +75,8 @@ func LastLines(log string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// FreePort returns a port of 127.0.0.1 that nobody listens on. It is below those that
-// Linux and macOS give to outgoing connections, so that none of them takes it before it
-// is used.
+// FreePort returns a port of 127.0.0.1 that nobody listens on. It is below those that Linux and macOS give to outgoing
+// connections, so that none of them takes it before it is used.
 func FreePort() (string, error) {
 	for range 200 {
 		port := strconv.Itoa(20_000 + rand.IntN(12_000))

@@ -1,6 +1,5 @@
-// Package proxy puts a proxy between a controller manager and the API server,
-// which can disturb what passes: an event of a watch can be late, held back or
-// cut off (see [Watch]), a write refused ([Refuse]) or its answer lost
+// Package proxy puts a proxy between a controller manager and the API server, which can disturb what passes: an event
+// of a watch can be late, held back or cut off (see [Watch]), a write refused ([Refuse]) or its answer lost
 // ([ErrBroken]). Who uses it chooses which.
 package proxy
 
@@ -35,15 +34,13 @@ type RoundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip calls f.
 func (f RoundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// ErrBroken is what a disturbance returns to break the connection off: who has
-// asked gets no answer.
+// ErrBroken is what a disturbance returns to break the connection off: who has asked gets no answer.
 var ErrBroken = errors.New("the connection is broken off")
 
-// Start starts a proxy before an API server and writes a kubeconfig with which
-// to use it. A request without a bearer token is made as who config says, the
-// manager itself. A loop that has a token is who the token says. All requests
+// Start starts a proxy before an API server and writes a kubeconfig with which to use it. A request without a bearer
+// token is made as who config says, the manager itself. A loop that has a token is who the token says. All requests
 // pass what wrap returns. The caller closes the server.
-func Start(config *rest.Config, kubeconfig string, wrap func(next RoundTripper) RoundTripper) (*httptest.Server, error) {
+func Start(config *rest.Config, kubeconfig string, wrap func(RoundTripper) RoundTripper) (*httptest.Server, error) {
 	own, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, err
@@ -86,17 +83,17 @@ func Close(server *httptest.Server) {
 	server.Close()
 }
 
-// Fate decides on an event of a watch, a line of JSON that came at a time: it is
-// read when Fate returns. An error ends the watch instead. The context ends when
-// nobody reads the watch any more.
+// Fate decides on an event of a watch, a line of JSON that came at a time: it is read when Fate returns. An error ends
+// the watch instead. The context ends when nobody reads the watch any more.
 type Fate func(ctx context.Context, event []byte, came time.Time) error
 
-// Watches lets fate decide on the events of watches of some resources, or of all
-// if none is named. All else passes at once.
+// Watches lets fate decide on the events of watches of some resources, or of all if none is named. All else passes at
+// once.
 func Watches(fate Fate, resources ...string) func(next RoundTripper) RoundTripper {
 	return func(next RoundTripper) RoundTripper {
 		return func(request *http.Request) (*http.Response, error) {
-			if request.URL.Query().Get("watch") == "" || len(resources) > 0 && !slices.Contains(resources, path.Base(request.URL.Path)) {
+			concerned := len(resources) == 0 || slices.Contains(resources, path.Base(request.URL.Path))
+			if !concerned || request.URL.Query().Get("watch") == "" {
 				return next(request)
 			}
 			return Watch(next, request, fate)

@@ -15,7 +15,9 @@ import (
 func TestEachEventOfAWatchIsReadWhenItsFateSays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		late := Watches(func(ctx context.Context, _ []byte, came time.Time) error { return Pause(ctx, came.Add(2*time.Second)) }, "pods")
+		late := Watches(func(ctx context.Context, _ []byte, came time.Time) error {
+			return Pause(ctx, came.Add(2*time.Second))
+		}, "pods")
 		from, to := io.Pipe()
 		do := late(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: from}, nil

@@ -1,18 +1,15 @@
-// Package scenarios says what a controller manager does. Each scenario is a
-// script ([github.com/kcm-book/kcm-book/labs/play]) whose name is the sentence
-// that it proves, and that any manager must pass: kcm, and with REFERENCE=1 in
-// the environment the original kube-controller-manager, on the embedded cluster
-// or with CLUSTER=kind on a kind cluster. `make compare` plays them with both and
-// shows the results side by side.
+// Package scenarios says what a controller manager does. Each scenario is a script
+// ([github.com/kcm-book/kcm-book/labs/play]) whose name is the sentence that it proves, and that any manager must pass:
+// kcm, and with REFERENCE=1 in the environment the original kube-controller-manager, on the embedded cluster or with
+// CLUSTER=kind on a kind cluster. `make compare` plays them with both and shows the results side by side.
 //
 // To add one, write a file into one of the folders and run
 //
 //	make compare ONLY=replication/.*/the-name-of-the-file
 //
-// The scenarios in replication/ run twice, with $KIND, $RESOURCE and $COMPONENT
-// set for ReplicaSets and for ReplicationControllers; what is about one of the
-// two is in the folder of its name. A folder for another loop needs no more than
-// to be there.
+// The scenarios in replication/ run twice, with $KIND, $RESOURCE and $COMPONENT set for ReplicaSets and for
+// ReplicationControllers; what is about one of the two is in the folder of its name. A folder for another loop needs no
+// more than to be there.
 package scenarios
 
 import (
@@ -32,8 +29,9 @@ type Scenario struct {
 
 // aboutBoth are the kinds that the scenarios in replication/ are about.
 var aboutBoth = map[string][]string{
-	"replicaset":            {"KIND=replicaset", "RESOURCE=replicasets", "COMPONENT=replicaset-controller"},
-	"replicationcontroller": {"KIND=replicationcontroller", "RESOURCE=replicationcontrollers", "COMPONENT=replication-controller"},
+	"replicaset": {"KIND=replicaset", "RESOURCE=replicasets", "COMPONENT=replicaset-controller"},
+	"replicationcontroller": {
+		"KIND=replicationcontroller", "RESOURCE=replicationcontrollers", "COMPONENT=replication-controller"},
 }
 
 // All returns the scenarios in the folders of dir, sorted by name.

@@ -1,6 +1,6 @@
-// Command upstream runs suites of upstream's about the loops that kcm has: its integration suites, or its conformance specs;
-// with kcm's loops, with the original's, or with both, one after the other. It prints what became of each test or spec. It
-// runs in the root of the repository; `make prove-upstream` and `make prove-conformance` call it.
+// Command upstream runs suites of upstream's about the loops that kcm has: its integration suites, or its conformance
+// specs; with kcm's loops, with the original's, or with both, one after the other. It prints what became of each test
+// or spec. It runs in the root of the repository; `make prove-upstream` and `make prove-conformance` call it.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	pattern := flag.String("run", "", "run what a regular expression matches: tests such as deployment/TestScaled, or specs by their names")
+	pattern := flag.String("run", "", "run what a regular expression matches: tests, as deployment/TestScaled, or specs")
 	with := flag.String("with", "both", "whose loops: kcm, original or both, one after the other")
 	processes := flag.Int("processes", 4, "how many specs run at the same time")
 	flag.Parse()

@@ -1,5 +1,5 @@
-// Package verdict is the table at the end of what is tried with kcm, with the original, or with both: a row for each thing
-// that is tried, a column for each manager, and an error if something is not as it is to be.
+// Package verdict is the table at the end of what is tried with kcm, with the original, or with both: a row for each
+// thing that is tried, a column for each manager, and an error if something is not as it is to be.
 package verdict
 
 import (
@@ -66,7 +66,9 @@ func (t *Table) Put(manager, row string, r Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.results[[2]string{manager, row}] = r
-	fmt.Fprintf(os.Stderr, "%8s %3d of %d: %s %5.1f s  %s\n", manager, t.count(manager, Passed, Failed, Skipped, ""), len(t.rows), cmp.Or(r.Mark, "?"), r.Took.Seconds(), row)
+	n := t.count(manager, Passed, Failed, Skipped, "")
+	fmt.Fprintf(os.Stderr, "%8s %3d of %d: %s %5.1f s  %s\n",
+		manager, n, len(t.rows), cmp.Or(r.Mark, "?"), r.Took.Seconds(), row)
 }
 
 // Complain adds something to what is wrong.

@@ -31,7 +31,8 @@ func TestItIsAnErrorIfKcmFailsWhatTheOriginalPasses(t *testing.T) {
 		assert.Equal(t, c.want, text(err), "%q and %q", c.kcm, c.original)
 	}
 	for _, alone := range []string{"kcm", "original"} {
-		assert.EqualError(t, tableOf(true, map[string]Result{alone: {Mark: Failed, Told: "why\n"}}, alone).Err(), alone+" fails it works\nwhy")
+		assert.EqualError(t, tableOf(true, map[string]Result{alone: {Mark: Failed, Told: "why\n"}}, alone).Err(),
+			alone+" fails it works\nwhy")
 		assert.EqualError(t, tableOf(true, nil, alone).Err(), alone+" fails it works", "it has not ended")
 		assert.NoError(t, tableOf(true, map[string]Result{alone: {Mark: Failed, Intended: true}}, alone).Err())
 	}

@@ -35,7 +35,8 @@ func open(t *testing.T, v *View) context.Context {
 	}
 	address, stop, err := v.Serve("0")
 	require.NoError(t, err)
-	allocator, end := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...)
+	allocator, end := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...)
 	var mu sync.Mutex
 	var thrown []any
 	ctx, _ := chromedp.NewContext(allocator, chromedp.WithListener(func(event any) {
@@ -54,7 +55,8 @@ func open(t *testing.T, v *View) context.Context {
 	})
 	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)))
 	// A tab that has no focus is not drawn, and hears no key.
-	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled,
+		emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	require.NoError(t, err)
 	require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(address)))
 	return ctx
@@ -100,11 +102,13 @@ func TestAThousandPodsAreOnTheScreenInTime(t *testing.T) {
 	until(t, ctx, "view.player.last >= 0")
 	const pods = 1000
 	rollOut(v, pods)
-	until(t, ctx, fmt.Sprintf("document.getElementById('scene').textContent.includes('%d ready') && view.delays.length > %d", pods, 3*pods))
+	shown := "document.getElementById('scene').textContent.includes('%d ready') && view.delays.length > %d"
+	until(t, ctx, fmt.Sprintf(shown, pods, 3*pods))
 	delays := ask[[]float64](t, ctx, "view.delays")
 	slices.Sort(delays)
 	p95 := delays[len(delays)*95/100]
-	t.Logf("from a change to the screen: %.0f ms in the middle, %.0f ms at the 95th percentile, %.0f ms at most", delays[len(delays)/2], p95, delays[len(delays)-1])
+	t.Logf("from a change to the screen: %.0f ms in the middle, %.0f ms at the 95th percentile, %.0f ms at most",
+		delays[len(delays)/2], p95, delays[len(delays)-1])
 	assert.LessOrEqual(t, p95, 100.0, "milliseconds at the 95th percentile")
 	assert.Less(t, ask[int](t, ctx, "document.querySelectorAll('#scene *').length"), 100, "shapes for pods that are alike")
 }
@@ -150,6 +154,7 @@ func TestAButtonIsPressedAndNothingIsWiderThanANarrowScreen(t *testing.T) {
 	until(t, ctx, "document.getElementById('log').textContent.includes('Leader killed: the leader is gone')")
 	for _, width := range []int64{320, 700, 1600} {
 		require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, 800)))
-		assert.LessOrEqual(t, ask[int64](t, ctx, "document.documentElement.scrollWidth"), width, "the page on a screen of %d pixels", width)
+		assert.LessOrEqual(t, ask[int64](t, ctx, "document.documentElement.scrollWidth"), width,
+			"the page on a screen of %d pixels", width)
 	}
 }

@@ -49,8 +49,8 @@ type Lab struct {
 	managers map[string]*process.Process
 }
 
-// NewLab begins to record what is in all namespaces of a cluster. The managers are kcm, or the
-// original if reference is true. The caller closes the lab.
+// NewLab begins to record what is in all namespaces of a cluster. The managers are kcm, or the original if reference is
+// true. The caller closes the lab.
 func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title string) (l *Lab, err error) {
 	l = &Lab{View: New(title), cluster: c, managers: map[string]*process.Process{}}
 	user := cluster.KCM
@@ -73,7 +73,7 @@ func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title strin
 	} {
 		resources[resource] = client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource})
 	}
-	kubeconfig := filepath.Join(filepath.Dir(c.Kubeconfig(cluster.Admin)), "view.kubeconfig")
+	kubeconfig := filepath.Join(filepath.Dir(c.Kubeconfigs[cluster.Admin]), "view.kubeconfig")
 	if l.hand, err = faults.NewHand(c, user, kubeconfig); err != nil {
 		return nil, err
 	}
@@ -202,8 +202,8 @@ func (l *Lab) deeds() []Deed {
 		})},
 		{"Delete a pod", "somebody deletes a pod", l.deletePod},
 		{"Watch late", "the next event of a pod, and what follows it, comes 1.5 s late", arm("late", "pods")},
-		{"Watch cut", "the next event of a pod is never seen: the watch ends, and half a second later all pods are listed anew",
-			arm("miss", "pods")},
+		{"Watch cut", "the next event of a pod is never seen: the watch ends, and half a second later all pods are " +
+			"listed anew", arm("miss", "pods")},
 		{"Write refused", "the next write is refused with an internal error", arm("refuse-500", "")},
 		{"Answer lost", "the next write is done, and its answer is lost", arm("lose", "")},
 		{"Leader killed", "the leader is gone without a word; the next one waits until its Lease has run out",
@@ -273,7 +273,7 @@ func (l *Lab) freeze(name string, leader *process.Process) {
 
 func (l *Lab) killAPIServer(ctx context.Context) error {
 	l.StopJudging("while the API server is away some changes may be missed")
-	if err := l.cluster.Kill(ctx, cluster.APIServer); err != nil {
+	if err := l.cluster.Disturb(ctx, "kill", cluster.APIServer); err != nil {
 		return err
 	}
 	select {
@@ -286,7 +286,7 @@ func (l *Lab) killAPIServer(ctx context.Context) error {
 		components = append(components, cluster.Scheduler, cluster.Kwok) // how they get over it is not the question
 	}
 	for _, component := range components {
-		if err := l.cluster.Restart(ctx, component); err != nil {
+		if err := l.cluster.Disturb(ctx, "restart", component); err != nil {
 			return fmt.Errorf("start %s anew: %w", component, err)
 		}
 	}

@@ -34,14 +34,14 @@ type Moment struct {
 	Kind string `json:"kind"`
 	// Says is the line of the text log.
 	Says string `json:"says"`
-	// Set has of the nodes of the scene what is new or changed, with nil for what a
-	// node does not have any more; Gone are the nodes that are no more.
+	// Set has of the nodes of the scene what is new or changed, with nil for what a node does not have any more; Gone are
+	// the nodes that are no more.
 	Set  Scene    `json:"set,omitempty"`
 	Gone []string `json:"gone,omitempty"`
 }
 
-// Node is one thing in the scene: an object, a key in a queue with its last sync, a
-// manager or an invariant. Kind says which, and which other fields it has.
+// Node is one thing in the scene: an object, a key in a queue with its last sync, a manager or an invariant. Kind says
+// which, and which other fields it has.
 type Node map[string]any
 
 // Scene is what there is at a moment, by the names of the nodes.
@@ -91,8 +91,7 @@ func (v *View) tell(at time.Time, kind, says string, nodes Scene, gone ...string
 	v.news = make(chan struct{})
 }
 
-// change tells of a change of an object, if the view shows such objects and the
-// change can be seen.
+// change tells of a change of an object, if the view shows such objects and the change can be seen.
 func (v *View) change(c history.Change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -278,8 +277,7 @@ func (v *View) Step(manager string, s trace.Step) {
 // most is how many writes of a sync are kept by themselves.
 const most = 5
 
-// done adds a write to a key's node: the first ones with their paths, and how many
-// of all have succeeded and failed.
+// done adds a write to a key's node: the first ones with their paths, and how many of all have succeeded and failed.
 func (v *View) done(node Node, s trace.Step) {
 	writes, _ := node["done"].([]string)
 	if len(writes) < most {

@@ -27,7 +27,8 @@ func object(name, owner string, fields map[string]any) *unstructured.Unstructure
 	o.SetUID(types.UID(name))
 	o.SetResourceVersion("7")
 	if owner != "" {
-		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"uid": owner, "controller": true}}, "metadata", "ownerReferences")
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"uid": owner, "controller": true}},
+			"metadata", "ownerReferences")
 	}
 	return o
 }
@@ -83,13 +84,15 @@ func TestWhatADeploymentHasIsToldWhereItDiffers(t *testing.T) {
 	v := New("the loops")
 	deployment := func(available int64) *unstructured.Unstructured {
 		return object("web", "", map[string]any{
-			"spec":   map[string]any{"replicas": int64(3), "template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "registry/web:1"}}}}},
+			"spec": map[string]any{"replicas": int64(3),
+				"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "registry/web:1"}}}}},
 			"status": map[string]any{"availableReplicas": available},
 		})
 	}
 	v.change(history.Change{Type: watch.Added, Resource: "deployments", Object: deployment(0), Seen: began})
 	v.change(history.Change{Type: watch.Modified, Resource: "deployments", Object: deployment(2), Seen: began})
-	assert.Equal(t, []string{"deployment web is there: want 3; image web:1", "deployment web: available 2, was 0"}, lines(v))
+	assert.Equal(t,
+		[]string{"deployment web is there: want 3; image web:1", "deployment web: available 2, was 0"}, lines(v))
 }
 
 func TestWhatTheControlPlaneHasForItselfIsNotShown(t *testing.T) {
@@ -108,7 +111,8 @@ func TestASyncIsToldFromItsBeginningToItsEnd(t *testing.T) {
 	v := New("the loops")
 	v.Step("kcm-1", step(trace.Queued, func(s *trace.Step) { s.Seconds = 0.1 }))
 	v.Step("kcm-1", step(trace.Begun, nil))
-	v.Step("kcm-1", step(trace.Observed, func(s *trace.Step) { s.Facts = map[string]any{"want": 3.0, "active": 2.0, "mayAct": true} }))
+	v.Step("kcm-1",
+		step(trace.Observed, func(s *trace.Step) { s.Facts = map[string]any{"want": 3.0, "active": 2.0, "mayAct": true} }))
 	v.Step("kcm-1", step(trace.Decided, func(s *trace.Step) { s.Facts = map[string]any{"create": 1.0} }))
 	v.Step("kcm-1", step(trace.Done, func(s *trace.Step) {
 		s.Request, s.Code, s.Seconds = "POST /api/v1/namespaces/shop/pods", 201, 0.004
@@ -116,7 +120,8 @@ func TestASyncIsToldFromItsBeginningToItsEnd(t *testing.T) {
 	v.Step("kcm-1", step(trace.Ended, func(s *trace.Step) { s.Seconds = 0.0051 }))
 	const web = "replicaset-controller shop/web-1 "
 	assert.Equal(t, []string{
-		web + "is queued, and due in 100ms", "kcm-1 leads", web + "begins sync 3", web + "observes active:2 mayAct:true want:3",
+		web + "is queued, and due in 100ms", "kcm-1 leads", web + "begins sync 3",
+		web + "observes active:2 mayAct:true want:3",
 		web + "decides create:1", web + "POST pods was answered 201 after 4 ms", web + "ends after 5.1 ms",
 	}, lines(v))
 
@@ -133,7 +138,8 @@ func TestAMomentIsNotChangedByThoseThatFollow(t *testing.T) {
 	v.Step("kcm-1", step(trace.Begun, nil))
 	var texts []string
 	for i := range 8 {
-		v.Step("kcm-1", step(trace.Done, func(s *trace.Step) { s.Request, s.Code = "POST /api/v1/namespaces/shop/pods", 201+i }))
+		v.Step("kcm-1",
+			step(trace.Done, func(s *trace.Step) { s.Request, s.Code = "POST /api/v1/namespaces/shop/pods", 201+i }))
 		text, err := json.Marshal(v.moments[len(v.moments)-1])
 		require.NoError(t, err)
 		texts = append(texts, string(text))

@@ -32,8 +32,7 @@ var (
 // page is the page, which has all that it needs in it.
 var page = template.Must(template.New("view").Parse(pageHTML))
 
-// moduleLines are those that tie the modules of the page together, which a page that
-// has them in one does not need.
+// moduleLines are those that tie the modules of the page together, which a page that has them in one does not need.
 var moduleLines = regexp.MustCompile(`(?m)^import .*$|^export `)
 
 // PageMark stands in a page that was written by this form of it, and in no other.
@@ -63,14 +62,13 @@ func write(d data) ([]byte, error) {
 	return []byte(b.String()), err
 }
 
-// Export returns one HTML file that plays the moments from one number to before another. Its
-// links into the book begin with root, if that is not empty.
+// Export returns one HTML file that plays the moments from one number to before another. Its links into the book begin
+// with root, if that is not empty.
 func (v *View) Export(title, root string, from, to int) ([]byte, error) {
 	return write(data{Title: title, Missing: v.Missing, Book: v.Book, Root: root, Moments: v.between(from, to)})
 }
 
-// Serve serves the page on a port of localhost, "0" for any, until stop is called. The address has
-// the token in it.
+// Serve serves the page on a port of localhost, "0" for any, until stop is called. The address has the token in it.
 func (v *View) Serve(port string) (address string, stop func(), err error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
@@ -119,8 +117,8 @@ func send(w http.ResponseWriter, page []byte, err error) {
 	w.Write(page)
 }
 
-// serveMoments sends moments as server-sent events, many in one where many have
-// come. A page that connects anew goes on after the last one that it has.
+// serveMoments sends moments as server-sent events, many in one where many have come. A page that connects anew goes on
+// after the last one that it has.
 func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
 	next, _ := strconv.Atoi(r.Header.Get("Last-Event-ID")) // 0 for a page that has none
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -54,8 +54,10 @@ func TestAButtonDoesItsDeedAndTheLogSaysSo(t *testing.T) {
 	assert.Equal(t, http.StatusConflict, refused.Code)
 	assert.Contains(t, refused.Body.String(), "nobody leads")
 	assert.Contains(t, get(t, v, http.MethodPost, "/"+v.token+"/deeds/other").Body.String(), "there is no button")
-	assert.Equal(t, http.StatusForbidden, get(t, v, http.MethodGet, "/"+v.token+"/deeds/Leader%20killed").Code, "a link does nothing")
-	assert.Equal(t, []string{"One pod more: scales up", "Leader killed: kills", "Leader killed did not succeed: nobody leads"}, lines(v))
+	assert.Equal(t, http.StatusForbidden,
+		get(t, v, http.MethodGet, "/"+v.token+"/deeds/Leader%20killed").Code, "a link does nothing")
+	assert.Equal(t,
+		[]string{"One pod more: scales up", "Leader killed: kills", "Leader killed did not succeed: nobody leads"}, lines(v))
 }
 
 func TestMomentsComeAsTheyHappenAndGoOnAfterTheLastOne(t *testing.T) {
@@ -133,7 +135,8 @@ func TestTheRecordingsInTheBookAreOfThisPage(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		assert.True(t, strings.Contains(string(text), PageMark()), "%s was recorded by another form of the page: bin/play recordings does it anew", file)
+		assert.True(t, strings.Contains(string(text), PageMark()),
+			"%s was recorded by another form of the page: bin/play recordings does it anew", file)
 		assert.FileExists(t, strings.TrimSuffix(file, ".html")+".svg", "its still picture")
 	}
 }

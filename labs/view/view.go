@@ -1,15 +1,13 @@
-// Package view shows what the loops of a controller manager do while they do it:
-// a page with lanes for Deployments, ReplicaSets, pods and the loops themselves.
+// Package view shows what the loops of a controller manager do while they do it: a page with lanes for Deployments,
+// ReplicaSets, pods and the loops themselves.
 //
-// It tells of two sources. The recording of labs/history says what the API server
-// has, of kcm and of the original alike. The trace of kcm (kcm/trace) says what
-// each sync has observed, decided and done. Both become moments: a line of text,
-// and the nodes of the scene that it changes. A page, and a file that was
-// exported, play moments and know nothing else, so a step back is exact.
+// It tells of two sources. The recording of labs/history says what the API server has, of kcm and of the original
+// alike. The trace of kcm (kcm/trace) says what each sync has observed, decided and done. Both become moments: a line
+// of text, and the nodes of the scene that it changes. A page, and a file that was exported, play moments and know
+// nothing else, so a step back is exact.
 //
-// What is guaranteed: the page is served on localhost only, under a token, and
-// nothing is written to the cluster but through the deeds that who serves it has
-// allowed. A page that does not keep up delays nobody.
+// What is guaranteed: the page is served on localhost only, under a token, and nothing is written to the cluster but
+// through the deeds that who serves it has allowed. A page that does not keep up delays nobody.
 package view
 
 import (
@@ -34,8 +32,7 @@ type Deed struct {
 	Do func(context.Context) error `json:"-"`
 }
 
-// View makes moments of what it is told and shows them. Its methods may be called
-// at any time.
+// View makes moments of what it is told and shows them. Its methods may be called at any time.
 type View struct {
 	// Title is what is shown.
 	Title string
@@ -43,14 +40,14 @@ type View struct {
 	Missing string
 	// Deeds are what the buttons do.
 	Deeds []Deed
-	// Book leads from the names of loops and from what their steps are called to
-	// where the book declares them, from the root of the book's pages.
+	// Book leads from the names of loops and from what their steps are called to where the book declares them, from the
+	// root of the book's pages.
 	Book map[string]map[string]string
 	// Pages is the folder with the book's pages, or "" if there is none.
 	Pages string
 
-	// Asked tells whether a manager has asked to delete a pod. If it did not, that was
-	// a user, and no loop is blamed. nil means that nobody knows.
+	// Asked tells whether a manager has asked to delete a pod. If it did not, that was a user, and no loop is blamed. nil
+	// means that nobody knows.
 	Asked func(namespace, pod string) bool
 
 	token string
@@ -70,8 +67,7 @@ func New(title string) *View {
 	return &View{Title: title, token: rand.Text(), scene: Scene{}, news: make(chan struct{})}
 }
 
-// Manager tells how a manager is: waits, leads, frozen,
-// woken or gone.
+// Manager tells how a manager is: waits, leads, frozen, woken or gone.
 func (v *View) Manager(name, state string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -85,16 +81,15 @@ func (v *View) Did(what string) {
 	v.tell(time.Now(), "deed", what, nil)
 }
 
-// After returns the moments after the first n, and what is closed when there are
-// more.
+// After returns the moments after the first n, and what is closed when there are more.
 func (v *View) After(n int) (moments []Moment, news <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.moments[min(n, len(v.moments)):], v.news
 }
 
-// between returns the moments from one number to before another as if nothing had been before:
-// the first one has the whole scene.
+// between returns the moments from one number to before another as if nothing had been before: the first one has the
+// whole scene.
 func (v *View) between(from, to int) []Moment {
 	all, _ := v.After(0)
 	to = min(to, len(all))
@@ -113,12 +108,11 @@ func (v *View) between(from, to int) []Moment {
 	return part
 }
 
-// settled is how old a change is when the invariants are held against it: by then
-// those of other resources that came before it have come, too.
+// settled is how old a change is when the invariants are held against it: by then those of other resources that came
+// before it have come, too.
 const settled = 300 * time.Millisecond
 
-// Record tells of what is recorded, and holds the invariants against it in the order of
-// its versions, until ctx ends.
+// Record tells of what is recorded, and holds the invariants against it in the order of its versions, until ctx ends.
 func (v *View) Record(ctx context.Context, r *history.Recording, judge *faults.Judge) {
 	var judging sync.WaitGroup
 	defer judging.Wait()

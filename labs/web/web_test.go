@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,7 @@ func TestFlagsSayHowItBehaves(t *testing.T) {
 		require.NoError(t, err, c.args)
 		require.Equal(t, c.want, got, c.args)
 	}
-	for _, wrong := range []string{"--ready-after=soon", "--exit-code=x", "--fails-as=[", "--ends-as=[", "--no-such-flag", "word"} {
+	for wrong := range strings.FieldsSeq("--ready-after=soon --exit-code=x --fails-as=[ --ends-as=[ --no-such-flag word") {
 		_, err := parse("web-3", []string{wrong})
 		require.Error(t, err, wrong)
 	}

@@ -48,7 +48,7 @@ func loops(names ...string) string { return "--controllers=" + strings.Join(name
 func try(ctx context.Context, run func(*trial), p program, figures *table) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer catch(&err)
-	c, err := cluster.Start(ctx, cluster.WithNodes(10)) // each has room for 1000 pods
+	c, err := cluster.Start(ctx, cluster.Options{Nodes: 10}) // each has room for 1000 pods
 	must(err)
 	defer func() {
 		stop() // so that the watch ends before what it watches
@@ -223,9 +223,9 @@ func (t *trial) countRequests() {
 	for _, s := range t.spans {
 		n, kinds := 0, map[string]int{}
 		for _, e := range requests {
-			if !e.Time.Before(s.begin) && !e.Time.After(s.end) {
+			if at := e.RequestReceivedTimestamp.Time; !at.Before(s.begin) && !at.After(s.end) {
 				n++
-				kinds[e.Verb+" "+e.Resource]++
+				kinds[e.Verb+" "+e.ObjectRef.Resource]++
 			}
 		}
 		t.note(s.name, s.requests, "", float64(n)/float64(s.each))
@@ -236,8 +236,8 @@ func (t *trial) countRequests() {
 // requests returns the controller manager's requests, from the audit log. Those for the Lease, which time
 // brings, are not among them.
 func (t *trial) requests() []cluster.AuditEvent {
-	events, err := t.cluster.AuditEvents(func(e cluster.AuditEvent) bool {
-		return isControllerManager(e.User) && e.Resource != "leases"
+	events, err := t.cluster.AuditEvents(func(e *cluster.AuditEvent) bool {
+		return isControllerManager(e.User.Username) && e.ObjectRef.Resource != "leases"
 	})
 	must(err)
 	return events

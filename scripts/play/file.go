@@ -66,7 +66,7 @@ func allLoops(ctx context.Context, narrator play.Narrator, reference bool,
 		// A program with a loop of its own for ReplicaSets, as chapter 00 has one, works beside kcm's other loops.
 		isIts := func(name string) bool { return name == "replicaset-controller" }
 		s.Manager.Loops = slices.DeleteFunc(s.Manager.Loops, isIts)
-		own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfig(cluster.Admin)))
+		own, err := process.Start(exec.Command(loop, "--kubeconfig", c.Kubeconfigs[cluster.Admin]))
 		if err != nil {
 			return nil, nil, errors.Join(err, c.Close())
 		}

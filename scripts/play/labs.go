@@ -182,11 +182,11 @@ func startCluster(ctx context.Context, narrator play.Narrator) (*cluster.Cluster
 		narrator.Say("KUBECONFIG names a cluster of yours. It is left alone, and another one is started.")
 	}
 	begin := time.Now()
-	c, err := cluster.Start(ctx, cluster.WithProgress(lines{narrator}))
+	c, err := cluster.Start(ctx, cluster.Options{Progress: lines{narrator}})
 	if err != nil {
 		return nil, fmt.Errorf("start a lab cluster: %w", err)
 	}
-	narrator.Say(fmt.Sprintf("a cluster is up at %s (%.1f s)", c.Server(), time.Since(begin).Seconds()))
+	narrator.Say(fmt.Sprintf("a cluster is up at %s (%.1f s)", c.Server, time.Since(begin).Seconds()))
 	return c, nil
 }
 

@@ -87,7 +87,7 @@ func updateSecret(t *testing.T, client kubernetes.Interface, namespace, name str
 func whoIs(t *testing.T, on *cluster.Cluster, secret *corev1.Secret) authenticationv1.UserInfo {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{
-		Host:            on.Server(),
+		Host:            on.Server,
 		BearerToken:     string(secret.Data["token"]),
 		TLSClientConfig: rest.TLSClientConfig{CAData: secret.Data["ca.crt"]},
 	})
@@ -119,7 +119,7 @@ func runTokens(t *testing.T, on *cluster.Cluster, keyFile string) (stop func()) 
 	require.NoError(t, err)
 	generator, err := serviceaccount.NewTokenGenerator(key)
 	require.NoError(t, err)
-	rootCA, err := os.ReadFile(on.RootCAFile())
+	rootCA, err := os.ReadFile(on.RootCA)
 	require.NoError(t, err)
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(serviceaccount.Reads...)))
 	loop := serviceaccount.NewTokensController(factory.Core().V1().ServiceAccounts(), factory.Core().V1().Secrets(), client,
@@ -152,12 +152,12 @@ func trustRSAKey(t *testing.T, on *cluster.Cluster) string {
 
 	der, err := x509.MarshalPKIXPublicKey(key.Public())
 	require.NoError(t, err)
-	trusted := strings.TrimSuffix(on.NextServiceAccountKeyFile(), ".key") + ".pub"
+	trusted := strings.TrimSuffix(on.NextServiceAccountKey, ".key") + ".pub"
 	content, err := os.ReadFile(trusted)
 	require.NoError(t, err)
 	content = append(content, pem.EncodeToMemory(&pem.Block{Type: keyutil.PublicKeyBlockType, Bytes: der})...)
 	require.NoError(t, os.WriteFile(trusted, content, 0o600))
-	require.NoError(t, on.Restart(t.Context(), cluster.APIServer))
+	require.NoError(t, on.Disturb(t.Context(), "restart", cluster.APIServer))
 	return keyFile
 }
 
@@ -168,7 +168,7 @@ func TestANewSigningKeyIsForNewTokensAndTheOldOnesStay(t *testing.T) {
 	const namespace = "default"
 	createAccount(t, client, namespace, "builder")
 
-	stop := runTokens(t, on, on.ServiceAccountKeyFile())
+	stop := runTokens(t, on, on.ServiceAccountKey)
 	createToken(t, client, namespace, "builder", "old")
 	createToken(t, client, namespace, "builder", "emptied")
 	old, emptied := waitForToken(t, client, namespace, "old"), waitForToken(t, client, namespace, "emptied")

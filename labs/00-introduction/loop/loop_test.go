@@ -72,13 +72,17 @@ func TestOwnerOf(t *testing.T) {
 		pod  *corev1.Pod
 		want string
 	}{
-		"a pod of a ReplicaSet wakes that ReplicaSet":         {pod("web-1"), "shop/web is woken"},
-		"the ReplicaSet is in the namespace of its pod":       {pod("web-1", func(p *corev1.Pod) { p.Namespace = "office" }), "office/web is woken"},
-		"a pod that nobody owns wakes nobody":                 {pod("web-1", noOwner), "nobody is woken"},
-		"a pod of a Job wakes nobody":                         {pod("web-1", controlledBy("Job", "web", "uid-of-job")), "nobody is woken"},
-		"an owner that does not control the pod sleeps on":    {pod("web-1", alsoOwnedBy("ReplicaSet", "other", "uid-of-other")), "shop/web is woken"},
-		"an owner alone that does not control it sleeps on":   {pod("web-1", noOwner, alsoOwnedBy("ReplicaSet", "other", "uid-of-other")), "nobody is woken"},
-		"a Job among the owners does not hide the ReplicaSet": {pod("web-1", alsoOwnedBy("Job", "other", "uid-of-other")), "shop/web is woken"},
+		"a pod of a ReplicaSet wakes that ReplicaSet": {pod("web-1"), "shop/web is woken"},
+		"the ReplicaSet is in the namespace of its pod": {pod("web-1", func(p *corev1.Pod) { p.Namespace = "office" }),
+			"office/web is woken"},
+		"a pod that nobody owns wakes nobody": {pod("web-1", noOwner), "nobody is woken"},
+		"a pod of a Job wakes nobody":         {pod("web-1", controlledBy("Job", "web", "uid-of-job")), "nobody is woken"},
+		"an owner that does not control the pod sleeps on": {pod("web-1", alsoOwnedBy("ReplicaSet", "other", "uid-of-other")),
+			"shop/web is woken"},
+		"an owner alone that does not control it sleeps on": {
+			pod("web-1", noOwner, alsoOwnedBy("ReplicaSet", "other", "uid-of-other")), "nobody is woken"},
+		"a Job among the owners does not hide the ReplicaSet": {pod("web-1", alsoOwnedBy("Job", "other", "uid-of-other")),
+			"shop/web is woken"},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -112,14 +116,16 @@ func TestCounted(t *testing.T) {
 		change func(*corev1.Pod)
 		counts bool
 	}{
-		"a pod that it controls counts":                                         {func(*corev1.Pod) {}, true},
-		"a pod that does not run yet counts":                                    {pending, true},
-		"a pod that is being deleted does not count":                            {beingDeleted, false},
-		"a pod that has failed does not count":                                  {failed, false},
-		"a pod that has succeeded does not count":                               {succeeded, false},
-		"a pod with its labels that nobody controls does not count":             {noOwner, false},
-		"a pod with its labels that another ReplicaSet controls does not count": {controlledBy("ReplicaSet", "other", "uid-of-other"), false},
-		"a pod of an earlier ReplicaSet of its name does not count":             {controlledBy("ReplicaSet", "web", "uid-of-an-earlier-web"), false},
+		"a pod that it controls counts":                             {func(*corev1.Pod) {}, true},
+		"a pod that does not run yet counts":                        {pending, true},
+		"a pod that is being deleted does not count":                {beingDeleted, false},
+		"a pod that has failed does not count":                      {failed, false},
+		"a pod that has succeeded does not count":                   {succeeded, false},
+		"a pod with its labels that nobody controls does not count": {noOwner, false},
+		"a pod with its labels that another ReplicaSet controls does not count": {
+			controlledBy("ReplicaSet", "other", "uid-of-other"), false},
+		"a pod of an earlier ReplicaSet of its name does not count": {
+			controlledBy("ReplicaSet", "web", "uid-of-an-earlier-web"), false},
 		"a pod that it owns and another one controls does not count": {func(p *corev1.Pod) {
 			controlledBy("ReplicaSet", "other", "uid-of-other")(p)
 			alsoOwnedBy("ReplicaSet", "web", "uid-of-web")(p)
@@ -133,7 +139,8 @@ func TestCounted(t *testing.T) {
 				want = "web-1, web-2, web-3"
 			}
 			pods := []*corev1.Pod{pod("web-1"), pod("web-2", c.change), pod("web-3")}
-			assert.Equal(t, want, names(counted(web(3), pods)), "web-2 is a pod such as the sentence says, web-1 and web-3 run and are web's")
+			assert.Equal(t, want, names(counted(web(3), pods)),
+				"web-2 is a pod such as the sentence says, web-1 and web-3 run and are web's")
 		})
 	}
 	t.Run("where there are no pods none counts", func(t *testing.T) {
@@ -182,7 +189,8 @@ func (s situation) syncOnce(t *testing.T) (asked string, err error) {
 				return true, nil, nil
 			}
 		}
-		others = append(others, fmt.Sprintf("%s of %s in %q", action.GetVerb(), action.GetResource().Resource, action.GetNamespace()))
+		others = append(others,
+			fmt.Sprintf("%s of %s in %q", action.GetVerb(), action.GetResource().Resource, action.GetNamespace()))
 		return true, nil, errors.New("unexpected")
 	})
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -217,23 +225,30 @@ func TestSync(t *testing.T) {
 		want string
 		why  string
 	}{
-		"all pods are created where there are none": {situation{replicaSet: web(3)}, "create 3; delete none", "it wants 3, there is none"},
-		"only what is missing is created":           {situation{replicaSet: web(5), pods: three()}, "create 2; delete none", "it wants 5, there are 3"},
+		"all pods are created where there are none": {situation{replicaSet: web(3)}, "create 3; delete none",
+			"it wants 3, there is none"},
+		"only what is missing is created": {situation{replicaSet: web(5), pods: three()}, "create 2; delete none",
+			"it wants 5, there are 3"},
 		"nothing is done when all is as it should be": {
 			situation{replicaSet: web(3), pods: three()}, "create 0; delete none", "it wants 3, there are 3"},
 		"at size 0 all its pods are deleted": {
-			situation{replicaSet: web(0), pods: three()}, "create 0; delete 3 of them: web-1, web-2, web-3", "it wants 0, there are 3"},
+			situation{replicaSet: web(0), pods: three()}, "create 0; delete 3 of them: web-1, web-2, web-3",
+			"it wants 0, there are 3"},
 		"pods that do not count are left alone": {
 			situation{replicaSet: web(0), pods: []*corev1.Pod{
-				pod("web-1"), pod("web-2", beingDeleted), pod("other-1", controlledBy("ReplicaSet", "other", "uid-of-other")), pod("evicted", failed)}},
+				pod("web-1"), pod("web-2", beingDeleted),
+				pod("other-1", controlledBy("ReplicaSet", "other", "uid-of-other")), pod("evicted", failed)}},
 			"create 0; delete 1 of them: web-1", "it wants 0; of 4 pods only web-1 counts"},
 		"pods that do not count are replaced": {
 			situation{replicaSet: web(2), pods: []*corev1.Pod{pod("web-1"), pod("web-2", beingDeleted)}},
 			"create 1; delete none", "it wants 2; of 2 pods one is being deleted"},
 		"what the status says does not matter": {
-			situation{replicaSet: statusSays(web(5), 5), pods: three()}, "create 2; delete none", "it wants 5, there are 3, and its status says 5"},
-		"a ReplicaSet that is gone is no failure":          {situation{pods: three()}, "create 0; delete none", "web is not in the cache, 3 pods of it are"},
-		"a ReplicaSet that is being deleted is left alone": {situation{replicaSet: goes, pods: three()}, "create 0; delete none", "it wants 5, there are 3, and it is being deleted"},
+			situation{replicaSet: statusSays(web(5), 5), pods: three()}, "create 2; delete none",
+			"it wants 5, there are 3, and its status says 5"},
+		"a ReplicaSet that is gone is no failure": {situation{pods: three()}, "create 0; delete none",
+			"web is not in the cache, 3 pods of it are"},
+		"a ReplicaSet that is being deleted is left alone": {situation{replicaSet: goes, pods: three()},
+			"create 0; delete none", "it wants 5, there are 3, and it is being deleted"},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -246,7 +261,8 @@ func TestSync(t *testing.T) {
 		t.Parallel()
 		asked, err := situation{replicaSet: web(1), pods: three()}.syncOnce(t)
 		assert.NoError(t, err)
-		assert.Equal(t, "create 0; delete 2 of them", strings.Split(asked, ":")[0], "it wants 1, there are 3; which of them go is left open")
+		assert.Equal(t, "create 0; delete 2 of them", strings.Split(asked, ":")[0],
+			"it wants 1, there are 3; which of them go is left open")
 	})
 	t.Run("a creation that is refused is told, so that it is tried again", func(t *testing.T) {
 		t.Parallel()
@@ -270,6 +286,7 @@ func TestSync(t *testing.T) {
 		s := situation{replicaSet: web(5), pods: three()}
 		_, err := s.syncOnce(t)
 		assert.NoError(t, err)
-		assert.Equal(t, []any{web(5), three()}, []any{s.replicaSet, s.pods}, "every loop of a process has the same objects in hand")
+		assert.Equal(t, []any{web(5), three()}, []any{s.replicaSet, s.pods},
+			"every loop of a process has the same objects in hand")
 	})
 }

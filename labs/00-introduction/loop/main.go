@@ -26,7 +26,7 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "file that says where the API server is, and who we are")
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "file with the API server's address and our identity")
 	late := flag.Duration("late", 0, "how long each change of a pod is held up on its way to the cache")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -58,7 +58,8 @@ func newLoop(client kubernetes.Interface, factory informers.SharedInformerFactor
 	replicaSets, pods := factory.Apps().V1().ReplicaSets(), factory.Core().V1().Pods()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 	l := &loop{client, replicaSets.Lister(), pods.Lister(), queue}
-	always := cache.ResourceEventHandlerFuncs{AddFunc: l.wake, UpdateFunc: func(_, obj any) { l.wake(obj) }, DeleteFunc: l.wake}
+	update := func(_, obj any) { l.wake(obj) }
+	always := cache.ResourceEventHandlerFuncs{AddFunc: l.wake, UpdateFunc: update, DeleteFunc: l.wake}
 	replicaSets.Informer().AddEventHandler(always)
 	pods.Informer().AddEventHandler(always)
 	pods.Informer().SetTransform(func(obj any) (any, error) {
@@ -155,6 +156,7 @@ func newPod(rs *appsv1.ReplicaSet) *corev1.Pod {
 	template := rs.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.GenerateName = rs.Name + "-"
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(rs, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+	kind := appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(rs, kind)}
 	return pod
 }

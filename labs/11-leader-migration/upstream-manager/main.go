@@ -27,7 +27,8 @@ func main() {
 	loops := map[string]app.ControllerInitFuncConstructor{
 		names.CloudNodeLifecycleController: app.DefaultInitFuncConstructors[names.CloudNodeLifecycleController],
 	}
-	os.Exit(cli.Run(app.NewCloudControllerManagerCommand(opts, open, loops, names.CCMControllerAliases(), cliflag.NamedFlagSets{}, wait.NeverStop)))
+	os.Exit(cli.Run(app.NewCloudControllerManagerCommand(
+		opts, open, loops, names.CCMControllerAliases(), cliflag.NamedFlagSets{}, wait.NeverStop)))
 }
 
 // open returns the cloud that the flags name.

@@ -27,7 +27,8 @@ func TestClaim(t *testing.T) {
 		ours bool
 		want string // whose it is afterwards
 	}{
-		{"an orphan with the website's label is adopted", orphan(), shop(), true, "owner Website/shop; labels page=index website=shop"},
+		{"an orphan with the website's label is adopted", orphan(), shop(), true,
+			"owner Website/shop; labels page=index website=shop"},
 		{"an orphan without the label is left alone", unlabelled(orphan()), shop(), false, "owner nobody; labels page=index"},
 		{"an orphan with another website's label is left alone", labelled(orphan(), "bakery"), shop(), false,
 			"owner nobody; labels page=index website=bakery"},
@@ -37,11 +38,13 @@ func TestClaim(t *testing.T) {
 			"owner nobody; labels page=index website=bakery"},
 		{"what belongs to another is left alone, whatever its labels", of(index(), "bakery"), shop(), false,
 			"owner Website/bakery; labels page=index website=shop"},
-		{"a website that is being deleted, which the cache does not show yet, adopts nothing", orphan(), shop(beingDeleted), false,
+		{"a website that is being deleted, which the cache does not show yet, adopts nothing", orphan(),
+			shop(beingDeleted), false,
 			"owner nobody; labels page=index website=shop"},
 		{"a website that is gone, which the cache does not show yet, adopts nothing", orphan(), nil, false,
 			"owner nobody; labels page=index website=shop"},
-		{"a website whose name another has by now adopts nothing", orphan(), shop(func(site *Website) { site.UID = "shop-2" }), false,
+		{"a website whose name another has by now adopts nothing", orphan(),
+			shop(func(site *Website) { site.UID = "shop-2" }), false,
 			"owner nobody; labels page=index website=shop"},
 	}
 	for _, c := range cases {
@@ -59,7 +62,8 @@ func TestClaim(t *testing.T) {
 	t.Run("a release leaves other references where they are", func(t *testing.T) {
 		t.Parallel()
 		page := unlabelled(index())
-		page.OwnerReferences = append(page.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: "key", UID: "key-1"})
+		page.OwnerReferences = append(page.OwnerReferences,
+			metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: "key", UID: "key-1"})
 		controller, client := controllerOf(shop(), page)
 		_, err := controller.claim(t.Context(), shop(), []*corev1.ConfigMap{page})
 		require.NoError(t, err)
@@ -83,7 +87,8 @@ func TestClaim(t *testing.T) {
 		})
 		claimed, err := controller.claim(t.Context(), shop(), []*corev1.ConfigMap{orphan(), about()})
 		require.Error(t, err, "a refused adoption is an error")
-		assert.Equal(t, list([]*corev1.ConfigMap{about()}), list(claimed), "an orphan that cannot be adopted, and a page of the website's")
+		assert.Equal(t, list([]*corev1.ConfigMap{about()}), list(claimed),
+			"an orphan that cannot be adopted, and a page of the website's")
 	})
 }
 

@@ -197,6 +197,7 @@ func (c *Controller) updateStatus(ctx context.Context, site *Website, status Web
 	if err != nil {
 		return err
 	}
-	_, err = c.siteClient.Namespace(site.Namespace).Patch(ctx, site.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	sites := c.siteClient.Namespace(site.Namespace)
+	_, err = sites.Patch(ctx, site.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }

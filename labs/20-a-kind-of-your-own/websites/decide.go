@@ -83,8 +83,8 @@ func oldest(pages []*corev1.ConfigMap) map[string]*corev1.ConfigMap {
 	first := map[string]*corev1.ConfigMap{}
 	for _, page := range pages {
 		name := page.Labels[pageLabel]
-		other := first[name]
-		if other == nil || cmp.Or(page.CreationTimestamp.Compare(other.CreationTimestamp.Time), strings.Compare(page.Name, other.Name)) < 0 {
+		if other := first[name]; other == nil || cmp.Or(
+			page.CreationTimestamp.Compare(other.CreationTimestamp.Time), strings.Compare(page.Name, other.Name)) < 0 {
 			first[name] = page
 		}
 	}

@@ -25,12 +25,15 @@ func TestDecide(t *testing.T) {
 		{"only the page that is missing is created", shop(), both[:1], `create about {text="Since 1887."}`},
 		{"pages with their text are left alone", shop(), both, "nothing"},
 		{"a page with another text gets its own", shop(),
-			[]*corev1.ConfigMap{configMap("shop-index", "index", "Buy my pills!", 0), about()}, `write {text="We sell shoes."} to shop-index`},
+			[]*corev1.ConfigMap{configMap("shop-index", "index", "Buy my pills!", 0), about()},
+			`write {text="We sell shoes."} to shop-index`},
 		{"a page of no text at all is a page", shop(func(site *Website) { site.Spec.Pages = map[string]string{"index": ""} }),
 			nil, `create index {text=""}`},
-		{"what else is in a page's ConfigMap is taken out", shop(), []*corev1.ConfigMap{with(index(), "pills", "Buy!"), about()},
+		{"what else is in a page's ConfigMap is taken out", shop(),
+			[]*corev1.ConfigMap{with(index(), "pills", "Buy!"), about()},
 			`write {text="We sell shoes."} to shop-index`},
-		{"a ConfigMap of no page is deleted", shop(), append(both[:2:2], configMap("shop-jobs", "jobs", "None.", 0)), "delete shop-jobs"},
+		{"a ConfigMap of no page is deleted", shop(),
+			append(both[:2:2], configMap("shop-jobs", "jobs", "None.", 0)), "delete shop-jobs"},
 		{"all go when there are no pages any more", shop(func(site *Website) { site.Spec.Pages = nil }), both,
 			"delete shop-about; delete shop-index"},
 		{"of two for one page the older one stays, though listed first", shop(),
@@ -38,22 +41,26 @@ func TestDecide(t *testing.T) {
 		{"of two for one page the older one stays, though listed last", shop(),
 			[]*corev1.ConfigMap{configMap("draft", "index", "We sell shoes.", 5), about(), index()}, "delete draft"},
 		{"the older one stays also if its text is the wrong one", shop(),
-			[]*corev1.ConfigMap{about(), configMap("draft", "index", "We sell shoes.", 5), configMap("old", "index", "We sell.", 1)},
+			[]*corev1.ConfigMap{about(), configMap("draft", "index", "We sell shoes.", 5),
+				configMap("old", "index", "We sell.", 1)},
 			`delete draft; write {text="We sell shoes."} to old`},
 		{"of three for one page two go", shop(),
-			[]*corev1.ConfigMap{about(), configMap("b", "index", "We sell shoes.", 2), index(), configMap("c", "index", "We sell shoes.", 3)},
+			[]*corev1.ConfigMap{about(), configMap("b", "index", "We sell shoes.", 2), index(),
+				configMap("c", "index", "We sell shoes.", 3)},
 			"delete b; delete c"},
 		{"nothing is done for a website that is being deleted", shop(beingDeleted), both[:1], "nothing"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, c.want, told(decide(observed{c.site, copies(c.pages), true})), "a website %s with %s", spec(c.site), list(c.pages))
+			assert.Equal(t, c.want, told(decide(observed{c.site, copies(c.pages), true})), "a website %s with %s",
+				spec(c.site), list(c.pages))
 		})
 	}
 	t.Run("nothing is done on a cache that is behind", func(t *testing.T) {
 		t.Parallel()
-		assert.Equal(t, "nothing", told(decide(observed{shop(), copies(both[:1]), false})), "the cache shows one page of two, but more was asked for")
+		assert.Equal(t, "nothing", told(decide(observed{shop(), copies(both[:1]), false})),
+			"the cache shows one page of two, but more was asked for")
 	})
 	t.Run("of two of the same second the same one stays, however they are listed", func(t *testing.T) {
 		t.Parallel()
@@ -80,7 +87,8 @@ func TestDecide(t *testing.T) {
 			site, pages := shop(), drawPages(t)
 			site.Spec.Pages = rapid.MapOf(rapid.SampledFrom(pageNames), rapid.SampledFrom(texts)).Draw(t, "spec")
 			after := carriedOut(decide(observed{site, pages, true}), pages)
-			assert.Equal(t, "nothing", told(decide(observed{site, after, true})), "a website %s with %s", spec(site), list(after))
+			assert.Equal(t, "nothing", told(decide(observed{site, after, true})),
+				"a website %s with %s", spec(site), list(after))
 		})
 	})
 }

@@ -60,7 +60,8 @@ func TestAWebsiteIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 	type change = func(ctx context.Context, sites dynamic.Interface, client kubernetes.Interface) error
 	site := func(patch string) change {
 		return func(ctx context.Context, sites dynamic.Interface, _ kubernetes.Interface) error {
-			_, err := sites.Resource(websites).Namespace("default").Patch(ctx, "shop", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			_, err := sites.Resource(websites).Namespace("default").Patch(ctx, "shop", types.MergePatchType,
+				[]byte(patch), metav1.PatchOptions{})
 			return err
 		}
 	}
@@ -73,14 +74,18 @@ func TestAWebsiteIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 		change change
 		want   string
 	}{
-		"a website has another page":      {site(`{"spec":{"pages":{"jobs":"None."}}}`), "shop"},
-		"its status is changed":           {site(`{"status":{"published":7}}`), "shop"},
-		"a page has another text":         {page("shop-index", func(p *corev1.ConfigMap) { p.Data = content("We buy shoes.") }), "shop"},
-		"a page is to go":                 {page("shop-index", func(p *corev1.ConfigMap) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), "shop"},
-		"a page loses its label":          {page("shop-index", func(p *corev1.ConfigMap) { unlabelled(p) }), "shop"},
-		"a page is another website's":     {page("shop-index", func(p *corev1.ConfigMap) { of(labelled(p, "bakery"), "bakery") }), "bakery shop"},
+		"a website has another page": {site(`{"spec":{"pages":{"jobs":"None."}}}`), "shop"},
+		"its status is changed":      {site(`{"status":{"published":7}}`), "shop"},
+		"a page has another text": {
+			page("shop-index", func(p *corev1.ConfigMap) { p.Data = content("We buy shoes.") }), "shop"},
+		"a page is to go": {
+			page("shop-index", func(p *corev1.ConfigMap) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), "shop"},
+		"a page loses its label": {page("shop-index", func(p *corev1.ConfigMap) { unlabelled(p) }), "shop"},
+		"a page is another website's": {page("shop-index", func(p *corev1.ConfigMap) { of(labelled(p, "bakery"), "bakery") }),
+			"bakery shop"},
 		"an orphan has a website's label": {page("stray", func(p *corev1.ConfigMap) { labelled(p, "bakery") }), "bakery"},
-		"an orphan has a note":            {page("stray", func(p *corev1.ConfigMap) { p.Annotations = map[string]string{"note": "x"} }), ""},
+		"an orphan has a note": {
+			page("stray", func(p *corev1.ConfigMap) { p.Annotations = map[string]string{"note": "x"} }), ""},
 		"an orphan comes that is wanted": {func(ctx context.Context, _ dynamic.Interface, client kubernetes.Interface) error {
 			_, err := client.CoreV1().ConfigMaps("default").Create(ctx, without(about()), metav1.CreateOptions{})
 			return err

@@ -9,9 +9,9 @@
 //		clustertest.Eventually(t, "the pod is Ready", func(ctx context.Context) error { ... })
 //	}
 //
-// The cluster starts when the first test asks for it and ends after the last; it is never shared with another package or
-// with the cluster of `make cluster`. Tests of one package share it. It is always an embedded one, whatever CLUSTER in the
-// environment says. With -short the tests that need an API server are skipped.
+// The cluster starts when the first test asks for it and ends after the last; it is never shared with another package
+// or with the cluster of `make cluster`. Tests of one package share it. It is always an embedded one, whatever CLUSTER
+// in the environment says. With -short the tests that need an API server are skipped.
 package clustertest
 
 import (
@@ -43,12 +43,12 @@ const (
 var shared *cluster.Cluster
 
 var start = sync.OnceValue(func() (err error) {
-	shared, err = cluster.StartEmbedded(context.Background())
+	shared, err = cluster.StartEmbedded(context.Background(), cluster.Options{})
 	return err
 })
 
-// Main runs the tests of a package, with one cluster for all that need one, and exits. It fails the run if goroutines are
-// left when the tests have passed and the cluster is closed. Call it from TestMain.
+// Main runs the tests of a package, with one cluster for all that need one, and exits. It fails the run if goroutines
+// are left when the tests have passed and the cluster is closed. Call it from TestMain.
 func Main(m *testing.M) {
 	Run(m, func(int) error {
 		if shared == nil {
@@ -60,7 +60,7 @@ func Main(m *testing.M) {
 
 // Run is [Main] for tests that have something else to end, which they do when they know the exit code.
 func Run(m *testing.M, end func(code int) error) {
-	// Tests wait for the cluster most of the time, not for a processor. A -parallel on the command line comes later and wins.
+	// Tests wait for the cluster most of the time, not for a processor. A later -parallel on the command line wins.
 	if err := flag.Set("test.parallel", parallelTests); err != nil {
 		panic(err)
 	}
@@ -78,7 +78,7 @@ func Run(m *testing.M, end func(code int) error) {
 	os.Exit(code)
 }
 
-// SkipIfShort skips a test that needs an API server, or a program that has to be linked first, if tests are to be -short.
+// SkipIfShort skips a test that needs an API server, or a program that has to be linked, if tests are to be -short.
 func SkipIfShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -118,7 +118,7 @@ func ClientFor(t testing.TB, user cluster.User) kubernetes.Interface {
 	return client
 }
 
-// Eventually looks until nothing is missing, and fails the test after 30 seconds with what was seen last, see [await.Until].
+// Eventually looks until nothing is missing, and fails the test after 30 seconds with what [await.Until] saw last.
 func Eventually(t testing.TB, what string, look func(context.Context) error) {
 	t.Helper()
 	if err := await.Until(t.Context(), pollInterval, eventuallyTimeout, what, look); err != nil {

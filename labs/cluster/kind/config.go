@@ -71,8 +71,8 @@ spec:
     livenessProbe: null
 `
 
-// trustNextKey gives the API server a second key to trust. It is no part of apiserverPatch because there each flag has one
-// value, and kubeadm's own key must stay.
+// trustNextKey gives the API server a second key to trust. It is no part of apiserverPatch because there each flag has
+// one value, and kubeadm's own key must stay.
 const trustNextKey = `- op: add
   path: /spec/containers/0/command/-
   value: --service-account-key-file=` + sharedPath + "/" + nextKeyName + `

@@ -127,7 +127,8 @@ func (c *kindCluster) inNode(ctx context.Context, command string, args ...string
 		return "", context.Cause(ctx)
 	}
 	if err != nil {
-		return "", fmt.Errorf("run %s in node %s: %s", command, c.node, cmp.Or(process.LastLines(stderr.String(), 1), err.Error()))
+		why := cmp.Or(process.LastLines(stderr.String(), 1), err.Error())
+		return "", fmt.Errorf("run %s in node %s: %s", command, c.node, why)
 	}
 	return stdout.String(), nil
 }
@@ -159,7 +160,9 @@ func (c *kindCluster) withLog(ctx context.Context, err error) error {
 		fmt.Fprintf(file, "\n--- the node says\n")
 		c.node.SerialLogs(file)
 		fmt.Fprintf(file, "\n--- its kubelet says\n")
-		c.node.CommandContext(ctx, "journalctl", "--no-pager", "--lines=200", "--unit=kubelet").SetStdout(file).SetStderr(file).Run()
+		journal := c.node.CommandContext(ctx, "journalctl", "--no-pager", "--lines=200", "--unit=kubelet")
+		journal.SetStdout(file).SetStderr(file).Run()
 	}
-	return fmt.Errorf("the node of the kind cluster does not come up: %w: see %s, and try %s if it is the image's fault", saidBy(err), file.Name(), imageVariable)
+	return fmt.Errorf("the node of the kind cluster does not come up: %w: see %s, and try %s if it is the image's fault",
+		saidBy(err), file.Name(), imageVariable)
 }

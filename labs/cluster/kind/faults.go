@@ -39,13 +39,14 @@ func (c *kindCluster) disturb(ctx context.Context, command, component string) er
 	case command == "restart":
 		return c.restart(ctx, component)
 	}
-	if pids, err := c.inNode(ctx, "bash", "-c", `pgrep --exact "$1" || true`, "bash", component); err != nil || pids == "" {
-		return cmp.Or(err, fmt.Errorf("%s does not run: start it again with Restart", component))
+	pids, err := c.inNode(ctx, "bash", "-c", `pgrep --exact "$1" || true`, "bash", component)
+	if err != nil || pids == "" {
+		return cmp.Or(err, fmt.Errorf("%s does not run: restart it", component))
 	}
 	if command == "kill" {
 		return c.takeAway(ctx, component)
 	}
-	_, err := c.inNode(ctx, "pkill", "--signal="+strings.ToUpper(command), "--exact", component)
+	_, err = c.inNode(ctx, "pkill", "--signal="+strings.ToUpper(command), "--exact", component)
 	return err
 }
 
@@ -58,7 +59,8 @@ func (c *kindCluster) restart(ctx context.Context, component string) error {
 		return err
 	}
 	return until(ctx, component+" is ready", func(ctx context.Context) error {
-		_, err := c.inNode(ctx, "curl", "--silent", "--show-error", "--fail", "--insecure", "--max-time", "5", readyURLs[component])
+		_, err := c.inNode(ctx, "curl", "--silent", "--show-error", "--fail", "--insecure", "--max-time=5",
+			readyURLs[component])
 		return err
 	})
 }

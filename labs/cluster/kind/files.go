@@ -156,7 +156,8 @@ func (c *kindCluster) fetchCredentials(ctx context.Context) error {
 // writeKubeconfig has kubeadm make a user's certificate.
 func (c *kindCluster) writeKubeconfig(ctx context.Context, user cluster.User) error {
 	who := users[user]
-	content, err := c.inNode(ctx, "kubeadm", "kubeconfig", "user", "--config=/kind/kubeadm.conf", "--client-name="+who.name, "--org="+who.group)
+	content, err := c.inNode(ctx, "kubeadm", "kubeconfig", "user", "--config=/kind/kubeadm.conf",
+		"--client-name="+who.name, "--org="+who.group)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ import (
 // webVersions are the tags of the image web that a kind cluster has.
 var webVersions = []string{"1", "2", "3"}
 
-// loadWeb builds labs/web, makes images of it and loads them into the node, so that pods find them there. They differ in what
-// the program says that it is, and share the rest.
+// loadWeb builds labs/web, makes images of it and loads them into the node, so that pods find them there. They differ
+// in what the program says that it is, and share the rest.
 func (c *kindCluster) loadWeb(ctx context.Context) error {
 	program, err := build(ctx, "labs/web", c.arch, "-s -w")
 	if err != nil {

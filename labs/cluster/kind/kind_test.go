@@ -36,12 +36,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
 		os.Exit(m.Run())
 	}
-	c, err := cluster.Start(context.Background())
+	c, err := cluster.Start(context.Background(), cluster.Options{})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(c.Dir())
+	fmt.Println(c.Dir)
 	select {}
 }
 
@@ -64,7 +64,7 @@ func skipWithoutEngine(t *testing.T, err error) {
 // TestKind has its parts share a cluster.
 func TestKind(t *testing.T) {
 	onKind(t)
-	c, err := cluster.Start(t.Context(), cluster.WithProgress(t.Output()))
+	c, err := cluster.Start(t.Context(), cluster.Options{Progress: t.Output()})
 	skipWithoutEngine(t, err)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -89,11 +89,13 @@ func TestKind(t *testing.T) {
 }
 
 func noControllerManagerRuns(t *testing.T, _ *cluster.Cluster, client kubernetes.Interface) {
-	_, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "kube-controller-manager", metav1.GetOptions{})
+	_, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(),
+		"kube-controller-manager", metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), err)
 	// The kubelet tells of it later than it happens.
 	clustertest.Eventually(t, "the kubelet has taken back its pod", func(ctx context.Context) error {
-		pods, err := client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "component=kube-controller-manager"})
+		pods, err := client.CoreV1().Pods("kube-system").List(ctx,
+			metav1.ListOptions{LabelSelector: "component=kube-controller-manager"})
 		if err == nil && len(pods.Items) > 0 {
 			err = errors.New("it is there")
 		}
@@ -113,7 +115,7 @@ func usersAreTheEmbeddedOnes(t *testing.T, c *cluster.Cluster, _ kubernetes.Inte
 		self := whoIs(t, c.RESTConfig(user))
 		require.Equal(t, is.name, self.Username)
 		require.Contains(t, self.Groups, is.group)
-		info, err := os.Stat(c.Kubeconfig(user))
+		info, err := os.Stat(c.Kubeconfigs[user])
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	}
@@ -124,7 +126,8 @@ func whoIs(t *testing.T, config *rest.Config) authenticationv1.UserInfo {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return self.Status.UserInfo
 }
@@ -132,13 +135,13 @@ func whoIs(t *testing.T, config *rest.Config) authenticationv1.UserInfo {
 func auditLogIsOnTheHost(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
 	_, err := client.CoreV1().Secrets("default").Get(t.Context(), "absent", metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err))
-	events, err := c.AuditEvents(func(e cluster.AuditEvent) bool { return e.Name == "absent" })
+	events, err := c.AuditEvents(func(e *cluster.AuditEvent) bool { return e.ObjectRef.Name == "absent" })
 	require.NoError(t, err)
 	require.Len(t, events, 1)
-	require.Equal(t, "kubernetes-admin", events[0].User)
-	require.Equal(t, 404, events[0].Code)
-	noise, err := c.AuditEvents(func(e cluster.AuditEvent) bool {
-		return e.Verb == "watch" || strings.HasPrefix(e.User, "system:node:") && e.Resource == "leases"
+	require.Equal(t, "kubernetes-admin", events[0].User.Username)
+	require.EqualValues(t, 404, events[0].ResponseStatus.Code)
+	noise, err := c.AuditEvents(func(e *cluster.AuditEvent) bool {
+		return e.Verb == "watch" || strings.HasPrefix(e.User.Username, "system:node:") && e.ObjectRef.Resource == "leases"
 	})
 	require.NoError(t, err)
 	require.Empty(t, noise, "the policy is that of the embedded cluster")
@@ -146,9 +149,10 @@ func auditLogIsOnTheHost(t *testing.T, c *cluster.Cluster, client kubernetes.Int
 
 // The original mints the tokens, so this is its test on kind too.
 func referenceMintsTokensWithEitherKey(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
-	for name, key := range map[string]string{"first": c.ServiceAccountKeyFile(), "next": c.NextServiceAccountKeyFile()} {
+	for name, key := range map[string]string{"first": c.ServiceAccountKey, "next": c.NextServiceAccountKey} {
 		ctx, cancel := context.WithCancel(t.Context())
-		reference := c.Reference(ctx, "--controllers=serviceaccount-token-controller", "--leader-elect=false", "--service-account-private-key-file="+key)
+		reference := c.Reference(ctx, "--controllers=serviceaccount-token-controller", "--leader-elect=false",
+			"--service-account-private-key-file="+key)
 		require.NoError(t, reference.Start())
 		token := waitForToken(t, client, name)
 		cancel()
@@ -158,8 +162,9 @@ func referenceMintsTokensWithEitherKey(t *testing.T, c *cluster.Cluster, client 
 		config.BearerToken = token
 		require.Equal(t, "system:serviceaccount:default:default", whoIs(t, config).Username, "the %s key", name)
 	}
-	minted, err := c.AuditEvents(func(e cluster.AuditEvent) bool {
-		return e.Verb == "update" && e.Resource == "secrets" && slices.Contains(e.Groups, "kcm-book:reference")
+	minted, err := c.AuditEvents(func(e *cluster.AuditEvent) bool {
+		reference := slices.Contains(e.User.Groups, "kcm-book:reference")
+		return reference && e.Verb == "update" && e.ObjectRef.Resource == "secrets"
 	})
 	require.NoError(t, err)
 	require.Len(t, minted, 2, "the tokens loop works as the controller manager itself")
@@ -190,7 +195,8 @@ func flagged(name string, flags ...string) *corev1.Pod {
 	probe.HTTPGet = &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8080)}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1", Args: flags, ReadinessProbe: probe}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1",
+			Args: flags, ReadinessProbe: probe}}},
 	}
 }
 
@@ -199,7 +205,8 @@ func containersObeyFlags(t *testing.T, _ *cluster.Cluster, client kubernetes.Int
 	until := func(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 		t.Helper()
 		var pod *corev1.Pod
-		require.NoError(t, await.Until(t.Context(), 200*time.Millisecond, time.Minute, "pod "+name+" "+what, func(ctx context.Context) (err error) {
+		what = "pod " + name + " " + what
+		require.NoError(t, await.Until(t.Context(), time.Second/5, time.Minute, what, func(ctx context.Context) (err error) {
 			if pod, err = pods.Get(ctx, name, metav1.GetOptions{}); err == nil && !is(pod) {
 				err = fmt.Errorf("%+v", pod.Status)
 			}
@@ -225,7 +232,8 @@ func containersObeyFlags(t *testing.T, _ *cluster.Cluster, client kubernetes.Int
 	}
 	ready := until("later", "is Ready", isReady)
 	started := ready.Status.ContainerStatuses[0].State.Running.StartedAt.Time
-	require.GreaterOrEqual(t, readyCondition(ready).LastTransitionTime.Sub(started), 3*time.Second, "both are whole seconds")
+	require.GreaterOrEqual(t, readyCondition(ready).LastTransitionTime.Sub(started),
+		3*time.Second, "both are whole seconds")
 	never := until("never", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	require.False(t, isReady(never))
 	failed := until("fails", "has failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
@@ -246,7 +254,8 @@ func containersObeyFlags(t *testing.T, _ *cluster.Cluster, client kubernetes.Int
 	})
 	require.GreaterOrEqual(t, time.Since(begin), 3*time.Second)
 	require.Less(t, time.Since(begin), 20*time.Second, "less than its grace period")
-	require.NoError(t, pods.DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}))
+	require.NoError(t,
+		pods.DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}))
 }
 
 // readyCondition is nil for a pod that has none yet.
@@ -272,28 +281,30 @@ func componentsDieAndComeBack(t *testing.T, c *cluster.Cluster, client kubernete
 		t.Helper()
 		clustertest.Eventually(t, "the server answers", func(context.Context) error { return namespaces() })
 	}
-	for _, component := range []cluster.Component{cluster.Scheduler, cluster.APIServer} { // without a server the scheduler may end
-		require.NoError(t, c.Kill(t.Context(), component))
-		require.ErrorContains(t, c.Kill(t.Context(), component), component+" does not run")
+	// Without a server the scheduler may end.
+	for _, component := range []cluster.Component{cluster.Scheduler, cluster.APIServer} {
+		require.NoError(t, c.Disturb(t.Context(), "kill", component))
+		require.ErrorContains(t, c.Disturb(t.Context(), "kill", component), component+" does not run")
 		if component == cluster.APIServer {
 			require.Error(t, namespaces())
 		}
-		require.NoError(t, c.Restart(t.Context(), component))
+		require.NoError(t, c.Disturb(t.Context(), "restart", component))
 		answers()
 	}
-	require.NoError(t, c.Restart(t.Context(), cluster.Scheduler), "one that runs is restarted too")
+	require.NoError(t, c.Disturb(t.Context(), "restart", cluster.Scheduler), "one that runs is restarted too")
 
 	for _, component := range []cluster.Component{cluster.APIServer, cluster.Etcd} {
-		require.NoError(t, c.Stop(t.Context(), component))
+		require.NoError(t, c.Disturb(t.Context(), "stop", component))
 		require.Error(t, namespaces())
-		require.NoError(t, c.Continue(t.Context(), component))
+		require.NoError(t, c.Disturb(t.Context(), "cont", component))
 		answers()
 	}
 
-	require.ErrorContains(t, c.Kill(t.Context(), cluster.Etcd), "etcd cannot be killed on kind")
-	require.ErrorContains(t, c.Restart(t.Context(), cluster.Etcd), "etcd cannot be killed on kind")
-	require.EqualError(t, c.Kill(t.Context(), cluster.Kwok), "no kwok runs on kind: its node is a real one")
-	require.EqualError(t, c.Stop(t.Context(), "kubelet"), `no component "kubelet" on kind: it is one of etcd, kube-apiserver, kube-scheduler`)
+	require.ErrorContains(t, c.Disturb(t.Context(), "kill", cluster.Etcd), "etcd cannot be killed on kind")
+	require.ErrorContains(t, c.Disturb(t.Context(), "restart", cluster.Etcd), "etcd cannot be killed on kind")
+	require.EqualError(t, c.Disturb(t.Context(), "kill", cluster.Kwok), "no kwok runs on kind: its node is a real one")
+	require.EqualError(t, c.Disturb(t.Context(), "stop", "kubelet"),
+		`no component "kubelet" on kind: it is one of etcd, kube-apiserver, kube-scheduler`)
 }
 
 // nodesOf returns the nodes of a kind cluster by its directory; none if there is no such directory yet.
@@ -336,8 +347,8 @@ func orphansAreRemoved(t *testing.T, c *cluster.Cluster, client kubernetes.Inter
 		return nil
 	})
 	require.Empty(t, nodesNamed(t, string(name)))
-	require.NotEmpty(t, nodesOf(t, c.Dir()))
-	_, err = client.CoreV1().Nodes().Get(t.Context(), nodesOf(t, c.Dir())[0].String(), metav1.GetOptions{})
+	require.NotEmpty(t, nodesOf(t, c.Dir))
+	_, err = client.CoreV1().Nodes().Get(t.Context(), nodesOf(t, c.Dir)[0].String(), metav1.GetOptions{})
 	require.NoError(t, err, "the one with a living owner goes on")
 }
 
@@ -357,7 +368,7 @@ func TestKindLeavesNothingWhenItsStartIsInterrupted(t *testing.T) {
 		})
 		cancel(errors.New("the user has had enough"))
 	}()
-	_, err := cluster.Start(ctx, cluster.WithDir(dir))
+	_, err := cluster.Start(ctx, cluster.Options{Dir: dir})
 	skipWithoutEngine(t, err)
 	require.EqualError(t, err, "start a cluster: the user has had enough")
 	require.Empty(t, nodesNamed(t, strings.TrimSuffix(name, "-control-plane")))
@@ -379,7 +390,8 @@ func TestKindClustersAreLeftRunning(t *testing.T) {
 	skipWithoutEngine(t, errors.New(said))
 	require.NoError(t, err, said)
 	t.Cleanup(func() { _, _ = run("cluster-down") })
-	require.Contains(t, said, "export KUBECONFIG="+filepath.Join(dir, "kubeconfig", "admin.kubeconfig"), "make kubectl looks there")
+	require.Contains(t, said, "export KUBECONFIG="+filepath.Join(dir, "kubeconfig", "admin.kubeconfig"),
+		"make kubectl looks there")
 	said, err = run("cluster")
 	require.Error(t, err)
 	require.Contains(t, said, "already holds a kind cluster")

@@ -32,13 +32,11 @@ func main() {
 	defer stop()
 	// Who reads the output may go first; the cluster is then still to be removed.
 	signal.Ignore(syscall.SIGPIPE)
-	err := run(ctx)
-	switch {
-	case errors.Is(err, errInterrupted):
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "kind:", err)
-		os.Exit(exitInterrupted)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "kind:", err)
+		if errors.Is(err, errInterrupted) {
+			os.Exit(exitInterrupted)
+		}
 		os.Exit(1)
 	}
 }

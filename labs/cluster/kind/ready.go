@@ -38,8 +38,9 @@ func (c *kindCluster) ready(ctx context.Context) error {
 		return err
 	}
 	for _, d := range deployments.Items {
-		if d.Status.ObservedGeneration < d.Generation || d.Status.AvailableReplicas < *d.Spec.Replicas {
-			return fmt.Errorf("the Deployment %s/%s has %d of %d pods available", d.Namespace, d.Name, d.Status.AvailableReplicas, *d.Spec.Replicas)
+		available, wanted := d.Status.AvailableReplicas, *d.Spec.Replicas
+		if d.Status.ObservedGeneration < d.Generation || available < wanted {
+			return fmt.Errorf("the Deployment %s/%s has %d of %d pods available", d.Namespace, d.Name, available, wanted)
 		}
 	}
 	// Pods can be created only in a namespace that has these.

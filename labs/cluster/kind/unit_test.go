@@ -67,7 +67,8 @@ func TestOnlyTheAPIServerTrustsASecondKey(t *testing.T) {
 	var operations []map[string]string
 	require.NoError(t, yaml.UnmarshalStrict([]byte(patches["kube-apiserver+json.yaml"]), &operations))
 	require.Equal(t, []map[string]string{{
-		"op": "add", "path": "/spec/containers/0/command/-", "value": "--service-account-key-file=/lab/service-account-next.key",
+		"op": "add", "path": "/spec/containers/0/command/-",
+		"value": "--service-account-key-file=/lab/service-account-next.key",
 	}}, operations)
 }
 
@@ -84,7 +85,9 @@ func TestAnArchiveHasEachImageWithItsProgram(t *testing.T) {
 	for _, version := range []string{"1", "2"} {
 		tag, err := name.NewTag("web:" + version)
 		require.NoError(t, err)
-		web, err := tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }, &tag)
+		web, err := tarball.Image(func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(content.Bytes())), nil
+		}, &tag)
 		require.NoError(t, err)
 		config, err := web.ConfigFile()
 		require.NoError(t, err)
@@ -118,12 +121,14 @@ func TestWithoutAnEngineTheErrorSaysWhatToDo(t *testing.T) {
 	pretend(t, nil)
 	_, err := findEngine()
 	require.ErrorIs(t, err, errNoEngine)
-	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and neither Docker nor Podman is installed: install one, or unset CLUSTER to use the embedded cluster")
+	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and neither Docker nor Podman is installed: "+
+		"install one, or unset CLUSTER to use the embedded cluster")
 
 	pretend(t, map[string]string{"docker": `case $1 in -v) echo Docker version 99;; *) echo noise >&2; echo no daemon >&2; exit 1;; esac`})
 	_, err = findEngine()
 	require.ErrorIs(t, err, errNoEngine)
-	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and the one here does not answer: start it, or unset CLUSTER to use the embedded cluster: no daemon")
+	require.EqualError(t, err, "CLUSTER=kind needs a container engine, and the one here does not answer: "+
+		"start it, or unset CLUSTER to use the embedded cluster: no daemon")
 }
 
 func TestOnlyTheFilesOfTheNamedClusterAreRemoved(t *testing.T) {
@@ -150,7 +155,8 @@ func TestAnErrorOfKindIsTheLineThatSaysWhy(t *testing.T) {
 		"[init] Using v1\nerror: the node is lame\n\nTo see the stack trace of this error execute with --v=5\n": "error: the node is lame",
 		"": "command \"docker run\" failed with error: exit status 1",
 	} {
-		err := &kindexec.RunError{Command: []string{"docker", "run"}, Output: []byte(said), Inner: errors.New("exit status 1")}
+		err := &kindexec.RunError{Command: []string{"docker", "run"}, Output: []byte(said),
+			Inner: errors.New("exit status 1")}
 		require.EqualError(t, saidBy(fmt.Errorf("create: %w", err)), want)
 	}
 	other := errors.New("other")

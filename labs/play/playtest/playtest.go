@@ -1,5 +1,5 @@
-// Package playtest gives a test package a cluster in which scripts are played
-// with kcm, which the test program is itself.
+// Package playtest gives a test package a cluster in which scripts are played with kcm, which the test program is
+// itself.
 package playtest
 
 import (
@@ -23,15 +23,13 @@ import (
 	"github.com/kcm-book/kcm-book/labs/process"
 )
 
-// asKCM in the environment makes the test program kcm, so that kcm needs no
-// build of its own and runs with the race detector when the tests do.
+// asKCM in the environment makes the test program kcm, so that kcm needs no build of its own and runs with the race
+// detector when the tests do.
 const asKCM = "KCM_BOOK_AS_KCM"
 
-// Main runs the tests of a package, and exits. The first that calls [Ready] starts
-// a cluster, and a manager that runs all loops on it until the last has ended: kcm,
-// or with REFERENCE=1 in the environment the original. The run fails if the manager
-// ends before the tests, or if goroutines are left after them. Call it from
-// TestMain.
+// Main runs the tests of a package, and exits. The first that calls [Ready] starts a cluster, and a manager that runs
+// all loops on it until the last has ended: kcm, or with REFERENCE=1 in the environment the original. The run fails if
+// the manager ends before the tests, or if goroutines are left after them. Call it from TestMain.
 func Main(m *testing.M, setting *play.Setting) {
 	if os.Getenv(asKCM) != "" {
 		os.Exit(cli.Run(app.NewControllerManagerCommand()))
@@ -40,13 +38,13 @@ func Main(m *testing.M, setting *play.Setting) {
 	var log *process.Log
 	var ends []func() error
 	ready = sync.OnceValue(func() error {
-		c, err := cluster.Start(ctx, cluster.WithProgress(os.Stderr))
+		c, err := cluster.Start(ctx, cluster.Options{Progress: os.Stderr})
 		if err != nil {
 			return err
 		}
 		ends = append(ends, c.Close)
 		setting.Cluster = c
-		if setting.Manager, err = play.NewManager(ctx, c, os.Getenv("REFERENCE") == "1", os.Args[0], asKCM+"=1"); err != nil {
+		if setting.Manager, err = play.NewManager(ctx, c, clustertest.Reference(), os.Args[0], asKCM+"=1"); err != nil {
 			return err
 		}
 		said, end, err := setting.RunLoops()
@@ -66,8 +64,7 @@ func Main(m *testing.M, setting *play.Setting) {
 	})
 }
 
-// Ready returns when the setting of [Main] has its cluster and its manager. With
-// -short it skips the test.
+// Ready returns when the setting of [Main] has its cluster and its manager. With -short it skips the test.
 func Ready(t testing.TB) {
 	t.Helper()
 	clustertest.SkipIfShort(t)

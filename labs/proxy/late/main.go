@@ -1,6 +1,5 @@
-// Command late stands between a controller manager and the API server. It passes
-// everything on at once until it is told to hold (SIGUSR1). From then on watches
-// of some resources bring nothing any more, and everything else is as before:
+// Command late stands between a controller manager and the API server. It passes everything on at once until it is told
+// to hold (SIGUSR1). From then on watches of some resources bring nothing any more, and everything else is as before:
 //
 //	late KUBECONFIG NEW-KUBECONFIG RESOURCE...
 //

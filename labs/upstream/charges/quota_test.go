@@ -1,4 +1,5 @@
-// Package charges compares what kcm's loop for quotas charges with what the evaluators of the original do, object by object.
+// Package charges compares what kcm's loop for quotas charges with what the evaluators of the original do, object by
+// object.
 package charges
 
 import (
@@ -25,8 +26,8 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 )
 
-// TestKcmAndTheOriginalChargeTheSame makes pods, Services, claims and quotas at random. What kcm's loop writes into the status
-// of each quota has to be what the original's evaluators compute, by which its API server charges, too.
+// TestKcmAndTheOriginalChargeTheSame makes pods, Services, claims and quotas at random. What kcm's loop writes into the
+// status of each quota has to be what the original's evaluators compute, by which its API server charges, too.
 func TestKcmAndTheOriginalChargeTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -46,14 +47,15 @@ func TestKcmAndTheOriginalChargeTheSame(t *testing.T) {
 	})
 }
 
-// usages runs kcm's loop on a cluster with the objects for ten seconds, and returns in what it differs from the original's
-// evaluators then.
+// usages runs kcm's loop on a cluster with the objects for ten seconds, and returns in what it differs from the
+// original's evaluators then.
 func usages(t *testing.T, objects []runtime.Object, trimmed bool) (differences []string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	client := fake.NewSimpleClientset(objects...)
 	ours := informers.NewSharedInformerFactory(client, 0)
 	if trimmed {
-		ours = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(controller.Trim(resourcequota.Reads...)))
+		ours = informers.NewSharedInformerFactoryWithOptions(client, 0,
+			informers.WithTransform(controller.Trim(resourcequota.Reads...)))
 	}
 	loop := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient: client.CoreV1(), ResourceQuotaInformer: ours.Core().V1().ResourceQuotas(),
@@ -62,7 +64,8 @@ func usages(t *testing.T, objects []runtime.Object, trimmed bool) (differences [
 			return []*metav1.APIResourceList{
 				{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true}}},
 				{GroupVersion: "resource.k8s.io/v1", APIResources: []metav1.APIResource{
-					{Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true, Verbs: metav1.Verbs{"create", "delete", "list", "watch"}},
+					{Name: "resourceclaims", Kind: "ResourceClaim", Namespaced: true,
+						Verbs: metav1.Verbs{"create", "delete", "list", "watch"}},
 				}},
 			}, nil
 		},
@@ -84,10 +87,12 @@ func usages(t *testing.T, objects []runtime.Object, trimmed bool) (differences [
 	quotas, err := client.CoreV1().ResourceQuotas("here").List(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, q := range quotas.Items {
-		want, err := quota.CalculateUsage(q.Namespace, q.Spec.Scopes, q.Spec.Hard, generic.NewRegistry(evaluators), q.Spec.ScopeSelector)
+		want, err := quota.CalculateUsage(q.Namespace, q.Spec.Scopes, q.Spec.Hard,
+			generic.NewRegistry(evaluators), q.Spec.ScopeSelector)
 		require.NoError(t, err)
 		if !quota.Equals(want, q.Status.Used) {
-			differences = append(differences, fmt.Sprintf("%s %v %+v:\nkcm      %v\noriginal %v", q.Name, q.Spec.Scopes, q.Spec.ScopeSelector, q.Status.Used, want))
+			differences = append(differences, fmt.Sprintf("%s %v %+v:\nkcm      %v\noriginal %v", q.Name, q.Spec.Scopes,
+				q.Spec.ScopeSelector, q.Status.Used, want))
 		}
 	}
 	cancel()
@@ -97,11 +102,13 @@ func usages(t *testing.T, objects []runtime.Object, trimmed bool) (differences [
 	return differences
 }
 
-// limitable are names that quotas limit here. Devices under the name of an extended resource are not among them: for claims
-// of devices kcm does not charge these.
+// limitable are names that quotas limit here. Devices under the name of an extended resource are not among them: for
+// claims of devices kcm does not charge these.
 var limitable = []corev1.ResourceName{
-	"pods", "count/pods", "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
-	"limits.cpu", "limits.memory", "limits.ephemeral-storage", "hugepages-2Mi", "requests.hugepages-2Mi", "requests.example.com/gpu",
+	"pods", "count/pods", "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory",
+	"requests.ephemeral-storage",
+	"limits.cpu", "limits.memory", "limits.ephemeral-storage", "hugepages-2Mi", "requests.hugepages-2Mi",
+	"requests.example.com/gpu",
 	"services", "count/services", "services.nodeports", "services.loadbalancers",
 	"persistentvolumeclaims", "count/persistentvolumeclaims", "requests.storage",
 	"gold.storageclass.storage.k8s.io/requests.storage", "gold.storageclass.storage.k8s.io/persistentvolumeclaims",
@@ -116,15 +123,18 @@ func someQuota(t *rapid.T, name string) *corev1.ResourceQuota {
 		q.Spec.Hard[name] = resource.MustParse("1")
 	}
 	q.Spec.Scopes = rapid.SliceOfNDistinct(rapid.SampledFrom([]corev1.ResourceQuotaScope{
-		"Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity", "PriorityClass", "VolumeAttributesClass",
+		"Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity",
+		"PriorityClass", "VolumeAttributesClass",
 	}), 0, 2, rapid.ID).Draw(t, "scopes")
 	if rapid.Bool().Draw(t, "selector") {
 		asked := corev1.ScopedResourceSelectorRequirement{
 			ScopeName: rapid.SampledFrom([]corev1.ResourceQuotaScope{"PriorityClass", "VolumeAttributesClass"}).Draw(t, "scope"),
-			Operator:  rapid.SampledFrom([]corev1.ScopeSelectorOperator{"In", "NotIn", "Exists", "DoesNotExist"}).Draw(t, "operator"),
+			Operator: rapid.SampledFrom([]corev1.ScopeSelectorOperator{"In", "NotIn", "Exists", "DoesNotExist"}).Draw(t,
+				"operator"),
 		}
 		if asked.Operator == "In" || asked.Operator == "NotIn" {
-			asked.Values = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"high", "low", "other"}), 1, 2, rapid.ID).Draw(t, "values")
+			asked.Values = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"high", "low", "other"}), 1, 2,
+				rapid.ID).Draw(t, "values")
 		}
 		q.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{asked}}
 	}
@@ -132,7 +142,8 @@ func someQuota(t *rapid.T, name string) *corev1.ResourceQuota {
 }
 
 func chargedObject(t *rapid.T, name string) runtime.Object {
-	meta := metav1.ObjectMeta{Namespace: rapid.SampledFrom([]string{"here", "here", "there"}).Draw(t, "namespace"), Name: name}
+	meta := metav1.ObjectMeta{Namespace: rapid.SampledFrom([]string{"here", "here", "there"}).Draw(t, "namespace"),
+		Name: name}
 	switch rapid.SampledFrom([]string{"pod", "pod", "pod", "service", "volume", "device"}).Draw(t, "kind") {
 	case "service":
 		return chargedService(t, meta)
@@ -156,28 +167,33 @@ func maybe[T any](t *rapid.T, what string, values ...T) *T {
 func quantities(t *rapid.T, what string, names ...corev1.ResourceName) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID).Draw(t, what) {
-		list[name] = resource.MustParse(rapid.SampledFrom([]string{"0", "100m", "1", "1500m", "2", "1Gi", "3"}).Draw(t, string(name)))
+		list[name] = resource.MustParse(rapid.SampledFrom([]string{"0", "100m", "1", "1500m", "2", "1Gi", "3"}).Draw(t,
+			string(name)))
 	}
 	return list
 }
 
 func requirements(t *rapid.T, names ...corev1.ResourceName) corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{Requests: quantities(t, "requests", names...), Limits: quantities(t, "limits", names...)}
+	return corev1.ResourceRequirements{Requests: quantities(t, "requests", names...),
+		Limits: quantities(t, "limits", names...)}
 }
 
 var containerResources = []corev1.ResourceName{
-	"cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "example.com/gpu", "deviceclass.resource.kubernetes.io/gpu", "kubernetes.io/batteries",
+	"cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "example.com/gpu", "deviceclass.resource.kubernetes.io/gpu",
+	"kubernetes.io/batteries",
 }
 
 func chargedPod(t *rapid.T, meta metav1.ObjectMeta) *corev1.Pod {
 	if rapid.IntRange(0, 3).Draw(t, "deleted") == 0 {
 		meta.Finalizers = []string{"example.com/held"}
-		meta.DeletionTimestamp = &metav1.Time{Time: time.Date(2000, 1, 1, 0, 0, rapid.IntRange(-60, 20).Draw(t, "to be gone"), 0, time.UTC)}
+		meta.DeletionTimestamp = &metav1.Time{Time: time.Date(2000, 1, 1, 0, 0,
+			rapid.IntRange(-60, 20).Draw(t, "to be gone"), 0, time.UTC)}
 		meta.DeletionGracePeriodSeconds = maybe[int64](t, "grace", 0, 3, 30)
 	}
 	pod := &corev1.Pod{ObjectMeta: meta}
 	for i := range rapid.IntRange(0, 2).Draw(t, "containers") {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Resources: requirements(t, containerResources...)})
+		pod.Spec.Containers = append(pod.Spec.Containers,
+			corev1.Container{Name: fmt.Sprint("c", i), Resources: requirements(t, containerResources...)})
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "init containers") {
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{
@@ -194,8 +210,10 @@ func chargedPod(t *rapid.T, meta metav1.ObjectMeta) *corev1.Pod {
 	pod.Spec.PriorityClassName = rapid.SampledFrom([]string{"", "high", "low"}).Draw(t, "priority class")
 	pod.Spec.ActiveDeadlineSeconds = maybe[int64](t, "deadline", 0, 60)
 	pod.Spec.Affinity = someAffinity(t)
-	pod.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"Pending", "Running", "Running", "Succeeded", "Failed"}).Draw(t, "phase")
-	pod.Status.QOSClass = rapid.SampledFrom([]corev1.PodQOSClass{"BestEffort", "Burstable", "Guaranteed"}).Draw(t, "quality of service")
+	pod.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"Pending", "Running", "Running", "Succeeded", "Failed"}).Draw(t,
+		"phase")
+	pod.Status.QOSClass = rapid.SampledFrom([]corev1.PodQOSClass{"BestEffort", "Burstable", "Guaranteed"}).Draw(t,
+		"quality of service")
 	for _, c := range append(pod.Spec.Containers, pod.Spec.InitContainers...) {
 		status := corev1.ContainerStatus{Name: c.Name, AllocatedResources: quantities(t, "allocated", "cpu", "memory")}
 		if rapid.Bool().Draw(t, "actuated") {
@@ -208,7 +226,8 @@ func chargedPod(t *rapid.T, meta metav1.ObjectMeta) *corev1.Pod {
 		}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "infeasible") == 0 {
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue,
+			Reason: corev1.PodReasonInfeasible}}
 	}
 	return pod
 }
@@ -234,10 +253,12 @@ func someAffinity(t *rapid.T) *corev1.Affinity {
 
 func chargedService(t *rapid.T, meta metav1.ObjectMeta) *corev1.Service {
 	service := &corev1.Service{ObjectMeta: meta}
-	service.Spec.Type = rapid.SampledFrom([]corev1.ServiceType{"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}).Draw(t, "type")
+	service.Spec.Type = rapid.SampledFrom([]corev1.ServiceType{"ClusterIP", "NodePort", "LoadBalancer",
+		"ExternalName"}).Draw(t, "type")
 	service.Spec.AllocateLoadBalancerNodePorts = maybe(t, "allocate", true, false)
 	for range rapid.IntRange(0, 3).Draw(t, "ports") {
-		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{NodePort: rapid.SampledFrom([]int32{0, 30080}).Draw(t, "port")})
+		service.Spec.Ports = append(service.Spec.Ports,
+			corev1.ServicePort{NodePort: rapid.SampledFrom([]int32{0, 30080}).Draw(t, "port")})
 	}
 	return service
 }
@@ -265,11 +286,13 @@ func chargedDeviceClaim(t *rapid.T, meta metav1.ObjectMeta) *resourcev1.Resource
 	for range rapid.IntRange(0, 3).Draw(t, "requests") {
 		var request resourcev1.DeviceRequest
 		if rapid.Bool().Draw(t, "exactly") {
-			request.Exactly = &resourcev1.ExactDeviceRequest{DeviceClassName: class.Draw(t, "class"), AllocationMode: mode.Draw(t, "mode"), Count: rapid.Int64Range(1, 4).Draw(t, "count")}
+			request.Exactly = &resourcev1.ExactDeviceRequest{DeviceClassName: class.Draw(t, "class"),
+				AllocationMode: mode.Draw(t, "mode"), Count: rapid.Int64Range(1, 4).Draw(t, "count")}
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "alternatives") {
 			request.FirstAvailable = append(request.FirstAvailable, resourcev1.DeviceSubRequest{
-				DeviceClassName: class.Draw(t, "class"), AllocationMode: mode.Draw(t, "mode"), Count: rapid.Int64Range(1, 4).Draw(t, "count"),
+				DeviceClassName: class.Draw(t, "class"), AllocationMode: mode.Draw(t, "mode"),
+				Count: rapid.Int64Range(1, 4).Draw(t, "count"),
 			})
 		}
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, request)

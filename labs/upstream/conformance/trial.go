@@ -73,7 +73,7 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (results m
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return nil, err
 	}
-	c, err := cluster.Start(ctx, cluster.WithNodes(nodesOf()), cluster.WithProgress(os.Stderr))
+	c, err := cluster.Start(ctx, cluster.Options{Nodes: nodesOf(), Progress: os.Stderr})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,9 @@ func loopsOf(ctx context.Context, program string) ([]string, error) {
 
 // specs runs specs, as many at the same time as there are processes, and then one by one those that must be alone, as
 // ginkgo does it by itself. It returns what became of each.
-func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, processes int) (map[string]verdict.Result, error) {
+func (t trial) specs(
+	ctx context.Context, c *cluster.Cluster, specs []spec, processes int,
+) (map[string]verdict.Result, error) {
 	bin := filepath.Join(t.root, "build", "upstream", "bin")
 	log, err := os.Create(filepath.Join(t.dir, "specs.log"))
 	if err != nil {
@@ -158,9 +160,9 @@ func (t trial) specs(ctx context.Context, c *cluster.Cluster, specs []spec, proc
 		"--procs="+strconv.Itoa(processes), "--timeout=3h", "--no-color", "--keep-going",
 		"--focus="+focus(specs), "--output-dir="+t.dir, "--json-report=report.json",
 		filepath.Join(bin, "e2e.test"), "--",
-		"--kubeconfig="+c.Kubeconfig(cluster.Admin), "--provider=skeleton", "--num-nodes="+strconv.Itoa(nodesOf()),
+		"--kubeconfig="+c.Kubeconfigs[cluster.Admin], "--provider=skeleton", "--num-nodes="+strconv.Itoa(nodesOf()),
 		"--allowed-not-ready-nodes=-1", "--disable-log-dump")
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stderr, log), log // a dot for each spec that has passed, and what another one has said
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stderr, log), log // a dot for each spec that passes, and what others say
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}        // Ctrl-C is for us, who end all of them
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	ended := cmd.Run() // with an error, too, if a spec has failed
@@ -190,7 +192,8 @@ func read(path string) (map[string]verdict.Result, error) {
 			switch {
 			case s.State == types.SpecStateSkipped && s.Failure.Message == "": // not asked for
 			case s.LeafNodeType == types.NodeTypeIt:
-				r := verdict.Result{Mark: verdict.Failed, Took: s.RunTime, Told: s.FailureMessage() + "\nlogs are in " + filepath.Dir(path)}
+				told := s.FailureMessage() + "\nlogs are in " + filepath.Dir(path)
+				r := verdict.Result{Mark: verdict.Failed, Took: s.RunTime, Told: told}
 				if s.State.Is(types.SpecStatePassed) {
 					r.Mark = verdict.Passed
 				} else if s.State.Is(types.SpecStateSkipped) {

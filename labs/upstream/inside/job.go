@@ -1,13 +1,14 @@
 //go:build upstream
 
-// This file is built as one more of kcm's own package. Its constants are variables there, because the suite sets upstream's.
+// This file is built as one more of kcm's own package. Its constants are variables there, because the suite sets
+// upstream's.
 
 package job
 
 import "time"
 
-// SetLimits sets what upstream's suite sets: the pauses after failures, for how long news of pods is collected, and how many
-// pods one sync creates, deletes or counts at most.
+// SetLimits sets what upstream's suite sets: the pauses after failures, for how long news of pods is collected, and how
+// many pods one sync creates, deletes or counts at most.
 func SetLimits(shortest, longest, news time.Duration, burst int) {
 	shortestPause, longestPause, newsPeriod, Burst = shortest, longest, news, burst
 }

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -28,19 +30,19 @@ type suite struct {
 }
 
 var suites = []suite{
-	{"deployment", "controller/deployment.(*Controller).Run", "controller/deployment.(*DeploymentController).Run"},
-	{"replicaset", "controller/replication.(*Controller).Run", "controller/replicaset.(*ReplicaSetController).Run"},
-	{"replicationcontroller", "controller/replication.(*Controller).Run", "controller/replicaset.(*ReplicaSetController).Run"},
-	{"serviceaccount", "controller/serviceaccount.(*TokensController).Run", "controller/serviceaccount.(*TokensController).Run"},
-	{"garbagecollector", "controller/garbagecollector.(*GarbageCollector).Run", "controller/garbagecollector.(*GarbageCollector).Run"},
-	{"namespace", "controller/namespace.(*NamespaceController).Run", "controller/namespace.(*NamespaceController).Run"},
-	{"endpoints", "controller/endpoint.(*Controller).Run", "controller/endpoint.(*Controller).Run"},
-	{"endpointslice", "controller/endpointslice.(*Controller).Run", "controller/endpointslice.(*Controller).Run"},
-	{"quota", "controller/resourcequota.(*Controller).Run", "controller/resourcequota.(*Controller).Run"},
-	{"daemonset", "controller/daemon.(*Controller).Run", "controller/daemon.(*DaemonSetsController).Run"},
-	{"job", "controller/job.(*Controller).Run", "controller/job.(*Controller).Run"},
-	{"cronjob", "controller/cronjob.(*Controller).Run", "controller/cronjob.(*ControllerV2).Run"},
-	{"podgc", "controller/podgc.(*Controller).Run", "controller/podgc.(*PodGCController).Run"},
+	{"deployment", "deployment.(*Controller)", "deployment.(*DeploymentController)"},
+	{"replicaset", "replication.(*Controller)", "replicaset.(*ReplicaSetController)"},
+	{"replicationcontroller", "replication.(*Controller)", "replicaset.(*ReplicaSetController)"},
+	{"serviceaccount", "serviceaccount.(*TokensController)", "serviceaccount.(*TokensController)"},
+	{"garbagecollector", "garbagecollector.(*GarbageCollector)", "garbagecollector.(*GarbageCollector)"},
+	{"namespace", "namespace.(*NamespaceController)", "namespace.(*NamespaceController)"},
+	{"endpoints", "endpoint.(*Controller)", "endpoint.(*Controller)"},
+	{"endpointslice", "endpointslice.(*Controller)", "endpointslice.(*Controller)"},
+	{"quota", "resourcequota.(*Controller)", "resourcequota.(*Controller)"},
+	{"daemonset", "daemon.(*Controller)", "daemon.(*DaemonSetsController)"},
+	{"job", "job.(*Controller)", "job.(*Controller)"},
+	{"cronjob", "cronjob.(*Controller)", "cronjob.(*ControllerV2)"},
+	{"podgc", "podgc.(*Controller)", "podgc.(*PodGCController)"},
 }
 
 // change is one of kcm's text for a build: file is below kcm/controller.
@@ -67,9 +69,8 @@ type workshop struct {
 
 func newWorkshop(ctx context.Context, root string) (workshop, error) {
 	w := workshop{root: root, dir: filepath.Join(root, "build", "upstream"), changes: hurried}
-	var err error
-	if w.intended, err = differences(); err != nil {
-		return w, err
+	if err := yaml.UnmarshalStrict(differences, &w.intended); err != nil {
+		return w, fmt.Errorf("differences.yaml: %w", err)
 	}
 	if _, err := w.goTool(ctx, "mod", "download", upstreamPath); err != nil {
 		return w, err
@@ -113,7 +114,7 @@ func (w workshop) build(ctx context.Context, s suite, manager string) (program s
 	return program, w.checkLoops(ctx, s, program)
 }
 
-// overlay writes what go build -overlay reads, and returns its path: the suite's files with other imports, and files of kcm's.
+// overlay writes what go build -overlay reads, and returns its path: the suite with other imports, and files of kcm's.
 func (w workshop) overlay(s suite) (string, error) {
 	replace := map[string]string{
 		w.kcm("garbagecollector/inside.go"): filepath.Join(w.root, "labs", "upstream", "inside", "garbagecollector.go"),
@@ -173,7 +174,8 @@ func (w workshop) changeKCM(replace map[string]string) error {
 			return err
 		}
 		if !bytes.Contains(content, []byte(c.before)) {
-			return fmt.Errorf("kcm/controller/%s has no %q any more: mend the changes in labs/upstream/suites/build.go", c.file, c.before)
+			return fmt.Errorf("kcm/controller/%s has no %q any more: mend the changes in labs/upstream/suites/build.go",
+				c.file, c.before)
 		}
 		content = bytes.Replace(content, []byte(c.before), []byte(c.after), 1)
 		if replace[w.kcm(c.file)], err = w.write(filepath.Join("kcm", c.file), content); err != nil {
@@ -183,8 +185,8 @@ func (w workshop) changeKCM(replace map[string]string) error {
 	return nil
 }
 
-// ours returns what a suite gets in place of a package of upstream's that has a loop: a shim of this module, or kcm's where it
-// is called alike. For all other packages it returns "".
+// ours returns what a suite gets in place of a package of upstream's that has a loop: a shim of this module, or kcm's
+// where it is called alike. For all other packages it returns "".
 func (w workshop) ours(imported string) string {
 	if imported == upstreamPath+"/pkg/serviceaccount" { // kcm signs the tokens, too
 		return modulePath + "/shims/signing"
@@ -215,16 +217,16 @@ func (w workshop) redirect(path string) ([]byte, error) {
 	}), err
 }
 
-// checkLoops is an error unless kcm's loop is in the program and upstream's is not: the linker leaves out what nobody calls.
+// checkLoops is an error unless kcm's loop is in the program and upstream's is not: the linker keeps what is called.
 func (w workshop) checkLoops(ctx context.Context, s suite, program string) error {
 	symbols, err := w.goTool(ctx, "tool", "nm", program)
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(symbols, " github.com/kcm-book/kcm-book/kcm/"+s.runs+"\n") {
+	if !strings.Contains(symbols, " "+kcmPath+"/controller/"+s.runs+".Run\n") {
 		return fmt.Errorf("suite %s does not run kcm's loop", s.name)
 	}
-	if strings.Contains(symbols, " "+upstreamPath+"/pkg/"+s.replaces+"\n") {
+	if strings.Contains(symbols, " "+upstreamPath+"/pkg/controller/"+s.replaces+".Run\n") {
 		return fmt.Errorf("suite %s runs the original's loop besides kcm's", s.name)
 	}
 	return nil

@@ -18,8 +18,9 @@ import (
 // play builds the suites of the chosen tests and runs them, one after the other: each has an API server and etcd of its
 // own, and deadlines of seconds.
 func (w workshop) play(ctx context.Context, manager string, chosen []string, table *verdict.Table) error {
-	fmt.Fprintf(os.Stderr, "building etcd and suites with the loops of %s; cold that takes about 10 minutes on 2 cores\n", manager)
-	if _, err := w.goTool(ctx, "build", tags, "-ldflags=-s -w", "-o", filepath.Join(w.dir, "bin", "etcd"), "go.etcd.io/etcd/server/v3"); err != nil {
+	fmt.Fprintf(os.Stderr, "building etcd and suites with the loops of %s; cold that takes 10 minutes\n", manager)
+	etcd := filepath.Join(w.dir, "bin", "etcd")
+	if _, err := w.goTool(ctx, "build", tags, "-ldflags=-s -w", "-o", etcd, "go.etcd.io/etcd/server/v3"); err != nil {
 		return err
 	}
 	for _, s := range suites {
@@ -44,7 +45,9 @@ func (w workshop) play(ctx context.Context, manager string, chosen []string, tab
 const suiteTimeout = 40 * time.Minute
 
 // runSuite runs the tests of one suite, in a directory of their own, and takes down what becomes of each.
-func (w workshop) runSuite(ctx context.Context, s suite, tests []string, manager, program string, table *verdict.Table) error {
+func (w workshop) runSuite(
+	ctx context.Context, s suite, tests []string, manager, program string, table *verdict.Table,
+) error {
 	dir, err := os.MkdirTemp("", s.name+"-")
 	if err != nil {
 		return err

@@ -1,20 +1,18 @@
-// Package suites runs upstream's integration suites about the loops that kcm has, with kcm's loops or with the original's.
+// Package suites runs upstream's integration suites about the loops that kcm has, with kcm's loops or with the
+// original's.
 //
-// The suites are those of k8s.io/kubernetes in the module cache, unchanged but for their imports: what they take from the
-// packages of the loops they take from ../shims. Each suite starts an API server in its own process, and etcd.
+// The suites are those of k8s.io/kubernetes in the module cache, unchanged but for their imports: what they take from
+// the packages of the loops they take from ../shims. Each suite starts an API server in its own process, and etcd.
 package suites
 
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/kcm-book/kcm-book/labs/verdict"
 )
@@ -39,17 +37,10 @@ func Run(ctx context.Context, root, pattern string, managers []string) (*verdict
 	return table, nil
 }
 
-//go:embed differences.yaml
-var differencesYAML []byte
-
 // differences are the tests that kcm fails on purpose, by suite and name, and why.
-func differences() (map[string]string, error) {
-	reasons := map[string]string{}
-	if err := yaml.UnmarshalStrict(differencesYAML, &reasons); err != nil {
-		return nil, fmt.Errorf("differences.yaml: %w", err)
-	}
-	return reasons, nil
-}
+//
+//go:embed differences.yaml
+var differences []byte
 
 var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 

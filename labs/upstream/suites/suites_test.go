@@ -12,8 +12,8 @@ import (
 	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
-// tableOf is what is said of one test when kcm's run ends so, and some differences are intended: test or subtest, and how
-// it ended.
+// tableOf is what is said of one test when kcm's run ends so, and some differences are intended: test or subtest, and
+// how it ended.
 func tableOf(t *testing.T, intended map[string]string, events ...string) *verdict.Table {
 	t.Helper()
 	var out strings.Builder
@@ -44,6 +44,8 @@ func TestATestMayFailIfOnlySubtestsFailThatAreIntended(t *testing.T) {
 	off := tableOf(t, intended, "TestIt/gate_off fail", "TestIt fail")
 	require.NoError(t, off.Err())
 	assert.Contains(t, off.String(), "kcm fails gate_off\n      intended: kcm has no such gate")
-	require.ErrorContains(t, tableOf(t, intended, "TestIt/gate_off fail", "TestIt/gate_on fail", "TestIt fail").Err(), "kcm fails podgc/TestIt")
-	require.ErrorContains(t, tableOf(t, intended, "TestIt/gate_off pass", "TestIt pass").Err(), "podgc/TestIt/gate_off passes: take it out of")
+	require.ErrorContains(t,
+		tableOf(t, intended, "TestIt/gate_off fail", "TestIt/gate_on fail", "TestIt fail").Err(), "kcm fails podgc/TestIt")
+	require.ErrorContains(t, tableOf(t, intended, "TestIt/gate_off pass", "TestIt pass").Err(),
+		"podgc/TestIt/gate_off passes: take it out of")
 }

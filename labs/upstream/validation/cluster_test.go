@@ -66,8 +66,8 @@ type cluster struct {
 const (
 	// namespace is where everything is.
 	namespace = "ns"
-	// maxEndpoints is how many endpoints a slice may have, and burstReplicas how many pods a sync creates or deletes: few, so
-	// that it matters.
+	// maxEndpoints is how many endpoints a slice may have, and burstReplicas how many pods a sync creates or deletes: few,
+	// so that it matters.
 	maxEndpoints, burstReplicas = 3, 3
 	// enough is how many syncs the loops may need to come to rest. None needs a tenth of them that ever will.
 	enough = 500
@@ -78,15 +78,18 @@ func (c *cluster) start() {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	factory := informers.NewSharedInformerFactory(c, 0)
 	c.informers, c.queues = nil, nil
-	for _, obj := range []object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &corev1.ReplicationController{}, &batchv1.Job{}, &batchv1.CronJob{},
-		&appsv1.DaemonSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Node{}, &corev1.Service{}, &corev1.Endpoints{},
+	for _, obj := range []object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &corev1.ReplicationController{},
+		&batchv1.Job{}, &batchv1.CronJob{},
+		&appsv1.DaemonSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Node{},
+		&corev1.Service{}, &corev1.Endpoints{},
 		&discoveryv1.EndpointSlice{}, &corev1.ResourceQuota{}, &corev1.PersistentVolumeClaim{}} {
 		byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 		informer := &informer{SharedIndexInformer: cache.NewSharedIndexInformer(nil, obj, 0, byNamespace), of: obj, shown: -1}
 		c.informers = append(c.informers, informer)
 		factory.InformerFor(obj, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return informer })
 	}
-	apps, batch, core, slices := factory.Apps().V1(), factory.Batch().V1(), factory.Core().V1(), factory.Discovery().V1().EndpointSlices()
+	apps, batch, core := factory.Apps().V1(), factory.Batch().V1(), factory.Core().V1()
+	slices := factory.Discovery().V1().EndpointSlices()
 	pods, services, nodes, sets := core.Pods(), core.Services(), core.Nodes(), apps.ReplicaSets()
 	var running sync.WaitGroup
 	for _, loop := range []interface {
@@ -97,7 +100,8 @@ func (c *cluster) start() {
 		replication.NewReplicationManager(ctx, pods, core.ReplicationControllers(), c, burstReplicas),
 		job.NewController(ctx, c, pods, batch.Jobs()),
 		cronjob.NewController(ctx, batch.Jobs(), batch.CronJobs(), c),
-		daemon.New(ctx, apps.DaemonSets(), apps.ControllerRevisions(), pods, nodes, c, flowcontrol.NewBackOff(time.Second, time.Minute)),
+		daemon.New(ctx, apps.DaemonSets(), apps.ControllerRevisions(), pods, nodes, c,
+			flowcontrol.NewBackOff(time.Second, time.Minute)),
 		endpoint.NewEndpointController(ctx, pods, services, core.Endpoints(), c, 0),
 		endpointslice.NewController(ctx, pods, services, nodes, slices, maxEndpoints, c, 0),
 		endpointslicemirroring.NewController(ctx, core.Endpoints(), slices, services, maxEndpoints, c, 0),
@@ -113,8 +117,8 @@ func (c *cluster) start() {
 	c.stop = func() { cancel(); running.Wait() }
 }
 
-// takeOver gives a loop queues from which a test has it sync, and a recorder that forgets its events. kcm has no door for
-// this.
+// takeOver gives a loop queues from which a test has it sync, and a recorder that forgets its events. kcm has no door
+// for this.
 func (c *cluster) takeOver(loop any) {
 	before := len(c.queues)
 	for _, place := range fields(loop) {
@@ -233,8 +237,8 @@ func (q *queue) Done(cache.ObjectName) { q.done <- struct{}{} }
 // ShutDown ends the workers.
 func (q *queue) ShutDown() { close(q.keys) }
 
-// sync has a worker sync the first key that is due, and waits for it. It returns false when there is none. Of several it
-// is the first by name: which one came first may be by chance.
+// sync has a worker sync the first key that is due, and waits for it. It returns false when there is none. Of several
+// it is the first by name: which one came first may be by chance.
 func (q *queue) sync() bool {
 	q.mu.Lock()
 	var ready []cache.ObjectName
@@ -278,7 +282,8 @@ type informer struct {
 // RunWithContext has nothing to do: the test calls show.
 func (i *informer) RunWithContext(context.Context) {}
 
-// AddEventHandler keeps the handler for show. It tells it of all that is in the cache, which the caller does not wait for.
+// AddEventHandler keeps the handler for show. It tells it of all that is in the cache, which the caller does not wait
+// for.
 func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	go func() {
 		for _, obj := range sorted(i.GetStore().List()) {
@@ -362,7 +367,8 @@ func resourceOf(obj runtime.Object) schema.GroupVersionResource {
 func (c *cluster) answer(action clienttesting.Action) (handled bool, obj runtime.Object, err error) {
 	what := strings.TrimSuffix(action.GetVerb()+" "+action.GetResource().Resource+"/"+action.GetSubresource(), "/")
 	if what == c.denied {
-		return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "", errors.New("a policy keeps it as it is"))
+		return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "",
+			errors.New("a policy keeps it as it is"))
 	}
 	switch action := action.(type) {
 	case clienttesting.CreateActionImpl:
@@ -442,7 +448,9 @@ func (c *cluster) write(subresource string, obj object) (runtime.Object, error) 
 }
 
 // remove removes an object, or asks for that if something holds it.
-func (c *cluster) remove(resource schema.GroupVersionResource, namespace, name string, wanted *metav1.Preconditions) error {
+func (c *cluster) remove(
+	resource schema.GroupVersionResource, namespace, name string, wanted *metav1.Preconditions,
+) error {
 	found, err := c.Tracker().Get(resource, namespace, name)
 	if err != nil {
 		return err
@@ -467,7 +475,8 @@ func (c *cluster) remove(resource schema.GroupVersionResource, namespace, name s
 // mayGo tells whether nothing holds an object: no finalizer, and of a pod no kubelet.
 func mayGo(obj object) bool {
 	pod, isPod := obj.(*corev1.Pod)
-	runs := isPod && pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
+	runs := isPod && pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed &&
+		pod.Status.Phase != corev1.PodSucceeded
 	return len(obj.GetFinalizers()) == 0 && !runs
 }
 

@@ -31,16 +31,20 @@ type deed struct {
 
 // deedsAbout are what may happen to objects of a kind. The first makes one.
 var deedsAbout = map[string][]func(r *rand.Rand) deed{
-	"Deployments": {someDeployment, someSet, ofSet, ofSet, ofSet, ofSet, ofPod, ofPod, startPods, startPods, strayPod("app", "web"),
-		around("update deployments/status", "update replicasets", "create replicasets", "delete replicasets", "update replicasets/status")},
+	"Deployments": {someDeployment, someSet, ofSet, ofSet, ofSet, ofSet, ofPod, ofPod, startPods,
+		startPods, strayPod("app", "web"),
+		around("update deployments/status", "update replicasets", "create replicasets", "delete replicasets",
+			"update replicasets/status")},
 	"Jobs": {someJob, editJob, editJob, ofPod, ofPod, ofPod, ofPod, strayPod(batchv1.ControllerUidLabel, "uid-1"),
 		around("update jobs/status")},
 	"CronJobs": {someCronJob, editJob, ofPod, around("update cronjobs/status", "create jobs"), around()},
 	"DaemonSets": {someDaemonSet, ofNode, ofNode, ofPod, ofPod, strayPod("app", "web"),
 		around("update daemonsets/status", "create controllerrevisions")},
-	"Services": {someService, someEndpoints, someSlice, ofNode, ofPod, ofPod, strayPod("app", "web"), strayPod("app", "web"),
+	"Services": {someService, someEndpoints, someSlice, ofNode, ofPod, ofPod,
+		strayPod("app", "web"), strayPod("app", "web"),
 		around("update endpoints", "create endpointslices")},
-	"Quotas": {someQuota, someQuota, ofQuota, ofQuota, someClaim, someService, someSet, ofPod, ofPod, strayPod("app", "web"),
+	"Quotas": {someQuota, someQuota, ofQuota, ofQuota, someClaim, someService, someSet, ofPod,
+		ofPod, strayPod("app", "web"),
 		around("update resourcequotas/status")},
 }
 
@@ -104,8 +108,10 @@ func put(obj object) deed {
 func named(r *rand.Rand, name string) metav1.ObjectMeta {
 	labels := map[string]string{}
 	for range r.IntN(3) {
-		key := pick(r, "app", corev1.IsHeadlessService, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy, corev1.AnnotationTopologyMode)
-		labels[key] = pick(r, "", "web", "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io", "Auto")
+		key := pick(r, "app", corev1.IsHeadlessService, discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy,
+			corev1.AnnotationTopologyMode)
+		labels[key] = pick(r, "", "web", "endpointslice-controller.k8s.io",
+			"endpointslicemirroring-controller.k8s.io", "Auto")
 	}
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Annotations: maps.Clone(labels)}
 }
@@ -113,13 +119,15 @@ func named(r *rand.Rand, name string) metav1.ObjectMeta {
 func someDeployment(r *rand.Rand) deed {
 	d := &appsv1.Deployment{ObjectMeta: named(r, "web"), Spec: appsv1.DeploymentSpec{
 		Replicas: orNil[int32](r, 0, 1, 3, 8), Selector: metav1.SetAsLabelSelector(map[string]string{"app": "web"}),
-		Template: template("web", pick(r, "web:v0", "web:v1", "web:v2")), MinReadySeconds: pick[int32](r, 0, 0, 5), Paused: r.IntN(4) == 0,
+		Template:        template("web", pick(r, "web:v0", "web:v1", "web:v2")),
+		MinReadySeconds: pick[int32](r, 0, 0, 5), Paused: r.IntN(4) == 0,
 		ProgressDeadlineSeconds: orNil[int32](r, 6, 30, math.MaxInt32), RevisionHistoryLimit: orNil[int32](r, 0, 1, 2),
 		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 	}}
 	d.Spec.Template.Labels[pick(r, "tier", "tier", appsv1.DefaultDeploymentUniqueLabelKey)] = "front"
 	if r.IntN(3) > 0 {
-		some := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(2), intstr.FromString("50%"), intstr.FromString("100%")}
+		some := []intstr.IntOrString{intstr.FromInt32(0), intstr.FromInt32(2), intstr.FromString("50%"),
+			intstr.FromString("100%")}
 		rolling := &appsv1.RollingUpdateDeployment{MaxSurge: orNil(r, some...), MaxUnavailable: orNil(r, some...)}
 		d.Spec.Strategy = appsv1.DeploymentStrategy{RollingUpdate: rolling}
 	}
@@ -149,7 +157,8 @@ func ofSet(r *rand.Rand) deed {
 		"delete", "delete after its own")
 	n, note := r.IntN(10), pick(r, "", "0", "2", "-1", "1.5", "3,4", "9223372036854775807")
 	return deed{fmt.Sprintf("%s set %d %q", what, n, note), func(c *cluster) {
-		all := slices.Concat(c.list(&appsv1.Deployment{}), c.list(&appsv1.ReplicaSet{}), c.list(&corev1.ReplicationController{}))
+		all := slices.Concat(c.list(&appsv1.Deployment{}), c.list(&appsv1.ReplicaSet{}),
+			c.list(&corev1.ReplicationController{}))
 		if len(all) == 0 {
 			return
 		}
@@ -165,7 +174,9 @@ func ofSet(r *rand.Rand) deed {
 	}}
 }
 
-func (c *cluster) changeSet(set object, about *metav1.ObjectMeta, size **int32, pods *corev1.PodTemplateSpec, what string, n int, note string) {
+func (c *cluster) changeSet(
+	set object, about *metav1.ObjectMeta, size **int32, pods *corev1.PodTemplateSpec, what string, n int, note string,
+) {
 	switch what {
 	case "scale":
 		*size = new(int32(n))
@@ -193,9 +204,12 @@ func (c *cluster) changeSet(set object, about *metav1.ObjectMeta, size **int32, 
 
 func someJobSpec(r *rand.Rand) batchv1.JobSpec {
 	spec := batchv1.JobSpec{
-		Parallelism: orNil[int32](r, 0, 1, 2, 3, 5), Completions: orNil[int32](r, 0, 1, 2, 3, 5), BackoffLimit: orNil[int32](r, 0, 1, 3),
-		ActiveDeadlineSeconds: pick(r, nil, nil, nil, new(int64(1)), new(int64(90))), Suspend: pick(r, nil, nil, new(true), new(false)),
-		Template: template("job", "job:v1"), PodReplacementPolicy: orNil(r, batchv1.Failed, batchv1.TerminatingOrFailed),
+		Parallelism: orNil[int32](r, 0, 1, 2, 3, 5), Completions: orNil[int32](r, 0, 1, 2, 3, 5),
+		BackoffLimit:          orNil[int32](r, 0, 1, 3),
+		ActiveDeadlineSeconds: pick(r, nil, nil, nil, new(int64(1)), new(int64(90))),
+		Suspend:               pick(r, nil, nil, new(true), new(false)),
+		Template:              template("job", "job:v1"),
+		PodReplacementPolicy:  orNil(r, batchv1.Failed, batchv1.TerminatingOrFailed),
 	}
 	spec.Template.Spec.RestartPolicy = pick[corev1.RestartPolicy](r, "Never", "Never", "OnFailure")
 	actions := []batchv1.PodFailurePolicyAction{"FailJob", "Ignore", "Count"}
@@ -205,13 +219,15 @@ func someJobSpec(r *rand.Rand) batchv1.JobSpec {
 		if spec.BackoffLimitPerIndex = orNil[int32](r, 0, 1); spec.BackoffLimitPerIndex != nil {
 			spec.MaxFailedIndexes, spec.BackoffLimit, actions = orNil[int32](r, 0, 1), nil, append(actions, "FailIndex")
 		}
-		rules := []batchv1.SuccessPolicyRule{{SucceededIndexes: pick(r, new("0"), new("0-1")), SucceededCount: orNil[int32](r, 0, 1, 2)}}
+		rules := []batchv1.SuccessPolicyRule{{SucceededIndexes: pick(r, new("0"), new("0-1")),
+			SucceededCount: orNil[int32](r, 0, 1, 2)}}
 		spec.SuccessPolicy = pick(r, nil, nil, &batchv1.SuccessPolicy{Rules: rules})
 	}
 	if r.IntN(2) == 0 {
 		spec.Template.Spec.RestartPolicy, spec.PodReplacementPolicy = corev1.RestartPolicyNever, nil
 		exit := &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: "In", Values: []int32{3, 4}}
-		spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{Action: pick(r, actions...), OnExitCodes: exit}}}
+		rules := []batchv1.PodFailurePolicyRule{{Action: pick(r, actions...), OnExitCodes: exit}}
+		spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: rules}
 	}
 	return spec
 }
@@ -249,9 +265,12 @@ func editJob(r *rand.Rand) deed {
 func someCronJob(r *rand.Rand) deed {
 	cron := &batchv1.CronJob{ObjectMeta: named(r, pick(r, "cron", strings.Repeat("c", 52)))}
 	cron.Spec = batchv1.CronJobSpec{
-		Schedule: pick(r, "* * * * *", "@every 90s", "*/5 * * * *"), ConcurrencyPolicy: pick[batchv1.ConcurrencyPolicy](r, "Allow", "Forbid", "Replace"),
-		TimeZone: orNil(r, "Etc/UTC", "Asia/Kathmandu"), Suspend: orNil(r, true, false), StartingDeadlineSeconds: orNil[int64](r, 0, 30, 200),
-		FailedJobsHistoryLimit: orNil[int32](r, 0, 1), JobTemplate: batchv1.JobTemplateSpec{ObjectMeta: named(r, ""), Spec: someJobSpec(r)},
+		Schedule:          pick(r, "* * * * *", "@every 90s", "*/5 * * * *"),
+		ConcurrencyPolicy: pick[batchv1.ConcurrencyPolicy](r, "Allow", "Forbid", "Replace"),
+		TimeZone:          orNil(r, "Etc/UTC", "Asia/Kathmandu"), Suspend: orNil(r, true, false),
+		StartingDeadlineSeconds: orNil[int64](r, 0, 30, 200),
+		FailedJobsHistoryLimit:  orNil[int32](r, 0, 1),
+		JobTemplate:             batchv1.JobTemplateSpec{ObjectMeta: named(r, ""), Spec: someJobSpec(r)},
 	}
 	cron.Spec.JobTemplate.Namespace, cron.Spec.JobTemplate.Finalizers = "", pick(r, nil, []string{"example.com/held"})
 	return put(cron)
@@ -259,11 +278,14 @@ func someCronJob(r *rand.Rand) deed {
 
 func someDaemonSet(r *rand.Rand) deed {
 	set := &appsv1.DaemonSet{ObjectMeta: named(r, "agent")}
-	set.Spec.Selector, set.Spec.Template = metav1.SetAsLabelSelector(map[string]string{"app": "web"}), template("web", pick(r, "web:v1", "web:v2", "web:v3"))
+	set.Spec.Selector = metav1.SetAsLabelSelector(map[string]string{"app": "web"})
+	set.Spec.Template = template("web", pick(r, "web:v1", "web:v2", "web:v3"))
 	set.Spec.MinReadySeconds, set.Spec.RevisionHistoryLimit = int32(r.IntN(5)), orNil[int32](r, 0, 1, 2)
-	surge, unavailable := orNil(r, intstr.FromInt32(0), intstr.FromString("50%")), orNil(r, intstr.FromInt32(0), intstr.FromInt32(2))
+	surge := orNil(r, intstr.FromInt32(0), intstr.FromString("50%"))
+	unavailable := orNil(r, intstr.FromInt32(0), intstr.FromInt32(2))
 	set.Spec.UpdateStrategy = pick(r, appsv1.DaemonSetUpdateStrategy{Type: "OnDelete"},
-		appsv1.DaemonSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: surge, MaxUnavailable: unavailable}})
+		appsv1.DaemonSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: surge,
+			MaxUnavailable: unavailable}})
 	if r.IntN(4) == 0 {
 		set.Name, set.Spec.Template.Labels = "unlabelled", nil
 		without := metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpDoesNotExist}
@@ -282,8 +304,10 @@ func template(app, image string) corev1.PodTemplateSpec {
 func ofNode(r *rand.Rand) deed {
 	zone := map[string]string{corev1.LabelTopologyZone: pick(r, "", "a", "b")}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", r.IntN(3)), Labels: zone}}
-	node.Spec.Unschedulable, node.Spec.Taints = r.IntN(2) == 0, pick(r, nil, nil, []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}})
-	return pick(r, put(node), put(node), put(node), deed{node.Name + " goes", func(c *cluster) { c.remove(resourceOf(node), "", node.Name, nil) }})
+	node.Spec.Unschedulable = r.IntN(2) == 0
+	node.Spec.Taints = pick(r, nil, nil, []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}})
+	return pick(r, put(node), put(node), put(node),
+		deed{node.Name + " goes", func(c *cluster) { c.remove(resourceOf(node), "", node.Name, nil) }})
 }
 
 func protocol(r *rand.Rand) corev1.Protocol { return pick[corev1.Protocol](r, "TCP", "UDP", "SCTP") }
@@ -298,9 +322,11 @@ func strayPod(label, value string) func(r *rand.Rand) deed {
 		pod := &corev1.Pod{ObjectMeta: named(r, fmt.Sprint("stray-", r.IntN(6))), Spec: template("web", "web:v1").Spec}
 		pod.Labels[label], pod.Annotations[batchv1.JobCompletionIndexAnnotation] = value, pick(r, "0", "1", "-1", "01", "9")
 		pod.Spec.Containers[0].Resources = someResources(r)
-		pod.Spec.Hostname, pod.Spec.Subdomain, pod.Spec.NodeName = pick(r, "", "host"), pick(r, "", "svc", "other"), pick(r, "", "node-0", "node-9")
+		pod.Spec.Hostname, pod.Spec.Subdomain = pick(r, "", "host"), pick(r, "", "svc", "other")
+		pod.Spec.NodeName = pick(r, "", "node-0", "node-9")
 		pod.Spec.Containers[0].Ports = several(r, 3, func() corev1.ContainerPort {
-			return corev1.ContainerPort{Name: pick(r, "", "http", "dns"), ContainerPort: 80 + int32(r.IntN(3)), Protocol: protocol(r)}
+			return corev1.ContainerPort{Name: pick(r, "", "http", "dns"),
+				ContainerPort: 80 + int32(r.IntN(3)), Protocol: protocol(r)}
 		})
 		return put(pod)
 	}
@@ -317,7 +343,8 @@ func someResources(r *rand.Rand) corev1.ResourceRequirements {
 
 // ofPod is what kubelets and users do to a pod.
 func ofPod(r *rand.Rand) deed {
-	what := pick(r, "start", "start", "run unbound", "succeed", "succeed", "fail", "fail", "evict", "delete", "unlabel", "label", "release", "disown", "reindex")
+	what := pick(r, "start", "start", "run unbound", "succeed", "succeed", "fail", "fail", "evict", "delete", "unlabel",
+		"label", "release", "disown", "reindex")
 	n, ips := r.IntN(10), []corev1.PodIP{{IP: address(r)}, {IP: address(r)}}[:1+r.IntN(2)]
 	return deed{fmt.Sprintf("%s pod %d %v", what, n, ips), func(c *cluster) {
 		pods := c.list(&corev1.Pod{})
@@ -355,7 +382,8 @@ func (c *cluster) change(pod *corev1.Pod, what string, n int, ips []corev1.PodIP
 			done(pod, c.Tracker().Update(resourceOf(pod), pod, namespace))
 		}
 		subresource, pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = "status", corev1.PodRunning, ips[0].IP, ips
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.Now()}}
 	case "succeed":
 		subresource, pod.Status.Phase, pod.Status.ContainerStatuses = "status", corev1.PodSucceeded, ended(0)
 	case "fail", "evict":
@@ -395,23 +423,29 @@ func relabel(obj *metav1.ObjectMeta, what string) {
 
 func someService(r *rand.Rand) deed {
 	service := &corev1.Service{ObjectMeta: named(r, "svc"), Spec: corev1.ServiceSpec{
-		Selector: pick(r, nil, map[string]string{"app": "web"}, map[string]string{"app": "web"}), PublishNotReadyAddresses: r.IntN(2) == 0,
-		IPFamilies:     pick(r, []corev1.IPFamily{"IPv4"}, []corev1.IPFamily{"IPv6"}, []corev1.IPFamily{"IPv4", "IPv6"}),
-		IPFamilyPolicy: new(corev1.IPFamilyPolicyPreferDualStack), TrafficDistribution: orNil(r, "PreferClose", "PreferSameNode"),
-		Type: pick[corev1.ServiceType](r, "", "", "NodePort", "LoadBalancer"),
+		Selector:                 pick(r, nil, map[string]string{"app": "web"}, map[string]string{"app": "web"}),
+		PublishNotReadyAddresses: r.IntN(2) == 0,
+		IPFamilies: pick(r, []corev1.IPFamily{"IPv4"}, []corev1.IPFamily{"IPv6"},
+			[]corev1.IPFamily{"IPv4", "IPv6"}),
+		IPFamilyPolicy:      new(corev1.IPFamilyPolicyPreferDualStack),
+		TrafficDistribution: orNil(r, "PreferClose", "PreferSameNode"),
+		Type:                pick[corev1.ServiceType](r, "", "", "NodePort", "LoadBalancer"),
 	}}
 	service.Spec.Ports = several(r, 4, func() corev1.ServicePort {
 		target := pick(r, intstr.FromInt32(80), intstr.FromInt32(81), intstr.FromString("http"), intstr.FromString("dns"))
 		name, application := pick(r, "", "http", "dns"), orNil(r, "example.com/x")
-		return corev1.ServicePort{Name: name, Port: 80 + int32(r.IntN(3)), TargetPort: target, Protocol: protocol(r), AppProtocol: application}
+		return corev1.ServicePort{Name: name, Port: 80 + int32(r.IntN(3)), TargetPort: target,
+			Protocol: protocol(r), AppProtocol: application}
 	})
 	for _, family := range service.Spec.IPFamilies {
-		service.Spec.ClusterIPs = append(service.Spec.ClusterIPs, map[corev1.IPFamily]string{"IPv4": "10.1.0.1", "IPv6": "fd01::1"}[family])
+		service.Spec.ClusterIPs = append(service.Spec.ClusterIPs,
+			map[corev1.IPFamily]string{"IPv4": "10.1.0.1", "IPv6": "fd01::1"}[family])
 	}
 	service.Spec.ClusterIPs = pick(r, service.Spec.ClusterIPs, []string{corev1.ClusterIPNone})
 	service.Spec.ClusterIP = service.Spec.ClusterIPs[0]
 	if r.IntN(6) == 0 {
-		service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com", Selector: service.Spec.Selector}
+		service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com",
+			Selector: service.Spec.Selector}
 	}
 	return put(service)
 }
@@ -424,22 +458,27 @@ func someEndpoints(r *rand.Rand) deed {
 		return corev1.EndpointPort{Name: pick(r, "", "http", "dns"), Port: 80 + int32(r.IntN(2)), Protocol: protocol(r)}
 	}
 	return put(&corev1.Endpoints{ObjectMeta: named(r, "svc"), Subsets: several(r, 4, func() corev1.EndpointSubset {
-		return corev1.EndpointSubset{Addresses: several(r, 6, one), NotReadyAddresses: several(r, 3, one), Ports: several(r, 4, port)}
+		return corev1.EndpointSubset{Addresses: several(r, 6, one), NotReadyAddresses: several(r, 3, one),
+			Ports: several(r, 4, port)}
 	})})
 }
 
 // someQuota draws a quota. What it limits may be no resource.
 func someQuota(r *rand.Rand) deed {
-	q := &corev1.ResourceQuota{ObjectMeta: named(r, pick(r, "some", "more")), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}}}
+	q := &corev1.ResourceQuota{ObjectMeta: named(r, pick(r, "some", "more")),
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}}}
 	for range 1 + r.IntN(6) {
-		name := pick[corev1.ResourceName](r, "pods", "count/pods", "cpu", "limits.memory", "requests.ephemeral-storage", "hugepages-2Mi",
-			"requests.example.com/gpu", "services", "services.nodeports", "services.loadbalancers", "count/services", "persistentvolumeclaims",
+		name := pick[corev1.ResourceName](r, "pods", "count/pods", "cpu", "limits.memory",
+			"requests.ephemeral-storage", "hugepages-2Mi",
+			"requests.example.com/gpu", "services", "services.nodeports", "services.loadbalancers",
+			"count/services", "persistentvolumeclaims",
 			"requests.storage", "gold.storageclass.storage.k8s.io/requests.storage", "gpu.deviceclass.resource.k8s.io/devices",
 			"count/shoes.example.com", "resourcequotas", "example.com/gpu", "shoes")
 		q.Spec.Hard[name] = resource.MustParse(pick(r, "0", "3", "1Gi", "1.5"))
 	}
 	q.Spec.Scopes = several(r, 3, func() corev1.ResourceQuotaScope {
-		return pick[corev1.ResourceQuotaScope](r, "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
+		return pick[corev1.ResourceQuotaScope](r, "Terminating", "NotTerminating", "BestEffort", "NotBestEffort",
+			"CrossNamespacePodAffinity")
 	})
 	q.Spec.Scopes = pick(r, nil, q.Spec.Scopes)
 	return put(q)
@@ -447,7 +486,8 @@ func someQuota(r *rand.Rand) deed {
 
 // ofQuota is what users, and the API server that counts a creation, do to a quota.
 func ofQuota(r *rand.Rand) deed {
-	what, n, amount := pick(r, "count in", "count in", "limit", "delete"), r.IntN(2), resource.MustParse(pick(r, "1", "2Gi"))
+	what, n := pick(r, "count in", "count in", "limit", "delete"), r.IntN(2)
+	amount := resource.MustParse(pick(r, "1", "2Gi"))
 	return deed{fmt.Sprintf("%s quota %d %v", what, n, &amount), func(c *cluster) {
 		all := c.list(&corev1.ResourceQuota{})
 		if len(all) == 0 {
@@ -475,7 +515,8 @@ func ofQuota(r *rand.Rand) deed {
 
 func someClaim(r *rand.Rand) deed {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: named(r, fmt.Sprint("claim-", r.IntN(3)))}
-	claim.Spec.AccessModes, claim.Spec.StorageClassName = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, orNil(r, "gold", "")
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim.Spec.StorageClassName = orNil(r, "gold", "")
 	claim.Spec.Resources.Requests = corev1.ResourceList{"storage": resource.MustParse(pick(r, "1Gi", "0.5", "3"))}
 	goes := deed{claim.Name + " goes", func(c *cluster) { c.remove(resourceOf(claim), namespace, claim.Name, nil) }}
 	return pick(r, put(claim), put(claim), goes)

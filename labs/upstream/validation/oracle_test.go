@@ -1,6 +1,6 @@
-// Package validation has users, kubelets and nodes do whatever the API server lets them, and kcm's loops work on it, in a
-// bubble of testing/synctest. What the loops write has to pass the validation of the original's API server, and no sync may
-// be in conflict with what it has written itself.
+// Package validation has users, kubelets and nodes do whatever the API server lets them, and kcm's loops work on it, in
+// a bubble of testing/synctest. What the loops write has to pass the validation of the original's API server, and no
+// sync may be in conflict with what it has written itself.
 package validation
 
 import (
@@ -53,8 +53,9 @@ var strategies = map[string]strategy{
 	"persistentvolumeclaims": persistentvolumeclaim.Strategy,
 	"pods":                   pod.Strategy, "pods/status": pod.StatusStrategy,
 	"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,
-	"replicationcontrollers": replicationcontroller.Strategy, "replicationcontrollers/status": replicationcontroller.StatusStrategy,
-	"resourcequotas": resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
+	"replicationcontrollers":        replicationcontroller.Strategy,
+	"replicationcontrollers/status": replicationcontroller.StatusStrategy,
+	"resourcequotas":                resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
 	"services": service.Strategy,
 }
 
@@ -64,10 +65,11 @@ type object interface {
 	metav1.Object
 }
 
-// admit returns what the original's API server stores of an object that is written in the place of the one that is there, nil
-// if it is new, or why it refuses that.
+// admit returns what the original's API server stores of an object that is written in the place of the one that is
+// there, nil if it is new, or why it refuses that.
 func admit(resource schema.GroupVersionResource, subresource string, obj, there object) (object, error) {
-	info := &genericapirequest.RequestInfo{APIGroup: resource.Group, APIVersion: resource.Version, Resource: resource.Resource, Subresource: subresource}
+	info := &genericapirequest.RequestInfo{APIGroup: resource.Group, APIVersion: resource.Version,
+		Resource: resource.Resource, Subresource: subresource}
 	name := resource.Resource
 	if subresource != "" {
 		name += "/" + subresource

@@ -47,7 +47,8 @@ func TestKcmWritesNothingThatTheAPIServerRefuses(t *testing.T) {
 			for n := *seed; n < *seed+*runs; n++ {
 				if deeds := randomDeeds(about, n); refusedAfter(t, deeds) != "" {
 					deeds = reduce(deeds, func(fewer []deed) bool { return refusedAfter(t, fewer) != "" })
-					t.Fatalf("kcm wrote what the API server refuses: %s\nagain: make prove-memory ARGS='-runs 1 -seed %d'", refusedAfter(t, deeds), n)
+					t.Fatalf("kcm wrote what the API server refuses: %s\nagain: make prove-memory ARGS='-runs 1 -seed %d'",
+						refusedAfter(t, deeds), n)
 				}
 			}
 		})
@@ -60,27 +61,36 @@ func TestWhatTheAPIServerRefusesIsFound(t *testing.T) {
 		about, refusal string
 		change         func(client *fake.Clientset)
 	}{
-		{"Deployments", "`selector` does not match", change("create", "replicasets", func(rs *appsv1.ReplicaSet) { rs.Spec.Template.Labels = nil })},
-		{"Deployments", "availableReplicas", change("update", "deployments", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = -1 })},
+		{"Deployments", "`selector` does not match",
+			change("create", "replicasets", func(rs *appsv1.ReplicaSet) { rs.Spec.Template.Labels = nil })},
+		{"Deployments", "availableReplicas",
+			change("update", "deployments", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = -1 })},
 		{"Deployments", "readyReplicas", change("update", "replicationcontrollers", func(rc *corev1.ReplicationController) {
 			rc.Status.ReadyReplicas = rc.Status.Replicas + 1
 		})},
-		{"Deployments", "has changed it in the same sync", change("update", "replicasets", func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "0" })},
+		{"Deployments", "has changed it in the same sync",
+			change("update", "replicasets", func(rs *appsv1.ReplicaSet) { rs.ResourceVersion = "0" })},
 		{"Quotas", "must be an integer", change("update", "resourcequotas", func(q *corev1.ResourceQuota) {
 			q.Status.Used[corev1.ResourcePods] = resource.MustParse("1.5")
 		})},
-		{"Jobs", "startTime: Required value", change("update", "jobs", func(job *batchv1.Job) { job.Status.StartTime = nil })},
-		{"Jobs", "more ready pods than active", change("update", "jobs", func(job *batchv1.Job) { *job.Status.Ready = job.Status.Active + 1 })},
+		{"Jobs", "startTime: Required value",
+			change("update", "jobs", func(job *batchv1.Job) { job.Status.StartTime = nil })},
+		{"Jobs", "more ready pods than active",
+			change("update", "jobs", func(job *batchv1.Job) { *job.Status.Ready = job.Status.Active + 1 })},
 		{"Jobs", "finalizers", change("create", "pods", func(pod *corev1.Pod) { pod.Finalizers = []string{"no name"} })},
-		{"CronJobs", "parallelism", change("create", "jobs", func(job *batchv1.Job) { job.Spec.Parallelism = new(int32(-1)) })},
-		{"DaemonSets", "numberReady", change("update", "daemonsets", func(set *appsv1.DaemonSet) { set.Status.NumberReady = -1 })},
-		{"DaemonSets", "data: Invalid value", change("update", "controllerrevisions", func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") })},
+		{"CronJobs", "parallelism",
+			change("create", "jobs", func(job *batchv1.Job) { job.Spec.Parallelism = new(int32(-1)) })},
+		{"DaemonSets", "numberReady",
+			change("update", "daemonsets", func(set *appsv1.DaemonSet) { set.Status.NumberReady = -1 })},
+		{"DaemonSets", "data: Invalid value",
+			change("update", "controllerrevisions", func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") })},
 		{"Services", "port: Invalid value", change("update", "endpoints", func(e *corev1.Endpoints) {
 			for _, subset := range e.Subsets {
 				subset.Ports[0].Port = 0
 			}
 		})},
-		{"Services", "Duplicate value", change("create", "endpointslices", func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports...) })},
+		{"Services", "Duplicate value",
+			change("create", "endpointslices", func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports...) })},
 	} {
 		t.Run(wrong.refusal, func(t *testing.T) {
 			t.Parallel()

@@ -40,7 +40,8 @@ const kind = "labcluster"
 var subdirectories = []string{"etcd", "logs", "pki", "kubeconfig", "config"}
 
 // ownFiles are all that the cluster's directory may contain, in the order in which they are removed.
-var ownFiles = append(slices.Clone(subdirectories), "kubectl-cache", auditFile, ControlSocket, newMarkerFile, markerFile, lockFile)
+var ownFiles = append(slices.Clone(subdirectories),
+	"kubectl-cache", auditFile, ControlSocket, newMarkerFile, markerFile, lockFile)
 
 // Cluster is what cluster.json says. Tests and labs read it too.
 type Cluster struct {
@@ -92,7 +93,8 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	}
 	switch _, err := OpenRunning(dir); {
 	case err == nil:
-		return nil, nil, fmt.Errorf("a cluster already runs in %s: use it (bin/labcluster status --dir %s) or end it (bin/labcluster down --dir %s)", dir, dir, dir)
+		return nil, nil, fmt.Errorf("a cluster already runs in %s: use it (bin/labcluster status --dir %[1]s) "+
+			"or end it (bin/labcluster down --dir %[1]s)", dir)
 	case !errors.Is(err, ErrNone):
 		return nil, nil, err
 	}
@@ -151,7 +153,8 @@ func Open(dir string) (*Cluster, error) {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("cannot read the cluster's directory: %w: choose another with --dir", err)
 	case err != nil, json.Unmarshal(content, c) != nil, c.Kind != kind:
-		return nil, fmt.Errorf("%s is not empty and not a lab cluster's directory (it has no %s of labcluster's), so it is left as it is: choose another with --dir", dir, markerFile)
+		return nil, fmt.Errorf("%s is not empty and not a lab cluster's directory (it has no %s of labcluster's), "+
+			"so it is left as it is: choose another with --dir", dir, markerFile)
 	}
 	// The directory may have been moved; what counts is where it is now.
 	c.Dir = dir
@@ -184,7 +187,8 @@ func (c *Cluster) Remove() error {
 // CheckGone returns an error if the directory of a removed cluster stays, because somebody else has put files there.
 func (c *Cluster) CheckGone() error {
 	if names, err := fileNames(c.Dir); err == nil && len(names) > 0 {
-		return fmt.Errorf("the cluster is removed, but %s stays: it holds files that are not labcluster's: %s", c.Dir, strings.Join(names, ", "))
+		return fmt.Errorf("the cluster is removed, but %s stays: it holds files that are not labcluster's: %s",
+			c.Dir, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -200,7 +204,8 @@ func LockDir(dir string) (*Lock, error) {
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("another labcluster is just starting or ending a cluster in %s (%w): wait for it or choose another directory with --dir", dir, err)
+		return nil, fmt.Errorf("another labcluster is just starting or ending a cluster in %s (%w): "+
+			"wait for it or choose another directory with --dir", dir, err)
 	}
 	return &Lock{file}, nil
 }

@@ -30,8 +30,8 @@ type Credentials struct {
 	Clients map[string]KeyPair // by kubeconfig
 }
 
-// New creates all keys and certificates and writes those that processes read from files to dir, which only the owner may
-// enter. The API server's certificate is valid for serviceIP too. The users are by name of their kubeconfig.
+// New creates all keys and certificates and writes those that processes read from files to dir, which only the owner
+// may enter. The API server's certificate is valid for serviceIP too. The users are by name of their kubeconfig.
 func New(dir, serviceIP string, users map[string]User) (*Credentials, error) {
 	ca, etcdCA := newAuthority("labcluster-ca"), newAuthority("labcluster-etcd-ca")
 	// Whoever has a certificate of this CA may tell the API server who the user is; so it signs nothing else.
@@ -80,8 +80,8 @@ func newAuthority(name string) authority {
 	return authority{must(cert, err), key}
 }
 
-// issue issues a certificate that says who a client is. With hosts it is one to serve on them as well: an etcd member is its
-// own client.
+// issue issues a certificate that says who a client is. With hosts it is one to serve on them as well: etcd is its own
+// client.
 func (a authority) issue(user User, hosts ...string) KeyPair {
 	config := configOf(user)
 	config.Usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}

@@ -22,7 +22,8 @@ func parse(t *testing.T, content []byte) *x509.Certificate {
 func TestCertificatesSayWhoTheirOwnersAre(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c, err := New(dir, "10.96.0.1", map[string]User{"kcm": {Name: "system:kube-controller-manager", Groups: []string{"kcm-book:kcm"}}})
+	c, err := New(dir, "10.96.0.1",
+		map[string]User{"kcm": {Name: "system:kube-controller-manager", Groups: []string{"kcm-book:kcm"}}})
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(parse(t, c.CA))

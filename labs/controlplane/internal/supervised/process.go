@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Attached is the first argument of a component, before its name: it is to end with its standard input, whose other end the
-// kernel closes when the supervisor dies. The kernel also wakes a component that is frozen then, with SIGHUP and SIGCONT,
-// because its process group has become an orphan.
+// Attached is the first argument of a component, before its name: it is to end with its standard input, whose other end
+// the kernel closes when the supervisor dies. The kernel also wakes a component that is frozen then, with SIGHUP and
+// SIGCONT, because its process group has become an orphan.
 const Attached = "attached"
 
 // How long a component may take to end by itself before it is killed. What it would still write is not kept anyway, or
@@ -44,8 +44,8 @@ type run struct {
 	frozen bool // by SIGSTOP
 }
 
-// Start starts the process. Its output goes to the end of its log. It must not run already. If it ends and nobody has asked
-// for it, crashed is called with how it ended.
+// Start starts the process. Its output goes to the end of its log. It must not run already. If it ends and nobody has
+// asked for it, crashed is called with how it ended.
 func (p *Process) Start(crashed func(error)) error {
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -34,7 +34,8 @@ func NewGarbageCollector(
 	_ informerfactory.InformerFactory,
 	_ <-chan struct{},
 ) (*GarbageCollector, error) {
-	return &GarbageCollector{garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper, client.Discovery(), ignored, nil)}, nil
+	kcms := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, mapper, client.Discovery(), ignored, nil)
+	return &GarbageCollector{kcms}, nil
 }
 
 // DefaultIgnoredResources are the resources that the manager ignores unless it is told otherwise.

@@ -26,8 +26,8 @@ var (
 // Controller is kcm's.
 type Controller = job.Controller
 
-// NewController returns kcm's loop, with what the suite has set. kcm has one limit where upstream has two. It creates no
-// PodGroups, so it needs none of their informers.
+// NewController returns kcm's loop, with what the suite has set. kcm has one limit where upstream has two. It creates
+// no PodGroups, so it needs none of their informers.
 func NewController(
 	ctx context.Context,
 	client kubernetes.Interface,
@@ -35,6 +35,7 @@ func NewController(
 	jobs batchinformers.JobInformer,
 	_, _ any,
 ) (*Controller, error) {
-	job.SetLimits(DefaultJobPodFailureBackOff, MaxJobPodFailureBackOff, SyncJobBatchPeriod, min(MaxUncountedPods, MaxPodCreateDeletePerSync))
+	most := min(MaxUncountedPods, MaxPodCreateDeletePerSync)
+	job.SetLimits(DefaultJobPodFailureBackOff, MaxJobPodFailureBackOff, SyncJobBatchPeriod, most)
 	return job.NewController(ctx, client, pods, jobs), nil
 }

@@ -14,8 +14,8 @@ import (
 // PodGCController is kcm's loop with one worker, as upstream has.
 type PodGCController struct{ loop *podgc.Controller }
 
-// NewPodGCInternal returns kcm's loop. Its times are constants; the suite is
-// built with them set to what it asks for here.
+// NewPodGCInternal returns kcm's loop. Its times are constants; the suite is built with them set to what it asks for
+// here.
 func NewPodGCInternal(
 	_ context.Context,
 	client kubernetes.Interface,

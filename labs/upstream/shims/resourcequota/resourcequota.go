@@ -18,7 +18,8 @@ import (
 // discovery returns the namespaced resources that there are.
 type discovery = func() ([]*metav1.APIResourceList, error)
 
-// ControllerOptions are upstream's. kcm's loop needs no registry of evaluators, ignores nothing, and starts informers by itself.
+// ControllerOptions are upstream's. kcm's loop needs no registry of evaluators, ignores nothing, and starts informers
+// by itself.
 type ControllerOptions struct {
 	QuotaClient               corev1client.ResourceQuotasGetter
 	ResourceQuotaInformer     coreinformers.ResourceQuotaInformer

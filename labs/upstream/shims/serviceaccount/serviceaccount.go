@@ -43,8 +43,8 @@ func NewTokensController(
 	}), nil
 }
 
-// LegacySATokenCleanerOptions is upstream's, as is the loop that deletes unused
-// tokens: kcm has none. The tests about it are kept, because kcm fills the tokens.
+// LegacySATokenCleanerOptions is upstream's, as is the loop that deletes unused tokens: kcm has none. The tests about
+// it are kept, because kcm fills the tokens.
 type LegacySATokenCleanerOptions = upstream.LegacySATokenCleanerOptions
 
 // NewLegacySATokenCleaner is upstream's.

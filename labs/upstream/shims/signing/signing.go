@@ -1,5 +1,4 @@
-// Package serviceaccount stands for k8s.io/kubernetes/pkg/serviceaccount, so
-// that kcm signs the tokens, too.
+// Package serviceaccount stands for k8s.io/kubernetes/pkg/serviceaccount, so that kcm signs the tokens, too.
 package serviceaccount
 
 import (
