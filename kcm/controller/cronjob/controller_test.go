@@ -104,6 +104,13 @@ func TestJobsAreCreatedInTime(t *testing.T) {
 		})
 		assert.Equal(t, "01:00:00 01:20:00", created, "when Jobs are created: at each full hour, and from 01:10 on at 20 past")
 	})
+	t.Run("one that was changed before the process began, too", func(t *testing.T) {
+		t.Parallel()
+		changed := hourly(schedule("5,25,45 * * * *"), lastRun("1999-12-31 22:45:00"), wrote("kubectl-edit", "1999-12-31 23:50:00", `{"f:schedule":{}}`))
+		changed.CreationTimestamp = metav1.NewTime(instant("1999-12-31 12:00:00"))
+		created, _ := run(t, changed, 0, hours(1))
+		assert.Equal(t, "00:05:00 00:25:00 00:45:00 01:05:00", created, "when Jobs are created: every 20 minutes since 23:50, so not for 23:45")
+	})
 	t.Run("one is created in each interval, whatever the deadline", func(t *testing.T) {
 		t.Parallel()
 		for _, deadline := range []int64{0, 1, 30, 3599, 3600, 9000} {

@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func onExit(action batchv1.PodFailurePolicyAction, operator batchv1.PodFailurePolicyOnExitCodesOperator, container *string, codes ...int32) batchv1.PodFailurePolicyRule {
@@ -49,6 +52,9 @@ func TestJudge(t *testing.T) {
 			judgement{ignore, "Container main for pod shop/report-p failed with exit code 42 matching Ignore rule at index 1"}},
 		{"a rule may be about a condition", "DisruptionTarget is True, and so the rule asks", []batchv1.PodFailurePolicyRule{onCondition(ignore, corev1.DisruptionTarget, corev1.ConditionTrue)}, edits{bad, disrupted},
 			judgement{ignore, "Pod shop/report-p has condition DisruptionTarget matching Ignore rule at index 0"}},
+		{"a rule may be about a condition that only its writer knows", "ConfigIssue is True, and so the rule asks", []batchv1.PodFailurePolicyRule{onCondition(failJob, "ConfigIssue", corev1.ConditionTrue)}, edits{bad, func(pod *corev1.Pod) {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: "ConfigIssue", Status: corev1.ConditionTrue}}
+		}}, judgement{failJob, "Pod shop/report-p has condition ConfigIssue matching FailJob rule at index 0"}},
 		{"a rule about a condition is about no exit code", "the rule is about DisruptionTarget, and the pod ends with exit code 1", []batchv1.PodFailurePolicyRule{onCondition(ignore, corev1.DisruptionTarget, corev1.ConditionTrue)}, edits{exit(1), disrupted},
 			judgement{ignore, "Pod shop/report-p has condition DisruptionTarget matching Ignore rule at index 0"}},
 		{"containers come before init containers", "both have ended with exit code 42", []batchv1.PodFailurePolicyRule{onExit(ignore, in, nil, 42)}, edits{exit(42), func(pod *corev1.Pod) {
@@ -64,6 +70,8 @@ func TestJudge(t *testing.T) {
 		t.Run(test.behaviour, func(t *testing.T) {
 			t.Parallel()
 			pod := podOf(testJob(), "p", test.pod...)
+			_, err := controller.Trim(Reads...)(pod) // as it is in the cache
+			require.NoError(t, err)
 			assert.Equal(t, test.want, judge(&batchv1.PodFailurePolicy{Rules: test.rules}, pod), "what the policy says: %s", test.situation)
 		})
 	}
