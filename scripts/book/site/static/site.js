@@ -260,11 +260,11 @@ addEventListener("beforeprint", () => {
 });
 addEventListener("afterprint", () => { for (const folded of opened.splice(0)) folded.open = false; });
 
-// A table of many columns is shown line by line on a narrow screen, where each cell says what column it is of. By its roles
-// it is a table for a screen reader all the same.
+// A table of three columns or more is shown line by line on a narrow screen, where each cell says what column it is of. By
+// its roles it is a table for a screen reader all the same.
 function label(table) {
 	const labels = [...table.rows[0].cells].map((cell) => cell.textContent.trim());
-	if (labels.length <= 3) return;
+	if (labels.length < 3) return;
 	table.classList.add("wide");
 	table.role = "table";
 	for (const row of table.rows) {
