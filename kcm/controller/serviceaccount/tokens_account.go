@@ -11,8 +11,8 @@ import (
 	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
-// syncAccount deletes the token Secrets that a ServiceAccount leaves, which was
-// reported gone. It reads nothing but caches.
+// syncAccount deletes the token Secrets that were filled for a ServiceAccount which
+// was reported gone. It reads nothing but caches.
 func (c *TokensController) syncAccount(ctx context.Context, key accountKey) error {
 	seen, err := c.observeAccount(key)
 	if err != nil {
@@ -21,16 +21,15 @@ func (c *TokensController) syncAccount(ctx context.Context, key accountKey) erro
 	return c.actOnAccount(ctx, decideAccount(key, seen))
 }
 
-// observedAccount is what is known of the name of a ServiceAccount that was
-// reported gone.
+// observedAccount is what is known of a ServiceAccount that was reported gone.
 type observedAccount struct {
-	current *corev1.ServiceAccount // who has the name now, nil when nobody
+	account *corev1.ServiceAccount // nil, unless the report was wrong
 	secrets []*corev1.Secret       // all of the namespace
 }
 
 // observeAccount returns what is there now.
 func (c *TokensController) observeAccount(key accountKey) (seen observedAccount, err error) {
-	seen.current, err = c.cachedAccount(accountKey{ObjectName: key.ObjectName})
+	seen.account, err = c.cachedAccount(key)
 	if err != nil {
 		return seen, err
 	}
@@ -41,24 +40,31 @@ func (c *TokensController) observeAccount(key accountKey) (seen observedAccount,
 	return seen, nil
 }
 
-// decideAccount returns the Secrets that go with the ServiceAccount called gone.
+// decideAccount returns the Secrets that the ServiceAccount called gone may leave:
+// those that were filled for it, and those that name it and bear no uid yet.
 func decideAccount(gone accountKey, seen observedAccount) []*corev1.Secret {
+	if seen.account != nil {
+		return nil
+	}
 	former := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: gone.Name, UID: gone.uid}}
-	var orphans []*corev1.Secret
+	var left []*corev1.Secret
 	for _, secret := range seen.secrets {
-		// One that nobody has filled yet bears no uid and is for either.
-		inUse := seen.current != nil && apiserverserviceaccount.IsServiceAccountToken(secret, seen.current)
-		if apiserverserviceaccount.IsServiceAccountToken(secret, former) && !inUse {
-			orphans = append(orphans, secret)
+		if apiserverserviceaccount.IsServiceAccountToken(secret, former) {
+			left = append(left, secret)
 		}
 	}
-	return orphans
+	return left
 }
 
-// actOnAccount deletes the Secrets.
-func (c *TokensController) actOnAccount(ctx context.Context, orphans []*corev1.Secret) error {
+// actOnAccount deletes the Secrets that bear a uid, which never comes back. One that
+// bears none may be for the next account of the name, so the other loop asks.
+func (c *TokensController) actOnAccount(ctx context.Context, left []*corev1.Secret) error {
 	var errs []error
-	for _, secret := range orphans {
+	for _, secret := range left {
+		if accountOf(secret).uid == "" {
+			c.secretChanged(secret)
+			continue
+		}
 		errs = append(errs, c.deleteSecret(ctx, secret))
 	}
 	return errors.Join(errs...)

@@ -31,7 +31,8 @@ type observedSecret struct {
 
 // observeSecret returns the Secret that key means and the ServiceAccount that
 // it is for, each nil if it is gone. The API server is asked where a cache that
-// is behind would lead to something that no later event puts right.
+// is behind would lead to something that no later event puts right: it knows who
+// has the name now for which a Secret without a uid asks, and that one is gone.
 func (c *TokensController) observeSecret(ctx context.Context, key secretKey) (observedSecret, error) {
 	seen := observedSecret{name: key.Name}
 	secret, err := c.secretLister.Secrets(key.Namespace).Get(key.Name)
@@ -47,7 +48,7 @@ func (c *TokensController) observeSecret(ctx context.Context, key secretKey) (ob
 	if err != nil {
 		return seen, err
 	}
-	if seen.secret != nil && cached != nil {
+	if seen.secret != nil && cached != nil && owner.uid != "" {
 		seen.account = cached
 		return seen, nil
 	}

@@ -72,10 +72,16 @@ func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 			observed:  "Secret there, account uid with the list []; asked 1 times",
 		},
 		{
-			name:   "an unfilled Secret is for whoever has the name",
-			cached: []runtime.Object{unfilled, builder("other")}, key: keyOf(unfilled),
-			situation: "the Secret has no UID of an account yet",
-			observed:  "Secret there, account other with the list []; asked 0 times",
+			name:   "an unfilled Secret is for whoever has the name now",
+			cached: []runtime.Object{unfilled, builder("former")}, live: []runtime.Object{builder("next")}, key: keyOf(unfilled),
+			situation: "the Secret has no UID of an account yet, and the cache still has the predecessor of the account that is there",
+			observed:  "Secret there, account next with the list []; asked 1 times",
+		},
+		{
+			name:   "an unfilled Secret of an account that is gone is nobody's",
+			cached: []runtime.Object{unfilled, builder("former")}, key: keyOf(unfilled),
+			situation: "the Secret has no UID of an account yet, and the cache still has an account that is gone",
+			observed:  "Secret there, account gone; asked 1 times",
 		},
 		{
 			name:   "the annotations of now say whose a Secret is",
