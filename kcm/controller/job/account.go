@@ -82,8 +82,9 @@ func tracked(pods []*corev1.Pod) sets.Set[types.UID] {
 
 // settle prepares the third write of counting: it moves into the counters what may
 // go there of the lists of UIDs. tracked are the pods that still have their
-// finalizers. Whoever reads the status finds a pod in one of the two places and never in
-// both. The lists that the status came with are the caller's, and stay as they are.
+// finalizers. Whoever reads the status finds a pod in one of the two places and
+// never in both. The lists that the status came with are the caller's, and stay as
+// they are.
 func settle(status *batchv1.JobStatus, tracked sets.Set[types.UID]) {
 	uncounted := &batchv1.UncountedTerminatedPods{}
 	if status.UncountedTerminatedPods != nil {
