@@ -71,7 +71,7 @@ func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
 	return pods[:min(len(pods), Burst)]
 }
 
-// tracked returns the pods that have their finalizers yet.
+// tracked returns the pods that still have their finalizers.
 func tracked(pods []*corev1.Pod) sets.Set[types.UID] {
 	tracked := sets.Set[types.UID]{}
 	for _, pod := range filter(pods, hasFinalizer) {
@@ -81,9 +81,10 @@ func tracked(pods []*corev1.Pod) sets.Set[types.UID] {
 }
 
 // settle prepares the third write of counting: it moves into the counters what may
-// go there of the lists of UIDs. tracked are the pods that have their finalizers
-// yet. Whoever reads the status finds a pod in one of the two places and never in
-// both. The lists that the status came with are the caller's, and stay as they are.
+// go there of the lists of UIDs. tracked are the pods that still have their
+// finalizers. Whoever reads the status finds a pod in one of the two places and
+// never in both. The lists that the status came with are the caller's, and stay as
+// they are.
 func settle(status *batchv1.JobStatus, tracked sets.Set[types.UID]) {
 	uncounted := &batchv1.UncountedTerminatedPods{}
 	if status.UncountedTerminatedPods != nil {

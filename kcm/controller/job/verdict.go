@@ -18,7 +18,8 @@ type verdict struct {
 	reason, message string
 }
 
-// failed tells whether the Job fails. What still runs has failed with it.
+// failed tells whether the Job fails. What still runs has failed with it. No
+// verdict, nil, is no failure.
 func (v *verdict) failed() bool { return v != nil && v.condition == batchv1.JobFailureTarget }
 
 // end returns the condition that the verdict leads to.
