@@ -172,10 +172,11 @@ func (gc *GarbageCollector) collect(ctx context.Context, k key) (check []key, er
 }
 
 // verify asks the API server for an owner that no informer shows, under each
-// name that the objects of a namespace have for it. It returns those that mean
-// what is not there. An owner that is there is asked for until its informer shows it: it may be
-// deleted again before, and then no informer will ever tell. Only one name can be
-// right, and if there are more than a few, each object is asked about by itself.
+// name that the objects of a namespace have for it. It returns the objects that
+// name what is not there. An owner that is there is asked for until its informer
+// shows it: it may be deleted again before, and then no informer will ever tell.
+// Only one name can be right, and if there are more than a few, each object is
+// asked about by itself.
 func (gc *GarbageCollector) verify(ctx context.Context, k key) ([]key, error) {
 	claims := locked(gc, func(g *graph) []reference { return g.claims(k) })
 	if len(claims) > asks {

@@ -85,6 +85,10 @@ func TestJudge(t *testing.T) {
 			observed{object: thing("pod", withFinalizers(orphan)), owners: []owner{is("a", dangling)}}, "delete (Orphan)",
 		},
 		{
+			"an owner that waits comes before a finalizer for orphans", "the owner waits for its dependents to go, and pod has one of its own and the finalizer orphan",
+			observed{object: thing("pod", withFinalizers(orphan)), owners: []owner{is("a", waiting)}, dependents: plain}, "delete (Foreground)",
+		},
+		{
 			"a finalizer for the foreground says how it is deleted", "the owner of pod is gone, and pod has the finalizer foregroundDeletion",
 			observed{object: thing("pod", withFinalizers(foreground)), owners: []owner{is("a", dangling)}}, "delete (Foreground)",
 		},

@@ -14,7 +14,8 @@ import (
 // that one of them names as an owner. It is not safe for concurrent use.
 type graph struct {
 	nodes map[types.UID]*node
-	// gone has the last thousand that were refuted, by UID, for who is seen later.
+	// gone remembers the last thousand owners that were found not to exist, for
+	// dependents that are seen later.
 	gone *lru.Cache
 }
 

@@ -22,8 +22,8 @@ type observed struct {
 	object     *object
 	owners     []owner
 	dependents []dependent
-	// left says that there are more owners to ask for. None of those that were
-	// asked for is gone.
+	// left says that not all owners were asked for, because a try asks for five at
+	// most. None of those five is gone.
 	left bool
 }
 
@@ -216,8 +216,9 @@ func (gc *GarbageCollector) lookUp(ctx context.Context, r reference) (ownerState
 	return dangling, nil
 }
 
-// mapping returns the resource of a kind. One that is not known may be the
-// next time: the mapper is as late as any cache.
+// mapping returns the resource of a kind. When the kind is not known, the error
+// wraps ErrStaleCache: the mapper is as late as any cache, and may know it the
+// next time.
 func (gc *GarbageCollector) mapping(apiVersion, kind string) (*meta.RESTMapping, error) {
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	mapping, err := gc.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
