@@ -96,10 +96,7 @@ func excess(seen observed, living []*corev1.Pod) []*corev1.Pod {
 	return slices.Concat(excess, current[min(1, len(current)):], old[min(1, len(old)):])
 }
 
-// isCurrent tells whether a pod has the set's template, as it is now. Several
-// revisions may have it. The number of the template says so only of a pod without a
-// hash. And it says nothing of one that is older than the set: that was another
-// DaemonSet's, which has counted for itself.
+// isCurrent tells whether a pod has the set's present template.
 func (seen observed) isCurrent(pod *corev1.Pod) bool {
 	hash, ok := pod.Labels[hashLabel]
 	if !ok {

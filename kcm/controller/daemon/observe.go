@@ -32,8 +32,7 @@ type observed struct {
 	revisions []*appsv1.ControllerRevision
 	// inUse are the hashes that its pods have, wherever they are.
 	inUse sets.Set[string]
-	// history is what the revisions come to. Once it has been settled there is a
-	// current one.
+	// history tells which revision is the current one, once that has been settled.
 	history
 	// mayAct says that the cache shows all that earlier syncs have created and
 	// deleted, or that this was waited for long enough.

@@ -40,7 +40,8 @@ type ledger struct {
 	due time.Time
 }
 
-// free notes what an object uses no more.
+// free notes what an object uses no more of what a quota counts. It may be taken
+// away, and is not to be missed in what an earlier status said.
 func (l *ledger) free(quota *corev1.ResourceQuota, before, after charge) {
 	asked := selectors(&quota.Spec)
 	gone := quotav1.SubtractWithNonNegativeResult(before.within(asked), after.within(asked))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	quotav1 "k8s.io/apiserver/pkg/quota/v1"
@@ -116,6 +117,46 @@ func (n *namespace) look(ago int, write string) {
 func upTo(t *rapid.T, label string, bounds ...time.Duration) time.Duration {
 	bound := rapid.SampledFrom(bounds).Draw(t, label+", at most")
 	return bound * time.Duration(rapid.IntRange(0, 7).Draw(t, label+", in sevenths of that")) / 7
+}
+
+func TestFree(t *testing.T) {
+	t.Parallel()
+	ending, lasting := scopes{corev1.ResourceQuotaScopeTerminating: present}, scopes{corev1.ResourceQuotaScopeNotTerminating: present}
+	all := quota("all", "pods=10 cpu=10")
+	ofLasting := quota("lasting", "pods=10 cpu=10", corev1.ResourceQuotaScopeNotTerminating)
+	for _, c := range []struct {
+		name, situation string
+		quota           *corev1.ResourceQuota
+		before, after   charge
+		gone, then      string
+		want            string
+	}{
+		{"of an object that has gone, all that it used is free", "a pod of 2 CPU has gone",
+			all, chargedFor("pods=1 cpu=2", lasting), charge{}, "", "pods=9 cpu=9", "gone: cpu=2 pods=1; then: cpu=7 pods=8"},
+		{"of an object that uses less, the difference is free", "a pod of 3 CPU has 1 CPU now",
+			all, chargedFor("pods=1 cpu=3", lasting), chargedFor("pods=1 cpu=1", lasting), "", "pods=9 cpu=9", "gone: cpu=2; then: cpu=7 pods=9"},
+		{"an object that uses more frees nothing", "a pod of 1 CPU has 3 CPU now, and 1 CPU had gone before",
+			all, chargedFor("pods=1 cpu=1", lasting), chargedFor("pods=1 cpu=3", lasting), "cpu=1", "cpu=9", "gone: cpu=1; then: cpu=9"},
+		{"of an object that the quota does not count nothing is free", "a pod with a deadline has gone, and the quota is for pods without one",
+			ofLasting, chargedFor("pods=1", ending), charge{}, "", "pods=9", "gone: nothing; then: pods=9"},
+		{"an object that leaves the scopes frees all that it uses", "a pod of 2 CPU has got a deadline, and the quota is for pods without one",
+			ofLasting, chargedFor("pods=1 cpu=2", lasting), chargedFor("pods=1 cpu=2", ending), "", "pods=9 cpu=9", "gone: cpu=2 pods=1; then: cpu=7 pods=8"},
+		{"an object that comes into the scopes frees nothing", "a pod has lost its deadline, and the quota is for pods without one",
+			ofLasting, chargedFor("pods=1", ending), chargedFor("pods=1", lasting), "", "pods=9", "gone: nothing; then: pods=9"},
+		{"what has gone before stays gone", "a pod has gone before, and now another one",
+			all, chargedFor("pods=1", lasting), charge{}, "pods=1", "pods=9", "gone: pods=2; then: pods=8"},
+		{"what has gone is not missed as well", "the status said 9 pods at an earlier look, and one of them has gone",
+			all, chargedFor("pods=1", lasting), charge{}, "", "pods=9", "gone: pods=1; then: pods=8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := ledger{gone: list(c.gone), then: list(c.then)}
+			l.free(c.quota, c.before, c.after)
+			gone := quotav1.RemoveZeros(quotav1.Mask(l.gone, quotav1.ResourceNames(c.quota.Spec.Hard)))
+			then := quotav1.Mask(l.then, quotav1.ResourceNames(list(c.then)))
+			assert.Equal(t, c.want, "gone: "+written(gone)+"; then: "+written(then), c.situation)
+		})
+	}
 }
 
 // TestASumIsNeverLowerThanWhatIsChargedAndComes has the API server charge pods, store
