@@ -39,10 +39,10 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 }
 
 // leadWith is lead with a Lease. While run runs no other replica leads, unless
-// the Lease was lost. It returns what runUntil does, or nil where that was never
-// called. By then nobody renews any more, and the Lease is free, unless it was
-// lost or something may still write under it. That it could not be released is
-// logged, and no failure.
+// the Lease was lost. It returns what runUntil does, or nil where ctx has ended
+// before this replica was elected. By then nobody renews any more, and the Lease
+// is free, but for two cases: it was lost, or something may still write under it.
+// A Lease that could not be released is logged, and no failure.
 func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.Interface,
 	health *leaderelection.HealthzAdaptor, run func(context.Context) error) error {
 	elected := make(chan context.Context, 1)
@@ -74,11 +74,15 @@ func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.I
 	return failure
 }
 
-// runUntil calls run, unless ctx has ended already, with a context that ends
-// when ctx or leading does, and returns what run does. That leading has ended
-// means that the Lease is lost, and keeps others out for rest from then on. After
-// that it returns errStillRunning and errLost. Where run returns in time, it adds
-// errLost, unless ctx has ended, too: a replica that is to stop has nothing to lose.
+// runUntil calls run, unless ctx has ended already, and waits for it:
+//
+//   - run ends by itself: it returns what run does;
+//   - ctx ends: run is told to stop, and it returns what run does;
+//   - leading ends, so the Lease is lost: run is told to stop, and has as long as
+//     the Lease keeps others out, which is rest. It returns what run does and
+//     errLost, or, when rest is over, errStillRunning and errLost;
+//   - both end: the same, but without errLost where run has ended in time. A
+//     replica that is to stop has nothing to lose.
 func runUntil(ctx, leading context.Context, rest time.Duration, run func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -144,12 +148,8 @@ func newElector(c config.CompletedConfig, lock resourcelock.Interface, startedLe
 	})
 }
 
-// release gives the Lease up, if this replica holds it, so that nobody has to
-// wait until it runs out.
-//
-// The elector could do that itself. But it releases also when it has failed to
-// renew, before the controllers know of it, and without another look at whose
-// the Lease has become in the meantime.
+// release gives the Lease up, if this replica holds it. The elector would do it
+// also when it has failed to renew, before the controllers know of that.
 func release(ctx context.Context, c config.CompletedConfig, lock resourcelock.Interface) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ComponentConfig.Generic.LeaderElection.RenewDeadline.Duration)
 	defer cancel()
