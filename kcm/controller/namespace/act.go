@@ -15,9 +15,9 @@ import (
 )
 
 // act writes the status and takes the finalizer away, as planned. A namespace
-// that somebody has changed meanwhile is looked at anew: it is a failure, and
-// one that is gone is none. That the status is refused is a failure, too, but the
-// namespace need not be told of to go.
+// that somebody has changed meanwhile is a failure, and is looked at anew. One that
+// is gone is none. Where the status is refused, the namespace is let go all the
+// same, and the refusal is a failure.
 func (c *NamespaceController) act(ctx context.Context, p plan) error {
 	ns, failure := p.namespace, p.failure
 	if p.status {

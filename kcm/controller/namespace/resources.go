@@ -53,9 +53,9 @@ func emptiable(lists []*metav1.APIResourceList) ([]resource, error) {
 }
 
 // phases returns the resources that may be cleared now, in groups: a group's
-// turn comes when nothing is left of the one before. Elapsed is how long ago
-// the deletion of the namespace was noticed, and podsFirst whether the gate
-// [orderedNamespaceDeletion] is on.
+// turn comes when nothing is left of the one before but pods that have ended.
+// Elapsed is how long ago the deletion of the namespace was noticed, and podsFirst
+// whether the gate [orderedNamespaceDeletion] is on.
 func phases(all []resource, elapsed time.Duration, podsFirst bool) [][]resource {
 	var first, rest []resource
 	for _, r := range all {
