@@ -24,13 +24,14 @@ const ExpectationsTimeout = 5 * time.Minute
 // a loop writes down what it expects before it asks for it, takes each
 // notification off, and creates and deletes nothing until nothing is left.
 //
-// Creations are counted, for the API server chooses the names: late news of what
-// another process has created is taken for the news that is waited for. So caches
-// begin with the newest list, and [OwnWrites] asks for versions. Deletions are known
+// Creations are counted, for the API server chooses the names. Deletions are known
 // by UID, because one deletion is notified twice: when the object gets its deletion
-// timestamp, and when it is gone. What is expected belongs to one owner's UID; another owner that later
-// has the same name starts with nothing expected, whatever notifications of
-// the old one's objects come late.
+// timestamp, and when it is gone. What is expected belongs to one owner's UID;
+// another owner that later has the same name starts with nothing expected, whatever
+// notifications of the old one's objects come late.
+//
+// Late news of what another process has created is taken for the news that is
+// waited for. So caches begin with the newest list, and [OwnWrites] asks for versions.
 type Expectations struct {
 	clock clock.PassiveClock
 

@@ -33,13 +33,13 @@ type observed struct {
 	// pods have to go.
 	related []*corev1.Pod
 	// mayAct says that the cache shows all that earlier syncs have created and
-	// deleted, or that this was waited for long enough.
+	// deleted, or that the loop has waited for that for long enough.
 	mayAct bool
-	// countsTerminating says that the status has terminatingReplicas.
+	// countsTerminating says that the status has terminatingReplicas, and
+	// honoursCost that the pods' deletion cost counts. Each has a feature gate.
 	countsTerminating bool
-	// honoursCost says that the pods' deletion cost counts.
-	honoursCost bool
-	now         time.Time
+	honoursCost       bool
+	now               time.Time
 }
 
 // observe reads the set and its pods, and claims the pods that are its own.
