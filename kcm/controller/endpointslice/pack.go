@@ -17,8 +17,8 @@ type Group struct {
 	Template *discoveryv1.EndpointSlice
 	// Existing are the slices of the group. They may be the cache's.
 	Existing []*discoveryv1.EndpointSlice
-	// Wanted are the endpoints that the slices are to have. One that is there
-	// twice counts once, as it is the last time.
+	// Wanted are the endpoints that the slices are to have. Of one that is there
+	// twice the last counts.
 	Wanted []discoveryv1.Endpoint
 }
 
@@ -72,7 +72,8 @@ type keptSlice struct {
 	changed   bool
 }
 
-// take moves the first n of the endpoints into the slice, and returns the others.
+// take moves the first n of the endpoints into the slice, which counts as changed
+// unless n is 0, and returns the others.
 func (k *keptSlice) take(fresh []discoveryv1.Endpoint, n int) []discoveryv1.Endpoint {
 	k.endpoints = append(k.endpoints, fresh[:n]...)
 	k.changed = k.changed || n > 0
@@ -136,7 +137,8 @@ func (g Group) create(plan *Plan, fresh []discoveryv1.Endpoint, n int) []discove
 	return fresh[n:]
 }
 
-// sort says what becomes of a slice that was there before.
+// sort says what becomes of a slice that was there before: without endpoints it
+// is deleted, changed it is updated, and otherwise it stays as it is.
 func (g Group) sort(plan *Plan, k keptSlice) {
 	switch {
 	case len(k.endpoints) == 0:
