@@ -16,21 +16,23 @@ import (
 )
 
 // playFile plays somebody's own script, with all loops of the finished kcm, or
-// of the original.
+// of the original. One with steps starts its managers itself, as a lab does.
 func playFile(ctx context.Context, args []string) (err error) {
-	manifests := []string{filepath.Dir(args[0]), filepath.Join("labs", "scenarios", "manifests")}
-	script, err := play.ReadScript(args[0], manifests...)
-	if err != nil {
+	l := lab{name: "script", dir: filepath.Dir(args[0])}
+	if l.script, err = play.ReadScript(args[0], l.manifests()...); err != nil {
 		return err
 	}
 	narrator := newNarrator()
+	if len(l.script.Steps) > 0 {
+		return l.play(ctx, narrator)
+	}
 	s, end, err := allLoops(ctx, narrator, os.Getenv("REFERENCE") == "1")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	s.Manifests, s.Keep = manifests, os.Getenv("KEEP") != ""
-	_, err = s.Perform(ctx, script)
+	s.Manifests, s.Keep = l.manifests(), os.Getenv("KEEP") != ""
+	_, err = s.Perform(ctx, l.script)
 	return err
 }
 

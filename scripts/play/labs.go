@@ -53,7 +53,7 @@ func find(word string) (found []lab, err error) {
 }
 
 func (l lab) manifests() []string {
-	return []string{filepath.Join(l.dir, "manifests"), filepath.Join("labs", "scenarios", "manifests")}
+	return []string{l.dir, filepath.Join(l.dir, "manifests"), filepath.Join("labs", "scenarios", "manifests")}
 }
 
 // playLab plays a lab so that one can watch.

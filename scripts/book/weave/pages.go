@@ -27,7 +27,7 @@ type pages map[string]string
 func readPages(root string) (pages, error) {
 	texts, tree := pages{}, os.DirFS(root)
 	for _, pattern := range []string{"*.md", "chapters/*.md", "chapters/*/*.md", "labs/*/README.md",
-		"labs/*/*.txtar", "labs/scenarios/*/*.txtar", "diagrams/*"} {
+		"labs/*/*.txtar", "labs/scenarios/*/*.txtar", "diagrams/*.*"} {
 		names, _ := fs.Glob(tree, pattern) // the pattern is well-formed
 		for _, name := range names {
 			text, err := fs.ReadFile(tree, name)
