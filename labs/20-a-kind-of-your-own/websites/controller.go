@@ -140,7 +140,10 @@ func (c *Controller) claim(ctx context.Context, site *Website, all []*corev1.Con
 				return nil, err
 			}
 			website, err := toWebsite(fresh)
-			return website.(*Website), err
+			if err != nil {
+				return nil, err
+			}
+			return website.(*Website), nil
 		}),
 		Patch: func(ctx context.Context, page *corev1.ConfigMap, patch []byte) (*corev1.ConfigMap, error) {
 			return c.client.CoreV1().ConfigMaps(page.Namespace).Patch(
