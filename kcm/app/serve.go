@@ -131,10 +131,10 @@ func newMux(c config.CompletedConfig, h *health) *mux.PathRecorderMux {
 	return m
 }
 
-// serve has handler answer HTTPS requests until stop is called, if the API server
-// says who asks and that they may. stop returns when the last answer is out, or
-// after closeTimeout. With --secure-port=0 nothing is served. An error names the
-// flag or the address that it is about.
+// serve has handler answer HTTPS requests until ctx ends or stop is called, if the
+// API server says who asks and that they may. stop returns when the last answer is
+// out, or after closeTimeout. With --secure-port=0 nothing is served. An error names
+// the flag or the address that it is about.
 func serve(ctx context.Context, c config.CompletedConfig, handler http.Handler) (stop func(), err error) {
 	if c.SecureServing == nil {
 		return func() {}, nil
