@@ -102,8 +102,8 @@ func (o *KubeControllerManagerOptions) validateTLS() []error {
 func (o *KubeControllerManagerOptions) validateGeneric() []error {
 	var errs []error
 	connection := &o.Generic.ClientConnection
-	if connection.QPS > 0 && connection.Burst < 1 {
-		errs = append(errs, fmt.Errorf("--kube-api-burst=%d: must be at least 1 while --kube-api-qps is above 0", connection.Burst))
+	if connection.QPS > 0 && connection.Burst < 1 || connection.QPS == 0 && connection.Burst < 0 {
+		errs = append(errs, fmt.Errorf("--kube-api-burst=%d: lets no request through while --kube-api-qps=%v", connection.Burst, connection.QPS))
 	}
 	errs = append(errs, notNegative("min-resync-period", o.Generic.MinResyncPeriod.Duration)...)
 	errs = append(errs, notNegative("controller-start-interval", o.Generic.ControllerStartInterval.Duration)...)
