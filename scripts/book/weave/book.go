@@ -324,8 +324,8 @@ func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
 		if err != nil {
 			return chapters.Text{}, block.Errorf("%w", err)
 		}
-		catches := fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy)
-		return chapters.Text{Body: wrong.Diff, Below: chapters.Fold("What catches it", catches)}, nil
+		believed := fmt.Sprintf("“%s” Caught by “%s”.", wrong.Misconception, wrong.CaughtBy)
+		return chapters.Text{Body: wrong.Diff, Below: chapters.Fold("What was believed, and what catches it", believed)}, nil
 	case w.shown[block] == nil:
 		return block.Text, nil
 	}

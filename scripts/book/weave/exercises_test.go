@@ -38,11 +38,17 @@ func openShop(t *testing.T, root string) (*Book, error) {
 
 func TestABlockShowsAWrongSolutionWithWhatCatchesIt(t *testing.T) {
 	t.Parallel()
-	w, err := openShop(t, writeShop(t))
+	const fold = "<details><summary>What was believed, and what catches it</summary>\n\n“What holds for more holds for fewer.” Caught by “fewer are a fifth”.\n\n</details>\n"
+	root := writeShop(t)
+	w, err := openShop(t, root)
 	require.NoError(t, err)
 	text := sourceOf(w.chapters[0])
-	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n"+
-		"\n<details><summary>What catches it</summary>\n\nWhat holds for more holds for fewer. Caught by “fewer are a fifth”.\n\n</details>\n")
+	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n\n"+fold)
+
+	replace(t, root, "chapters/01-shop/README.md", fold, "<details><summary>What catches it</summary>\n\nWhat holds for more. Caught by “fewer”.\n\n</details>\n")
+	w, err = openShop(t, root)
+	require.NoError(t, err)
+	assert.Equal(t, text, sourceOf(w.chapters[0]), "what stood there is written anew")
 }
 
 func TestABlockOfNoWrongSolutionIsAMistake(t *testing.T) {
