@@ -214,6 +214,48 @@ Divide.
 	assert.ErrorContains(t, errors.Join(stale.mistakes()...), "the exercise bounds does not show what the reader finds: write a block ```go stub, without a body, below its first paragraph")
 }
 
+func TestAnExerciseShowsOfAStructWhatItUsesAndNobodyHasSeenUnlessItFillsIt(t *testing.T) {
+	t.Parallel()
+	const stub = "<details><summary>Hint 1</summary>\n\nBy five.\n\n</details>\n\n```go stub\n```\n\n"
+	const some = "\n// till has coins.\ntype till struct {\n\tbox\n\t// gold is worth most.\n\tgold int\n\t// …\n}\n"
+	const whole = "gold                int\n\tsilver, copper, tin int\n\tpaper               int\n\tcheques             int\n\tstamps              int\n\tvouchers            int\n}\n"
+	for _, c := range []struct{ first, second, shown, again string }{
+		{"return (&till{}).gold, 0", "return till{}.gold", some, ""},
+		{"return (&till{}).gold, 0", "return till{}.paper", some, "\tpaper int\n\t// …\n}\n"},
+		{"return (&till{paper: 1}).gold, 0", "return till{}.paper", whole, ""},
+		{"return func() till { return till{} }().gold, 0", "return till{}.tin", some, "\tsilver, copper, tin int\n\t// …\n}\n"},
+		{"return empty().gold, 0", "return till{}.gold", some, ""},
+		{"return empty().gold, empty().silver + empty().paper + empty().cheques + empty().stamps", "return till{}.copper", whole, ""},
+	} {
+		root := writeShop(t)
+		writeTree(t, root, map[string]string{
+			"kcm/shop/shop.go": "package shop\n\nfunc bounds(some int) (int, int) {\n\t" + c.first + "\n}\n\nfunc price() int {\n\t" + c.second +
+				"\n}\n\nfunc empty() till { return till{} }\n\n// till has coins.\ntype till struct {\n\tbox\n\t// gold is worth most.\n\t" +
+				"gold int\n\tsilver, copper, tin int\n\tpaper int\n\tcheques int\n\tstamps int\n\tvouchers int\n}\n\ntype box struct{}\n",
+			"chapters/01-shop/README.md": "# Shop\n\n<!-- exercise: bounds, 10 minutes, TestBounds -->\n**Yours**\n\n" + stub +
+				"```go kcm/shop bounds exercise\n```\n\n<!-- exercise: price, 10 minutes, TestBounds -->\n**Yours**\n\n" + stub +
+				"```go kcm/shop price exercise\n```\n\n```go kcm/shop empty till box\n```\n",
+		})
+		w, err := openShop(t, root)
+		require.NoError(t, err)
+		bodies := stubsOf(w.chapters[0])
+		require.Len(t, bodies, 2)
+		assert.Contains(t, bodies[0], c.shown, c.first)
+		_, again, _ := strings.Cut(bodies[1], "type till struct {\n\tbox\n")
+		assert.Equal(t, c.again, again, c.second)
+	}
+}
+
+// stubsOf returns what the readers of a chapter's exercises find.
+func stubsOf(c *chapters.Chapter) (bodies []string) {
+	for _, b := range c.Blocks {
+		if b.Stub {
+			bodies = append(bodies, b.Body)
+		}
+	}
+	return bodies
+}
+
 func openShopUnfilled(t *testing.T, root string) (*Book, error) {
 	t.Helper()
 	source, err := loadSource(root)

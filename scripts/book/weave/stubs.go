@@ -20,10 +20,10 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 		return w.stubTexts, nil
 	}
 	w.stubTexts = map[*chapters.Block]chapters.Text{}
-	open := map[*Declaration]bool{} // by other stubs
+	open := map[part]bool{} // by other stubs
 	for _, chapter := range w.chapters {
 		for _, e := range chapter.Exercises {
-			s := &stub{w, e, nil, map[string]string{}, map[*Declaration]map[string]bool{}}
+			s := &stub{w, e, nil, map[string]string{}, map[*Declaration]map[string]bool{}, map[*Declaration]bool{}}
 			for _, block := range e.Blocks {
 				for _, shown := range w.shown[block] {
 					if shown.declaration.node != nil {
@@ -38,12 +38,20 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 				}
 			}
 			for _, d := range s.written {
-				open[d] = true
+				open[part{d, all}] = true
 			}
 		}
 	}
 	return w.stubTexts, nil
 }
+
+// part is a name of a declaration, or all of it.
+type part struct {
+	of   *Declaration
+	name string
+}
+
+const all = ""
 
 // stub is what an exercise asks for.
 type stub struct {
@@ -52,8 +60,9 @@ type stub struct {
 	// written are the declarations that the reader writes, imports what they import.
 	written []*Declaration
 	imports map[string]string
-	// used are other declarations that they name, with the names.
-	used map[*Declaration]map[string]bool
+	// used are other declarations that they name, with the names, and filled structs of which they make a value.
+	used   map[*Declaration]map[string]bool
+	filled map[*Declaration]bool
 }
 
 // findUsed notes what the names in a declaration stand for. How a whole package is written is the reader's.
@@ -66,6 +75,7 @@ func (s *stub) findUsed(in *Declaration) {
 		node = in.node.(*ast.FuncDecl).Type
 	}
 	ast.Inspect(node, func(node ast.Node) bool {
+		s.findFilled(in.pkg, node)
 		ident, ok := node.(*ast.Ident)
 		if !ok {
 			return true
@@ -83,9 +93,33 @@ func (s *stub) findUsed(in *Declaration) {
 				s.used[used] = map[string]bool{}
 			}
 			s.used[used][ident.Name] = true
+			if used != s.source.declares[object] {
+				s.used[used][used.names[0]] = true // the struct of a field
+			}
 		}
 		return true
 	})
+}
+
+// findFilled notes a struct of which a node is a literal with fields, or which a function returns by value: there the
+// reader decides about every field.
+func (s *stub) findFilled(in *Package, node ast.Node) {
+	var filled []types.Type
+	switch node := node.(type) {
+	case *ast.CompositeLit:
+		if len(node.Elts) > 0 {
+			filled = append(filled, in.info.TypeOf(node))
+		}
+	case *ast.FuncDecl:
+		for result := range in.info.Defs[node.Name].(*types.Func).Signature().Results().Variables() {
+			filled = append(filled, result.Type())
+		}
+	}
+	for _, value := range filled {
+		if named, ok := value.(*types.Named); ok {
+			s.filled[s.source.declares[named.Obj()]] = true
+		}
+	}
 }
 
 // isOpen tells whether a block before an exercise shows a declaration, and nobody has to
@@ -97,7 +131,7 @@ func (w *Book) isOpen(d *Declaration, e *chapters.Exercise) bool {
 }
 
 // text returns what the block of a stub is to hold, and notes what it shows.
-func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
+func (s *stub) text(open map[part]bool) (chapters.Text, error) {
 	var files, parts []string
 	for _, d := range s.written {
 		s.findUsed(d)
@@ -119,10 +153,10 @@ func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
 	used := slices.SortedFunc(maps.Keys(s.used), (*Declaration).compare)
 	ours := slices.DeleteFunc(slices.Clone(used), func(d *Declaration) bool { return d.pkg.dir != own })
 	for _, d := range append(ours, used...) { // those of the exercise's own package first
-		if open[d] || s.isOpen(d, s.exercise) {
+		isNew := func(name string) bool { return !open[part{d, all}] && !open[part{d, name}] }
+		if names := slices.Collect(maps.Keys(s.used[d])); !slices.ContainsFunc(names, isNew) || s.isOpen(d, s.exercise) {
 			continue
 		}
-		open[d] = true
 		if within != d.pkg.dir {
 			within = d.pkg.dir
 			where := "It is there already:"
@@ -131,7 +165,12 @@ func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
 			}
 			parts = append(parts, "// "+where+"\n")
 		}
-		parts = append(parts, s.source.outline(d, s.used[d], within == own))
+		outline := s.outline(d, within == own)
+		parts = append(parts, outline)
+		open[part{d, all}] = outline == d.text+"\n"
+		for name := range s.used[d] {
+			open[part{d, name}] = true
+		}
 	}
 	text := &StageFile{text: packageClause + strings.Join(parts, "\n")}
 	body, err := text.formatted()
@@ -152,34 +191,45 @@ func (s *Source) signature(d *Declaration) string {
 	return strings.TrimRight(d.text[:s.within(d, d.node.(*ast.FuncDecl).Body.Lbrace)], " ")
 }
 
-// outline returns what somebody has to know of a declaration who uses names of it: the
-// signature of a function, those constants, a type, or what other packages see of it.
-func (s *Source) outline(d *Declaration, names map[string]bool, own bool) string {
+// outline returns what somebody has to know of a declaration who uses names of it: the signature of a function, those
+// constants, a type, of a struct that is not filled those fields, or what other packages see of it.
+func (s *stub) outline(d *Declaration, own bool) string {
 	if d.isFunction() {
-		return s.signature(d) + "\n"
+		return s.source.signature(d) + "\n"
 	}
-	group := d.node.(*ast.GenDecl)
-	switch {
-	case group.Tok == token.TYPE && !own:
-		return s.seen(d)
-	case group.Tok == token.TYPE:
-		return d.text + "\n"
+	group, used := d.node.(*ast.GenDecl), ""
+	use := func(node ast.Node, names []*ast.Ident) {
+		if names == nil || slices.ContainsFunc(names, func(name *ast.Ident) bool { return s.used[d][name.Name] }) {
+			begin, end := s.source.linesOf(d, node)
+			used += strings.TrimSuffix(d.text[begin:end], "\n") + "\n"
+		}
 	}
-	var lines []string
+	if group.Tok == token.TYPE && !own {
+		return s.source.seen(d)
+	}
 	for _, spec := range group.Specs {
-		value := spec.(*ast.ValueSpec)
-		if value.Values == nil && value.Type == nil {
-			lines = nil // it goes on counting
-			break
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			structure, ok := spec.Type.(*ast.StructType)
+			if !ok || s.filled[d] || len(group.Specs) > 1 {
+				return d.text + "\n"
+			}
+			for _, field := range structure.Fields.List {
+				use(field, field.Names) // an embedded one has no name: its own fields are used
+			}
+			used = d.text[:s.source.within(d, structure.Fields.Opening)+1] + "\n" + used + "\t// …\n}\n"
+		case *ast.ValueSpec:
+			if spec.Values == nil && spec.Type == nil {
+				return d.text + "\n" // it goes on counting
+			}
+			use(spec, spec.Names)
 		}
-		if !slices.ContainsFunc(value.Names, func(name *ast.Ident) bool { return names[name.Name] }) {
-			continue
-		}
-		begin, end := s.linesOf(d, value)
-		lines = append(lines, strings.TrimSuffix(d.text[begin:end], "\n"))
 	}
-	if len(group.Specs) > 1 && len(lines) > 0 {
-		return fmt.Sprintf("%s (\n%s\n)\n", group.Tok, strings.Join(lines, "\n"))
+	switch spared := strings.Count(d.text, "\n") - strings.Count(used, "\n"); {
+	case group.Tok != token.TYPE && len(group.Specs) > 1:
+		return fmt.Sprintf("%s (\n%s)\n", group.Tok, used)
+	case group.Tok == token.TYPE && spared > 1:
+		return used
 	}
 	return d.text + "\n"
 }
