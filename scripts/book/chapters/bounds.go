@@ -37,7 +37,7 @@ func (p *Page) Size() Size {
 		case folded > 0 || strings.HasPrefix(trimmed, "<"):
 		case fence == "":
 			size.Words += len(strings.Fields(line))
-		case strings.HasPrefix(fence, "go kcm"):
+		case strings.HasPrefix(fence, "go kcm") || strings.HasPrefix(fence, "diff kcm"):
 			size.Go++
 		case strings.HasPrefix(fence, "console ") || strings.HasPrefix(fence, "sh "):
 			size.Sessions++

@@ -240,7 +240,9 @@ func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 			to := reference.To
 			assert.LessOrEqual(t, to.Block.Chapter.Number, shown.Block.Chapter.Number,
 				"%s in %s leads to a later chapter", name, shown.Name)
-			assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
+			if !to.Differs {
+				assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
+			}
 			references++
 		}
 	}

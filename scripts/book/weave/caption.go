@@ -18,20 +18,12 @@ import (
 // addCaption writes what the book says about declarations: above them, where they lie and
 // what becomes of them; folded below, what has changed since an earlier chapter.
 func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
-	var remarks, since, changes []string
+	var remarks []string
 	about := map[string][]string{}
 	for _, s := range w.shown[block] {
 		changed, err := w.changes(s)
 		if err != nil {
 			return block.Errorf("%w", err)
-		}
-		if changed.isShort() {
-			changes = append(changes, changed.diff)
-			if s.previous.chapter() == s.chapter() {
-				since = append(since, theStepBefore)
-			} else {
-				since = append(since, fmt.Sprintf("chapter %02d", s.previous.chapter()))
-			}
 		}
 		said, err := w.remarks(s, changed)
 		if err != nil {
@@ -51,13 +43,37 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 		}
 		parts = append(parts, remark)
 	}
-	text.Caption = caption(strings.Join(parts, " · "))
-	if len(changes) > 0 {
+	text.Caption, text.Below = caption(strings.Join(parts, " · ")), w.below(block)
+	return nil
+}
+
+// below folds what has changed, or the whole, where the block shows what has changed. Of a list that grows, the caption
+// says what is new.
+func (w *Book) below(block *chapters.Block) string {
+	var since, changes, wholes []string
+	for _, s := range w.shown[block] {
+		switch changed, _ := w.changes(s); { // its error has been told
+		case s.roster:
+		case s.differs(changed):
+			wholes = append(wholes, s.declaration.text+"\n")
+		case changed.isShort():
+			changes = append(changes, changed.diff)
+			if s.previous.chapter() == s.chapter() {
+				since = append(since, theStepBefore)
+			} else {
+				since = append(since, fmt.Sprintf("chapter %02d", s.previous.chapter()))
+			}
+		}
+	}
+	switch {
+	case wholes != nil:
+		return chapters.Fold("As a whole", "```go\n"+strings.Join(wholes, "\n")+"```")
+	case changes != nil:
 		slices.Sort(since)
-		text.Below = chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "),
+		return chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "),
 			"```diff\n"+strings.Join(changes, "\n")+"```")
 	}
-	return nil
+	return ""
 }
 
 func caption(text string) string { return "<sub>" + text + "</sub>" }
@@ -215,6 +231,13 @@ type change struct {
 	lines, all int
 }
 
+// differs tells whether a block shows only what has changed since something was shown before: that of a list that goes
+// on growing, and of what stands on the same page in an earlier form.
+func (s *Shown) differs(changed change) bool {
+	again := !s.roster && s.next == nil && s.previous != nil && s.previous.Block.Page == s.Block.Page
+	return changed.isShort() && (again || s.roster && s.next != nil)
+}
+
 // changes returns what has changed since a declaration was shown before.
 func (w *Book) changes(s *Shown) (change, error) {
 	if s.previous == nil {
@@ -237,21 +260,31 @@ func (c change) adds(word string) bool {
 func changeOf(old, now string) change {
 	c := change{all: strings.Count(old, "\n") + strings.Count(now, "\n")}
 	_, hunks, _ := bytes.Cut(diff.Diff("old", []byte(old), "new", []byte(now)), []byte("+++ new\n"))
+	var same []string // since what has changed last
+	begins := false   // in the middle of the text, and nothing has changed so far
 	for line := range strings.Lines(string(hunks)) {
-		switch {
-		case line[0] == '+' || line[0] == '-':
-			c.lines++
-		case strings.HasPrefix(line, "@@ -1,"):
-			line = ""
-		case line[0] == '@':
-			line = ellipsis
+		switch line[0] {
+		case '+', '-':
+			if c.lines++; begins {
+				same = same[max(len(same)-around, 0):]
+			}
+			c.diff += strings.Join(same, "") + line
+			same, begins = nil, false
+		case '@':
+			c.diff += strings.Join(same[:min(len(same), around)], "")
+			if same, begins = nil, !strings.HasPrefix(line, "@@ -1,"); begins {
+				c.diff += ellipsis
+			}
 		default:
-			line = strings.TrimRight(line, " \n") + "\n"
+			same = append(same, strings.TrimRight(line, " \n")+"\n")
 		}
-		c.diff += line
 	}
+	c.diff += strings.Join(same[:min(len(same), around)], "")
 	return c
 }
+
+// around is how many lines a diff has above and below what has changed.
+const around = 2
 
 // ellipsis stands in a diff for lines that have not changed.
 const ellipsis = "...\n"
