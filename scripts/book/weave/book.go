@@ -307,7 +307,11 @@ func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 		filled[chapter], err = chapter.Fill(texts)
 		mistakes = append(mistakes, err)
 	}
-	return filled, errors.Join(mistakes...)
+	err := errors.Join(mistakes...)
+	if err == nil {
+		chapters.Turn(w.chapters, filled)
+	}
+	return filled, err
 }
 
 // content returns what a block is to hold and what stands about it.

@@ -149,6 +149,7 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop lowest till\n‘‘‘\n\n‘‘‘go kcm/coins Of\n‘‘‘\n", "‘‘‘", "```"),
 	})
 	name := "chapters/01-shop/README.md"
+	replace(t, root, name, "# Shop\n", "# Shop\n\n<sub>To read: .</sub>\n")
 	replace(t, root, name, "1. Divide.\n\n", "```go stub\n```\n\nDivide.\n\n")
 	replace(t, root, name, "```go kcm/shop bounds exercise\n```\n\n```diff bounds/a-quarter\n```\n",
 		"<details><summary>The code</summary>\n\n```go kcm/shop bounds exercise\n```\n\n</details>\n")
