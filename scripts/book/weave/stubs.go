@@ -122,11 +122,10 @@ func (s *stub) findFilled(in *Package, node ast.Node) {
 	}
 }
 
-// isOpen tells whether a block before an exercise shows a declaration, and nobody has to
-// unfold it.
+// isOpen tells whether a block of a lesson shows a declaration before an exercise, and nobody has to unfold it.
 func (w *Book) isOpen(d *Declaration, e *chapters.Exercise) bool {
 	return slices.ContainsFunc(w.showings[key{d.pkg.dir, d.names[0]}], func(s *Shown) bool {
-		return !s.Block.Folded && s.Block.Precedes(e)
+		return !s.Block.Folded && !s.Block.Page.Code() && s.Block.Precedes(e)
 	})
 }
 
@@ -198,38 +197,42 @@ func (s *stub) outline(d *Declaration, own bool) string {
 		return s.source.signature(d) + "\n"
 	}
 	group, used := d.node.(*ast.GenDecl), ""
-	use := func(node ast.Node, names []*ast.Ident) {
-		if names == nil || slices.ContainsFunc(names, func(name *ast.Ident) bool { return s.used[d][name.Name] }) {
-			begin, end := s.source.linesOf(d, node)
-			used += strings.TrimSuffix(d.text[begin:end], "\n") + "\n"
-		}
-	}
-	if group.Tok == token.TYPE && !own {
-		return s.source.seen(d)
+	if group.Tok == token.TYPE {
+		return s.outlineType(d, group, own)
 	}
 	for _, spec := range group.Specs {
-		switch spec := spec.(type) {
-		case *ast.TypeSpec:
-			structure, ok := spec.Type.(*ast.StructType)
-			if !ok || s.filled[d] || len(group.Specs) > 1 {
-				return d.text + "\n"
-			}
-			for _, field := range structure.Fields.List {
-				use(field, field.Names) // an embedded one has no name: its own fields are used
-			}
-			used = d.text[:s.source.within(d, structure.Fields.Opening)+1] + "\n" + used + "\t// …\n}\n"
-		case *ast.ValueSpec:
-			if spec.Values == nil && spec.Type == nil {
-				return d.text + "\n" // it goes on counting
-			}
-			use(spec, spec.Names)
+		value := spec.(*ast.ValueSpec)
+		if value.Values == nil && value.Type == nil || len(group.Specs) == 1 {
+			return d.text + "\n" // it goes on counting, or is one
 		}
+		used += s.usedLines(d, value, value.Names)
 	}
-	switch spared := strings.Count(d.text, "\n") - strings.Count(used, "\n"); {
-	case group.Tok != token.TYPE && len(group.Specs) > 1:
-		return fmt.Sprintf("%s (\n%s)\n", group.Tok, used)
-	case group.Tok == token.TYPE && spared > 1:
-		return used
+	return fmt.Sprintf("%s (\n%s)\n", group.Tok, used)
+}
+
+func (s *stub) outlineType(d *Declaration, group *ast.GenDecl, own bool) string {
+	structure, ok := group.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
+	switch {
+	case !own && len(s.used[d]) == 1: // its name
+		return s.source.seen(d)
+	case !ok || own && s.filled[d] || len(group.Specs) > 1:
+		return d.text + "\n"
 	}
-	return d.text + "\n"
+	text := d.text[:s.source.within(d, structure.Fields.Opening)] + "{\n"
+	for _, field := range structure.Fields.List {
+		text += s.usedLines(d, field, field.Names) // an embedded one has no name: its own fields are used
+	}
+	if text += "\t// …\n}\n"; own && strings.Count(d.text, "\n") < strings.Count(text, "\n")+2 {
+		return d.text + "\n" // a line or two more
+	}
+	return text
+}
+
+// usedLines returns the lines of a part of a declaration if one of its names is used, or if it has none.
+func (s *stub) usedLines(d *Declaration, part ast.Node, names []*ast.Ident) string {
+	if names != nil && !slices.ContainsFunc(names, func(name *ast.Ident) bool { return s.used[d][name.Name] }) {
+		return ""
+	}
+	begin, end := s.source.linesOf(d, part)
+	return strings.TrimSuffix(d.text[begin:end], "\n") + "\n"
 }
