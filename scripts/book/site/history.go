@@ -8,9 +8,9 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 )
 
-// version is a declaration as of a chapter.
+// version is a declaration as of a chapter, or of a step of it.
 type version struct {
-	// Chapter is its number, Address where it is shown there, or "" where it is not.
+	// Chapter is its number, with the step behind it, Address where it is shown there, or "" where it is not.
 	Chapter string `json:"chapter"`
 	Address string `json:"address,omitempty"`
 	// Lines are those of its text, each behind a sign that says whether it is new, gone or as before: +, - or a blank.
@@ -27,6 +27,9 @@ func (s *Site) histories() ([]byte, error) {
 		before := ""
 		for _, then := range shown.History {
 			v := version{Chapter: fmt.Sprintf("%02d", then.Chapter.Number), Lines: changesOf(before, then.Text)}
+			if then.Step != "" {
+				v.Chapter += ", " + then.Step
+			}
 			if then.Shown != nil {
 				v.Address = s.addressOf(then.Shown)
 			}

@@ -154,7 +154,7 @@ func (w *Book) grows(s *Shown) (string, error) {
 	}
 	versions, err := w.versions(s.key)
 	for _, v := range versions {
-		if v.Chapter.Number < s.chapter() || v.Text == now {
+		if v.at < s.shownAt() || v.Text == now {
 			continue
 		}
 		growth := fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug)
@@ -169,37 +169,43 @@ func (w *Book) grows(s *Shown) (string, error) {
 	return "complete", err
 }
 
-// Version is the text that a declaration has from a chapter on.
+// Version is the text that a declaration has from a chapter, or from a step of one, on.
 type Version struct {
+	at      moment
 	Chapter *chapters.Chapter
-	Text    string
+	// Step is the last one that has it, or "" where the whole chapter has.
+	Step, Text string
 	// Shown is what shows it in that chapter, or nil where it has changed without
 	// being shown.
 	Shown *Shown
 }
 
-// versions returns the texts that a declaration has from chapter to chapter.
+// versions returns the texts that a declaration has from chapter to chapter, and at their steps.
 func (w *Book) versions(k key) ([]Version, error) {
 	if known := w.versionsOf[k]; known != nil {
 		return known, nil
 	}
 	var all []Version
 	for _, chapter := range w.chapters {
-		latest := w.latest(k, endOf(chapter.Number))
-		if latest == nil {
-			continue
+		for _, at := range momentsOf(chapter) {
+			latest := w.latest(k, at)
+			if latest == nil {
+				continue
+			}
+			text, err := w.textOf(latest, at)
+			if err != nil {
+				return nil, err
+			}
+			if n := len(all) - 1; n >= 0 && text == all[n].Text {
+				continue
+			} else if n >= 0 && chapter == all[n].Chapter {
+				all[n].Step = w.step(at - 1)
+			}
+			if latest.Block.Chapter != chapter || latest.shownAt() > at {
+				latest = nil
+			}
+			all = append(all, Version{at: at, Chapter: chapter, Text: text, Shown: latest})
 		}
-		text, err := w.textOf(latest, endOf(chapter.Number))
-		if err != nil {
-			return nil, err
-		}
-		if len(all) > 0 && text == all[len(all)-1].Text {
-			continue
-		}
-		if latest.Block.Chapter != chapter {
-			latest = nil
-		}
-		all = append(all, Version{chapter, text, latest})
 	}
 	w.versionsOf[k] = all
 	return all, nil
