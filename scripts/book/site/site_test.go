@@ -364,9 +364,9 @@ func TestOfASessionWhatIsTypedIsMarked(t *testing.T) {
 
 func TestAHistoryShowsWhatIsNewAndWhatIsGone(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, []string{"+a", "+b"}, changesOf("", "a\nb\n"))
-	assert.Equal(t, []string{" a", "-b", "+c", " d"}, changesOf("a\nb\nd\n", "a\nc\nd\n"))
-	assert.Equal(t, []string{"-a"}, changesOf("a\n", ""))
+	assert.Equal(t, []string{"+a", "+b"}, weave.Changes("", "a\nb\n"))
+	assert.Equal(t, []string{" a", "-b", "+c", " d"}, weave.Changes("a\nb\nd\n", "a\nc\nd\n"))
+	assert.Equal(t, []string{"-a"}, weave.Changes("a\n", ""))
 }
 
 func TestTheEBookIsWellFormedAndWhole(t *testing.T) {

@@ -1,7 +1,6 @@
 package weave
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -10,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
+	"github.com/pmezard/go-difflib/difflib"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
@@ -265,27 +264,19 @@ func (c change) adds(word string) bool {
 
 func changeOf(old, now string) change {
 	c := change{all: strings.Count(old, "\n") + strings.Count(now, "\n")}
-	_, hunks, _ := bytes.Cut(diff.Diff("old", []byte(old), "new", []byte(now)), []byte("+++ new\n"))
-	var same []string // since what has changed last
-	begins := false   // in the middle of the text, and nothing has changed so far
-	for line := range strings.Lines(string(hunks)) {
-		switch line[0] {
-		case '+', '-':
-			if c.lines++; begins {
-				same = same[max(len(same)-around, 0):]
-			}
-			c.diff += strings.Join(same, "") + line
-			same, begins = nil, false
-		case '@':
-			c.diff += strings.Join(same[:min(len(same), around)], "")
-			if same, begins = nil, !strings.HasPrefix(line, "@@ -1,"); begins {
-				c.diff += ellipsis
-			}
-		default:
-			same = append(same, strings.TrimRight(line, " \n")+"\n")
+	lines := Changes(old, now)
+	isChanged := func(line string) bool { return line[0] != ' ' }
+	for i, line := range lines {
+		if isChanged(line) {
+			c.lines++
+		}
+		if slices.ContainsFunc(lines[max(i-around, 0):min(i+around+1, len(lines))], isChanged) {
+			c.diff += strings.TrimRight(line, " ") + "\n"
+		} else if !strings.HasSuffix("\n"+c.diff, "\n"+ellipsis) {
+			c.diff += ellipsis
 		}
 	}
-	c.diff += strings.Join(same[:min(len(same), around)], "")
+	c.diff = strings.TrimSuffix(c.diff, ellipsis)
 	return c
 }
 
@@ -294,3 +285,23 @@ const around = 2
 
 // ellipsis stands in a diff for lines that have not changed.
 const ellipsis = "...\n"
+
+// Changes returns all lines of two texts, each behind a sign that says whether it is new, gone or as before: +, - or a
+// blank.
+func Changes(before, after string) (lines []string) {
+	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
+	add := func(sign string, some []string) {
+		for _, line := range some {
+			lines = append(lines, sign+strings.TrimSuffix(line, "\n"))
+		}
+	}
+	for _, code := range difflib.NewMatcher(a, b).GetOpCodes() {
+		sign := " "
+		if code.Tag != 'e' {
+			sign = "+"
+			add("-", a[code.I1:code.I2])
+		}
+		add(sign, b[code.J1:code.J2])
+	}
+	return lines
+}
