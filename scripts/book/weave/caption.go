@@ -49,7 +49,7 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 // below folds what has changed, or the whole, where the block shows what has changed. Of a list that grows, the caption
 // says what is new.
 func (w *Book) below(block *chapters.Block) string {
-	var since, changes, wholes []string
+	var changes, wholes []string
 	for _, s := range w.shown[block] {
 		switch changed, _ := w.changes(s); { // its error has been told
 		case s.roster:
@@ -57,20 +57,13 @@ func (w *Book) below(block *chapters.Block) string {
 			wholes = append(wholes, s.declaration.text+"\n")
 		case changed.isShort():
 			changes = append(changes, changed.diff)
-			if s.previous.chapter() == s.chapter() {
-				since = append(since, theStepBefore)
-			} else {
-				since = append(since, fmt.Sprintf("chapter %02d", s.previous.chapter()))
-			}
 		}
 	}
 	switch {
 	case wholes != nil:
 		return chapters.Fold("As a whole", "```go\n"+strings.Join(wholes, "\n")+"```")
 	case changes != nil:
-		slices.Sort(since)
-		return chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "),
-			"```diff\n"+strings.Join(changes, "\n")+"```")
+		return chapters.Fold("What has changed", "```diff\n"+strings.Join(changes, "\n")+"```")
 	}
 	return ""
 }

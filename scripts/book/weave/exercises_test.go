@@ -79,7 +79,7 @@ func TestAnExerciseHasItsFunctionsAndTheTestFilesThatItNeeds(t *testing.T) {
 	assert.Equal(t, "kcm/shop", all[0].Dir)
 	assert.Equal(t, []string{"helped_test.go", "shop_test.go"}, all[0].TestFiles)
 	assert.Equal(t, map[string]string{"bounds": "// bounds returns how many more or fewer than some there may be.\n" +
-		"func bounds(some int) (int, int) {\n\t// 1. Divide.\n\tpanic(\"yours: bounds\")\n}\n"}, all[0].Cut())
+		"func bounds(some int) (int, int) {\n\tpanic(\"yours: bounds\")\n}\n"}, all[0].Cut())
 	assert.Len(t, all[0].Solutions.Wrong, 1)
 }
 
