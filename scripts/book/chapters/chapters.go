@@ -342,7 +342,8 @@ func (c *Chapter) addBlock(p *Page, opening int, before, fence, info string) (en
 const blanks = " \t\r"
 
 // What a tool folds below a block: a difference, or a line.
-var below = regexp.MustCompile("^(\n<details><summary>(?:What has changed.*|What (?:was believed, and what )?catches it|As a whole)</summary>\n\n" +
+var below = regexp.MustCompile("^(\n<details><summary>" +
+	"(?:What has changed.*|What (?:was believed, and what )?catches it|As a whole)</summary>\n\n" +
 	"(?:```(?:diff|go)\n(?:[^`\n].*\n|\n)*```|(?:.+\n)*.+)\n\n</details>\n)(?:\n|$)")
 
 // Fold returns a text as it is folded below a block.

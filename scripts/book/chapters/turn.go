@@ -13,8 +13,8 @@ var turned = regexp.MustCompile(`(?:\n(?:Back|Previous|Next|Beside this lesson):
 // WithoutTurn returns a page without the line at its end that leads back and on.
 func WithoutTurn(text []byte) []byte { return turned.ReplaceAll(text, nil) }
 
-// Turn writes that line on the pages of all lessons, in the order of the book. Where a chapter has no page with the rest
-// of its code, a line that is there is written anew.
+// Turn writes that line on the pages of all lessons, in the order of the book. Where a chapter has no page with the
+// rest of its code, a line that is there is written anew.
 func Turn(all []*Chapter, texts map[*Chapter][][]byte) {
 	var route []*Page
 	for _, c := range all {

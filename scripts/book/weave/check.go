@@ -50,14 +50,14 @@ func (w *Book) checkStages() []error {
 	return mistakes
 }
 
-// checkBounds finds pages of lessons that are too long, lessons that do not say how long, and exercises that do not show
-// what the reader finds.
+// checkBounds finds pages of lessons that are too long, lessons that do not say how long, and exercises that do not
+// show what the reader finds.
 func (w *Book) checkBounds() []error {
 	var mistakes []error
 	for _, chapter := range w.chapters {
 		if !chapter.Timed() {
-			mistakes = append(mistakes, fmt.Errorf("%s does not say how long it takes: write <sub>To read: .</sub> below its title",
-				chapter.Path))
+			mistakes = append(mistakes, fmt.Errorf("%s does not say how long it takes: "+
+				"write <sub>To read: .</sub> below its title", chapter.Path))
 		}
 		for _, page := range chapter.Pages {
 			if too := page.Size().Exceeds(chapters.Bounds); too != "" && chapter.Lesson(page) {

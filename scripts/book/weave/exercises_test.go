@@ -146,7 +146,9 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 		"kcm/coins/coins.go":             "package coins\n\n// Of returns coins.\nfunc Of(some int) int { return some }\n",
 		"labs/01-shop/wrong/later.txtar": "",
 		"chapters/01-shop/code.md": strings.ReplaceAll("# The rest\n\n<!-- exercise: later, 10 minutes, TestBounds -->\n**Yours**\n\n‘‘‘go stub\n‘‘‘\n\n<details><summary>Hint 1</summary>\n\nBy four.\n\n"+
-			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop lowest till\n‘‘‘\n\n‘‘‘go kcm/coins Of\n‘‘‘\n", "‘‘‘", "```"),
+			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop lowest till\n‘‘‘\n", "‘‘‘", "```"),
+		"chapters/00-before/README.md": "# Before\n\n<sub>To read: .</sub>\n",
+		"chapters/00-before/code.md":   "# What need not be read\n\n```go kcm/coins Of\n```\n",
 	})
 	name := "chapters/01-shop/README.md"
 	replace(t, root, name, "# Shop\n", "# Shop\n\n<sub>To read: .</sub>\n")
@@ -157,7 +159,7 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 	w, err := openShop(t, root)
 	require.NoError(t, err)
 	assert.Empty(t, w.mistakes())
-	text := sourceOf(w.chapters[0])
+	text := sourceOf(w.chapters[1])
 	assert.Contains(t, text, strings.ReplaceAll(`**Yours**
 
 <sub>[kcm/shop/shop.go](../../kcm/shop/shop.go) · yours</sub>

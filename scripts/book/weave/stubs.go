@@ -23,11 +23,12 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 	open := map[part]bool{} // by other stubs
 	for _, chapter := range w.chapters {
 		for _, e := range chapter.Exercises {
-			s := &stub{w, e, nil, map[string]string{}, map[*Declaration]map[string]bool{}, map[*Declaration]bool{}}
+			s := &stub{w, e, nil, map[string]string{}, map[part]bool{}, map[*Declaration]bool{}}
 			for _, block := range e.Blocks {
 				for _, shown := range w.shown[block] {
 					if shown.declaration.node != nil {
 						s.written = append(s.written, shown.declaration)
+						open[part{shown.declaration, all}] = true
 					}
 				}
 			}
@@ -36,9 +37,6 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 				if w.stubTexts[e.Stub], err = s.text(open); err != nil {
 					return nil, err
 				}
-			}
-			for _, d := range s.written {
-				open[part{d, all}] = true
 			}
 		}
 	}
@@ -60,12 +58,13 @@ type stub struct {
 	// written are the declarations that the reader writes, imports what they import.
 	written []*Declaration
 	imports map[string]string
-	// used are other declarations that they name, with the names, and filled structs of which they make a value.
-	used   map[*Declaration]map[string]bool
+	// used are names of other declarations, and filled structs of which a value is made: the reader decides about each
+	// field.
+	used   map[part]bool
 	filled map[*Declaration]bool
 }
 
-// findUsed notes what the names in a declaration stand for. How a whole package is written is the reader's.
+// findUsed notes what a declaration uses. How a whole package is written is the reader's.
 func (s *stub) findUsed(in *Declaration) {
 	node := ast.Node(in.node)
 	if s.exercise.Whole() {
@@ -75,57 +74,48 @@ func (s *stub) findUsed(in *Declaration) {
 		node = in.node.(*ast.FuncDecl).Type
 	}
 	ast.Inspect(node, func(node ast.Node) bool {
-		s.findFilled(in.pkg, node)
-		ident, ok := node.(*ast.Ident)
-		if !ok {
-			return true
-		}
-		object := in.pkg.object(ident)
-		if _, imported := object.(*types.PkgName); imported {
-			s.imports[ident.Name] = in.file.imports[ident.Name]
-		}
-		used := s.source.declares[object]
-		if used != nil && used.of != nil {
-			used = used.of
-		}
-		if used != nil && !slices.Contains(s.written, used) {
-			if s.used[used] == nil {
-				s.used[used] = map[string]bool{}
+		switch node := node.(type) {
+		case *ast.CompositeLit:
+			if len(node.Elts) > 0 {
+				s.fill(in.pkg.info.TypeOf(node))
 			}
-			s.used[used][ident.Name] = true
-			if used != s.source.declares[object] {
-				s.used[used][used.names[0]] = true // the struct of a field
+		case *ast.FuncDecl:
+			for result := range in.pkg.info.Defs[node.Name].(*types.Func).Signature().Results().Variables() {
+				s.fill(result.Type())
 			}
+		case *ast.Ident:
+			s.use(in, node)
 		}
 		return true
 	})
 }
 
-// findFilled notes a struct of which a node is a literal with fields, or which a function returns by value: there the
-// reader decides about every field.
-func (s *stub) findFilled(in *Package, node ast.Node) {
-	var filled []types.Type
-	switch node := node.(type) {
-	case *ast.CompositeLit:
-		if len(node.Elts) > 0 {
-			filled = append(filled, in.info.TypeOf(node))
-		}
-	case *ast.FuncDecl:
-		for result := range in.info.Defs[node.Name].(*types.Func).Signature().Results().Variables() {
-			filled = append(filled, result.Type())
-		}
+func (s *stub) fill(value types.Type) {
+	if named, ok := value.(*types.Named); ok {
+		s.filled[s.source.declares[named.Obj()]] = true
 	}
-	for _, value := range filled {
-		if named, ok := value.(*types.Named); ok {
-			s.filled[s.source.declares[named.Obj()]] = true
-		}
+}
+
+// use notes what a name in a declaration stands for. With a field, its struct is used.
+func (s *stub) use(in *Declaration, ident *ast.Ident) {
+	object := in.pkg.object(ident)
+	if _, imported := object.(*types.PkgName); imported {
+		s.imports[ident.Name] = in.file.imports[ident.Name]
+	}
+	used := s.source.declares[object]
+	if used != nil && used.of != nil {
+		used = used.of
+		s.used[part{used, used.names[0]}] = true
+	}
+	if used != nil {
+		s.used[part{used, ident.Name}] = true
 	}
 }
 
 // isOpen tells whether a block of a lesson shows a declaration before an exercise, and nobody has to unfold it.
-func (w *Book) isOpen(d *Declaration, e *chapters.Exercise) bool {
-	return slices.ContainsFunc(w.showings[key{d.pkg.dir, d.names[0]}], func(s *Shown) bool {
-		return !s.Block.Folded && !s.Block.Page.Code() && s.Block.Precedes(e)
+func (s *stub) isOpen(d *Declaration) bool {
+	return slices.ContainsFunc(s.showings[key{d.pkg.dir, d.names[0]}], func(shown *Shown) bool {
+		return !shown.Block.Folded && !shown.Block.Page.Code() && shown.Block.Precedes(s.exercise)
 	})
 }
 
@@ -148,14 +138,28 @@ func (s *stub) text(open map[part]bool) (chapters.Text, error) {
 	if imports := formatImports(s.imports, s.source.module); imports != "" {
 		parts = append([]string{strings.TrimPrefix(imports, "\n")}, parts...)
 	}
-	own, within := s.written[0].pkg.dir, ""
-	used := slices.SortedFunc(maps.Keys(s.used), (*Declaration).compare)
-	ours := slices.DeleteFunc(slices.Clone(used), func(d *Declaration) bool { return d.pkg.dir != own })
-	for _, d := range append(ours, used...) { // those of the exercise's own package first
-		isNew := func(name string) bool { return !open[part{d, all}] && !open[part{d, name}] }
-		if names := slices.Collect(maps.Keys(s.used[d])); !slices.ContainsFunc(names, isNew) || s.isOpen(d, s.exercise) {
-			continue
+	text := &StageFile{text: packageClause + strings.Join(append(parts, s.given(open)...), "\n")}
+	body, err := text.formatted()
+	if err != nil {
+		return chapters.Text{}, s.exercise.Errorf("what the reader finds: %w", err)
+	}
+	above := caption(strings.Join(files, ", ") + " · yours")
+	return chapters.Text{Caption: above, Body: strings.TrimPrefix(string(body), packageClause+"\n")}, nil
+}
+
+// given returns what is used and was not open before, that of the exercise's own package first.
+func (s *stub) given(open map[part]bool) (parts []string) {
+	var used []*Declaration
+	for p := range s.used {
+		if !open[p] && !open[part{p.of, all}] && !slices.Contains(used, p.of) && !s.isOpen(p.of) {
+			used = append(used, p.of)
 		}
+	}
+	own, within := s.written[0].pkg.dir, ""
+	slices.SortFunc(used, (*Declaration).compare)
+	ours := slices.DeleteFunc(slices.Clone(used), func(d *Declaration) bool { return d.pkg.dir != own })
+	others := slices.DeleteFunc(used, func(d *Declaration) bool { return d.pkg.dir == own })
+	for _, d := range append(ours, others...) {
 		if within != d.pkg.dir {
 			within = d.pkg.dir
 			where := "It is there already:"
@@ -167,17 +171,9 @@ func (s *stub) text(open map[part]bool) (chapters.Text, error) {
 		outline := s.outline(d, within == own)
 		parts = append(parts, outline)
 		open[part{d, all}] = outline == d.text+"\n"
-		for name := range s.used[d] {
-			open[part{d, name}] = true
-		}
 	}
-	text := &StageFile{text: packageClause + strings.Join(parts, "\n")}
-	body, err := text.formatted()
-	if err != nil {
-		return chapters.Text{}, s.exercise.Errorf("what the reader finds: %w", err)
-	}
-	above := caption(strings.Join(files, ", ") + " · yours")
-	return chapters.Text{Caption: above, Body: strings.TrimPrefix(string(body), packageClause+"\n")}, nil
+	maps.Copy(open, s.used)
+	return parts
 }
 
 func (d *Declaration) isFunction() bool {
@@ -212,27 +208,28 @@ func (s *stub) outline(d *Declaration, own bool) string {
 
 func (s *stub) outlineType(d *Declaration, group *ast.GenDecl, own bool) string {
 	structure, ok := group.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
-	switch {
-	case !own && len(s.used[d]) == 1: // its name
-		return s.source.seen(d)
-	case !ok || own && s.filled[d] || len(group.Specs) > 1:
+	if !ok || own && s.filled[d] || len(group.Specs) > 1 {
 		return d.text + "\n"
 	}
-	text := d.text[:s.source.within(d, structure.Fields.Opening)] + "{\n"
+	used := ""
 	for _, field := range structure.Fields.List {
-		text += s.usedLines(d, field, field.Names) // an embedded one has no name: its own fields are used
+		used += s.usedLines(d, field, field.Names) // an embedded one has no name: its own fields are used
 	}
-	if text += "\t// …\n}\n"; own && strings.Count(d.text, "\n") < strings.Count(text, "\n")+2 {
-		return d.text + "\n" // a line or two more
+	text := d.text[:s.source.within(d, structure.Fields.Opening)] + "{\n" + used + "\t// …\n}\n"
+	switch spared := strings.Count(d.text, "\n") - strings.Count(text, "\n"); {
+	case !own && used == "":
+		return s.source.seen(d)
+	case own && spared < 2: // it is not worth a gap
+		return d.text + "\n"
 	}
 	return text
 }
 
 // usedLines returns the lines of a part of a declaration if one of its names is used, or if it has none.
-func (s *stub) usedLines(d *Declaration, part ast.Node, names []*ast.Ident) string {
-	if names != nil && !slices.ContainsFunc(names, func(name *ast.Ident) bool { return s.used[d][name.Name] }) {
+func (s *stub) usedLines(d *Declaration, node ast.Node, names []*ast.Ident) string {
+	if names != nil && !slices.ContainsFunc(names, func(name *ast.Ident) bool { return s.used[part{d, name.Name}] }) {
 		return ""
 	}
-	begin, end := s.source.linesOf(d, part)
+	begin, end := s.source.linesOf(d, node)
 	return strings.TrimSuffix(d.text[begin:end], "\n") + "\n"
 }
