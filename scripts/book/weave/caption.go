@@ -138,25 +138,16 @@ func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 	return remarks, nil
 }
 
-// grows says which chapter adds to a roster next, and where that is to be seen.
+// grows says where a roster is shown with more, or which chapter adds to it, or that this is all.
 func (w *Book) grows(s *Shown) (string, error) {
-	now, err := w.textOf(s, s.shownAt())
-	if err != nil {
-		return "", err
+	if s.next != nil {
+		return "grows in " + linkFrom(s.Block, s.next.Block, theNextStep), nil
 	}
 	versions, err := w.versions(s.key)
 	for _, v := range versions {
-		if v.at < s.shownAt() || v.Text == now {
-			continue
+		if v.at > s.shownAt() {
+			return fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug), err
 		}
-		growth := fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug)
-		if v.Chapter == s.Block.Chapter {
-			growth = "grows in " + theNextStep
-		}
-		if s.next != nil && s.next.chapter() != v.Chapter.Number {
-			growth += ", shown again in " + linkToPage(s.next.Block)
-		}
-		return growth, nil
 	}
 	return "complete", err
 }
