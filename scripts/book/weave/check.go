@@ -110,12 +110,10 @@ func (w *Book) checkRosters() []error {
 			if !s.roster || s.next != nil || s.declaration.hasFields {
 				continue
 			}
-			whole := s.declaration.text + "\n"
-			shown, _ := w.textOf(s, s.shownAt()) // what is wrong is said about the block
-			versions, _ := w.versions(s.key)
-			if i := slices.IndexFunc(versions, func(v Version) bool { return v.Text == whole }); i >= 0 && shown != whole {
+			versions, _ := w.versions(s.key) // what is wrong is said about the block
+			if n := len(versions) - 1; n >= 0 && versions[n].at > s.shownAt() {
 				mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again",
-					s.Name, versions[i].Chapter.Number))
+					s.Name, versions[n].Chapter.Number))
 			}
 		}
 	}
