@@ -2,14 +2,16 @@ package chapters
 
 import (
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 )
 
 // Size is what a reader of a page meets without unfolding anything.
 type Size struct {
-	// Words are those of the prose, Go and Sessions the lines of code and of what is typed in a terminal.
-	Words, Go, Sessions int
+	// Words are those of the prose, Go and Sessions the lines of code and of what is typed in a terminal. Lines are all
+	// that the page has, Open those that are not folded.
+	Words, Go, Sessions, Lines, Open int
 }
 
 // Bounds are what a page of a lesson may have at most.
@@ -22,7 +24,7 @@ func (c *Chapter) Lesson(p *Page) bool { return c.standsApart() && !p.Code() }
 func (p *Page) Size() Size {
 	var size Size
 	fence, folded := "", 0
-	for line := range strings.Lines(string(p.Source)) {
+	for line := range strings.Lines(string(WithoutTurn(p.Source))) {
 		line = strings.TrimRight(line, "\n")
 		trimmed := strings.TrimLeft(line, " ")
 		switch {
@@ -37,13 +39,37 @@ func (p *Page) Size() Size {
 		case folded > 0 || strings.HasPrefix(trimmed, "<"):
 		case fence == "":
 			size.Words += len(strings.Fields(line))
-		case strings.HasPrefix(fence, "go kcm"):
+		case strings.HasPrefix(fence, "go kcm") || strings.HasPrefix(fence, "diff kcm"):
 			size.Go++
 		case strings.HasPrefix(fence, "console ") || strings.HasPrefix(fence, "sh "):
 			size.Sessions++
 		}
+		if size.Lines++; folded == 0 {
+			size.Open++
+		}
 	}
 	return size
+}
+
+// seconds is how long a reader takes: 200 words or 20 lines a minute.
+func (s Size) seconds() int { return s.Words*60/200 + (s.Go+s.Sessions)*60/20 }
+
+// Table prints how much a reader meets on the pages of the lessons.
+func Table(all []*Chapter, out io.Writer) {
+	const row = "%-48v %6v %5v %9v %6v %6v %8v\n"
+	fmt.Fprintf(out, row, "", "words", "Go", "sessions", "lines", "open", "minutes")
+	var sum Size
+	for _, c := range all {
+		for _, p := range c.Pages {
+			if size := p.Size(); !p.Code() {
+				fmt.Fprintf(out, row, strings.TrimPrefix(p.Path, "chapters/"), size.Words, size.Go, size.Sessions,
+					size.Lines, size.Open, (size.seconds()+30)/60)
+				sum = Size{sum.Words + size.Words, sum.Go + size.Go, sum.Sessions + size.Sessions,
+					sum.Lines + size.Lines, sum.Open + size.Open}
+			}
+		}
+	}
+	fmt.Fprintf(out, row, "all", sum.Words, sum.Go, sum.Sessions, sum.Lines, sum.Open, sum.seconds()/60)
 }
 
 // Exceeds says what of a page is too long, or "".
@@ -60,13 +86,13 @@ func (s Size) Exceeds(bounds Size) string {
 	return strings.Join(said, ", ")
 }
 
-// minutes says how long a reader takes for the lesson, and how long with its exercises and its lab: 200 words or 20
-// lines a minute, and what the exercises state.
+// minutes says how long a reader takes for the lesson, and how long with its lab and with its exercises, by what they
+// state.
 func (c *Chapter) minutes(pages []*Page) (reading, all int) {
 	seconds := 0
 	for _, p := range pages {
-		if size := p.Size(); !p.Code() {
-			seconds += size.Words*60/200 + (size.Go+size.Sessions)*60/20
+		if !p.Code() {
+			seconds += p.Size().seconds()
 		}
 	}
 	reading = (seconds/60 + 4) / 5 * 5
@@ -78,6 +104,9 @@ func (c *Chapter) minutes(pages []*Page) (reading, all int) {
 }
 
 var duration = regexp.MustCompile(`(?m)^<sub>To read: .*</sub>$`)
+
+// Timed tells whether the first page has the line that says how long the chapter takes, or need not have it.
+func (c *Chapter) Timed() bool { return !c.Lesson(c.Pages[0]) || duration.Match(c.Pages[0].Source) }
 
 // timed returns the texts of the pages with the line, where there is one, that says how long the chapter takes.
 func (c *Chapter) timed(texts [][]byte) [][]byte {

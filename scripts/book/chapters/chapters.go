@@ -13,6 +13,7 @@
 //	go kcm/app release exercise     functions that the reader writes
 //	go stub                         what the reader of an exercise finds
 //	go kcm/till Till New add whole  declarations of a package that the reader writes whole
+//	diff kcm/app lead roster        what has been added to it; weave writes diff or go
 //	diff release/too-early          a wrong solution of an exercise of the chapter
 //	go kcm/app delay later          on code.md: what is not there yet at the first step of the lesson
 //
@@ -148,8 +149,9 @@ type Block struct {
 type Text struct {
 	// Caption is the line above the block, between <sub> and </sub>.
 	Caption string
-	// Body is what stands between the fences.
-	Body string
+	// Body is what stands between the fences, and Differs tells whether declarations are shown there as a difference.
+	Body    string
+	Differs bool
 	// Below is what is folded below the block, see [Fold].
 	Below string
 }
@@ -340,8 +342,9 @@ func (c *Chapter) addBlock(p *Page, opening int, before, fence, info string) (en
 const blanks = " \t\r"
 
 // What a tool folds below a block: a difference, or a line.
-var below = regexp.MustCompile("^(\n<details><summary>(?:What has changed since .*|What catches it)</summary>\n\n" +
-	"(?:```diff\n(?:[^`\n].*\n|\n)*```|(?:.+\n)*.+)\n\n</details>\n)(?:\n|$)")
+var below = regexp.MustCompile("^(\n<details><summary>" +
+	"(?:What has changed.*|What (?:was believed, and what )?catches it|As a whole)</summary>\n\n" +
+	"(?:```(?:diff|go)\n(?:[^`\n].*\n|\n)*```|(?:.+\n)*.+)\n\n</details>\n)(?:\n|$)")
 
 // Fold returns a text as it is folded below a block.
 func Fold(summary, text string) string {
@@ -397,7 +400,7 @@ func (b *Block) readInfo() {
 	switch language, words := b.Info[0], b.Info[1:]; {
 	case language == "go" && slices.Equal(words, []string{"stub"}):
 		b.Stub = true
-	case language == "go":
+	case language == "go", language == "diff" && len(words) > 1:
 		b.readDeclarations(words)
 	case language == "diff" && len(words) == 1:
 		b.Wrong = words[0]
@@ -466,7 +469,11 @@ func (c *Chapter) Fill(texts map[*Block]Text) ([][]byte, error) {
 			if text.Caption != "" {
 				out.WriteString(text.Caption + "\n")
 			}
-			out.WriteString(p.lines[b.opening] + text.Body + p.lines[b.closing] + text.Below)
+			opening := p.lines[b.opening]
+			if b.Package != "" {
+				opening = strings.Replace(opening, b.Info[0], map[bool]string{false: "go", true: "diff"}[text.Differs], 1)
+			}
+			out.WriteString(opening + text.Body + p.lines[b.closing] + text.Below)
 			if done = b.end; text.Below != "" && p.lines[done] != "" && p.lines[done] != "\n" {
 				out.WriteByte('\n')
 			}

@@ -12,8 +12,8 @@ import (
 //	<!-- exercise: bounds, 20 minutes, TestBounds TestABoundHolds -->
 //
 // and the next heading or exercise ends it. In between stand what is to be done, as a
-// table of examples or a numbered list; hints, folded; and the code, in blocks whose
-// info strings end with exercise.
+// table of examples; hints, folded; and the code, in blocks whose info strings end with
+// exercise.
 //
 // In an exercise of the other kind the reader gets a broken manager and writes the
 // scenario that rejects it:
@@ -37,9 +37,7 @@ type Exercise struct {
 	BrokenIn int
 	// Heading is that of the section, in which the rule stands.
 	Heading string
-	// Steps are the numbered list, if there is one.
-	Steps []string
-	Hints []Hint
+	Hints   []Hint
 	// Blocks hold the code.
 	Blocks []*Block
 	// Stub is the block with what the reader finds, or nil where there is to be none.
@@ -114,12 +112,7 @@ func (c *Chapter) endExercise(end int) error {
 	if c.current = nil; e == nil {
 		return nil
 	}
-	section := e.page.text(e.begin, end)
-	e.Hints = hintsIn(section)
-	section, _, _ = strings.Cut(section, "<details>") // a list that is folded is a hint
-	for _, match := range numbered.FindAllStringSubmatch(section, -1) {
-		e.Steps = append(e.Steps, strings.Join(strings.Fields(match[1]), " "))
-	}
+	e.Hints = hintsIn(e.page.text(e.begin, end))
 	for _, other := range c.Exercises {
 		if other.Name == e.Name {
 			return e.Errorf("a second exercise %s; the first is %s", e.Name, other.Place)
@@ -137,9 +130,6 @@ func (c *Chapter) endExercise(end int) error {
 	c.Exercises = append(c.Exercises, e)
 	return nil
 }
-
-// numbered matches an item of a numbered list.
-var numbered = regexp.MustCompile(`(?m)^\d+\. (.*(?:\n +\S.*)*)$`)
 
 // folded matches what a reader unfolds: its title and what is in it.
 var folded = regexp.MustCompile(`(?s)<details><summary>([^\n]*)</summary>\n\n(.*?)\n\n</details>\n`)

@@ -59,7 +59,7 @@ func parseExercised(text string) (*Chapter, error) {
 	return Parse(7, "07-shop", &Page{Path: "README.md", Source: []byte(strings.ReplaceAll(text, "‘‘‘", "```"))})
 }
 
-func TestAnExerciseHasItsRuleItsStepsItsHintsAndItsCode(t *testing.T) {
+func TestAnExerciseHasItsRuleItsHintsAndItsCode(t *testing.T) {
 	t.Parallel()
 	c, err := parseExercised(exercised)
 	require.NoError(t, err)
@@ -70,7 +70,6 @@ func TestAnExerciseHasItsRuleItsStepsItsHintsAndItsCode(t *testing.T) {
 	assert.Equal(t, 20, e.Minutes)
 	assert.Equal(t, []string{"TestBounds", "TestABoundHolds"}, e.Tests)
 	assert.Equal(t, "How many may be missing", e.Heading)
-	assert.Equal(t, []string{"Round one up, and the other down.", "Not both to 0."}, e.Steps)
 	assert.Equal(t, []Hint{{"Hint 1: where to look", "In the rule."}}, e.Hints)
 	assert.Len(t, e.Blocks, 1)
 	assert.False(t, e.Scenario())
@@ -88,14 +87,6 @@ func TestWhatIsBrokenMayBeOfAnEarlierChapter(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "count/one-too-many", c.Exercises[1].Broken)
 	assert.Equal(t, 6, c.Exercises[1].BrokenIn)
-}
-
-func TestAListThatIsFoldedIsAHint(t *testing.T) {
-	t.Parallel()
-	c, err := parseExercised(strings.NewReplacer("1. Round one up,\n   and the other down.\n2. Not both to 0.\n", "One of both is rounded.\n",
-		"In the rule.", "1. Look at the rule.").Replace(exercised))
-	require.NoError(t, err)
-	assert.Empty(t, c.Exercises[0].Steps, "the body that the reader finds has none of it")
 }
 
 func TestWithoutAnswersTheCodeIsGoneAndTheRestStays(t *testing.T) {

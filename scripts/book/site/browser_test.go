@@ -385,7 +385,7 @@ func TestCopyingTakesCodeAsItIsAndOfASessionTheCommands(t *testing.T) {
 	assert.NotContains(t, session, "401 /healthz")
 }
 
-func TestASliderShowsADeclarationAsOfEachChapter(t *testing.T) {
+func TestASliderShowsADeclarationAsOfEachChapterAndItsSteps(t *testing.T) {
 	p := open(t)
 	p.visit("03-leader-election-code.html")
 	figure := `document.getElementById("app.Run")`
@@ -396,6 +396,8 @@ func TestASliderShowsADeclarationAsOfEachChapter(t *testing.T) {
 	p.do(chromedp.KeyEvent(kb.Home))
 	p.until(figure + `.querySelector("pre.then") !== null`)
 	assert.Equal(t, "chapter 01", evaluate[string](p, figure+`.querySelector("input").getAttribute("aria-valuetext")`))
+	p.do(chromedp.KeyEvent(kb.ArrowRight))
+	assert.Equal(t, "chapter 02, one-context", evaluate[string](p, figure+`.querySelector("input").getAttribute("aria-valuetext")`))
 	p.do(chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
 	assert.Equal(t, "chapter 03", evaluate[string](p, figure+`.querySelector("input").getAttribute("aria-valuetext")`))
 	then := evaluate[string](p, figure+`.querySelector("pre.then").textContent`)

@@ -2,15 +2,13 @@ package site
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/pmezard/go-difflib/difflib"
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// version is a declaration as of a chapter.
+// version is a declaration as of a chapter, or of a step of it.
 type version struct {
-	// Chapter is its number, Address where it is shown there, or "" where it is not.
+	// Chapter is its number, with the step behind it, Address where it is shown there, or "" where it is not.
 	Chapter string `json:"chapter"`
 	Address string `json:"address,omitempty"`
 	// Lines are those of its text, each behind a sign that says whether it is new, gone or as before: +, - or a blank.
@@ -26,7 +24,10 @@ func (s *Site) histories() ([]byte, error) {
 		}
 		before := ""
 		for _, then := range shown.History {
-			v := version{Chapter: fmt.Sprintf("%02d", then.Chapter.Number), Lines: changesOf(before, then.Text)}
+			v := version{Chapter: fmt.Sprintf("%02d", then.Chapter.Number), Lines: weave.Changes(before, then.Text)}
+			if then.Step != "" {
+				v.Chapter += ", " + then.Step
+			}
 			if then.Shown != nil {
 				v.Address = s.addressOf(then.Shown)
 			}
@@ -35,23 +36,4 @@ func (s *Site) histories() ([]byte, error) {
 		}
 	}
 	return asScript("histories", all)
-}
-
-// changesOf returns all lines of two texts, with their signs.
-func changesOf(before, after string) (lines []string) {
-	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
-	add := func(sign string, some []string) {
-		for _, line := range some {
-			lines = append(lines, sign+strings.TrimSuffix(line, "\n"))
-		}
-	}
-	for _, code := range difflib.NewMatcher(a, b).GetOpCodes() {
-		sign := " "
-		if code.Tag != 'e' {
-			sign = "+"
-			add("-", a[code.I1:code.I2])
-		}
-		add(sign, b[code.J1:code.J2])
-	}
-	return lines
 }

@@ -50,6 +50,9 @@ var markdown = goldmark.New(goldmark.WithExtensions(extension.Table))
 func (p *Page) rest() bool { return p.Chapter != nil && path.Base(p.Path) == "code.md" }
 
 func newPage(path, out string, source []byte, chapter *chapters.Chapter) *Page {
+	if chapter != nil {
+		source = chapters.WithoutTurn(source) // the frame leads back and on
+	}
 	p := &Page{Path: path, Out: out, Chapter: chapter, source: source, blocks: map[ast.Node]*chapters.Block{},
 		captions: map[ast.Node]*ast.FencedCodeBlock{}, within: map[ast.Node]string{}}
 	p.document = markdown.Parser().Parse(text.NewReader(source))

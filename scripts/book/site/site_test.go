@@ -240,7 +240,9 @@ func TestANameInCodeLeadsToWhatTheReaderHasThere(t *testing.T) {
 			to := reference.To
 			assert.LessOrEqual(t, to.Block.Chapter.Number, shown.Block.Chapter.Number,
 				"%s in %s leads to a later chapter", name, shown.Name)
-			assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
+			if !to.Differs {
+				assert.Regexp(t, fmt.Sprintf(`\b%s\b`, name), to.Block.Body, "%s in %s leads to %s", name, shown.Name, to.Name)
+			}
 			references++
 		}
 	}
@@ -362,9 +364,9 @@ func TestOfASessionWhatIsTypedIsMarked(t *testing.T) {
 
 func TestAHistoryShowsWhatIsNewAndWhatIsGone(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, []string{"+a", "+b"}, changesOf("", "a\nb\n"))
-	assert.Equal(t, []string{" a", "-b", "+c", " d"}, changesOf("a\nb\nd\n", "a\nc\nd\n"))
-	assert.Equal(t, []string{"-a"}, changesOf("a\n", ""))
+	assert.Equal(t, []string{"+a", "+b"}, weave.Changes("", "a\nb\n"))
+	assert.Equal(t, []string{" a", "-b", "+c", " d"}, weave.Changes("a\nb\nd\n", "a\nc\nd\n"))
+	assert.Equal(t, []string{"-a"}, weave.Changes("a\n", ""))
 }
 
 func TestTheEBookIsWellFormedAndWhole(t *testing.T) {

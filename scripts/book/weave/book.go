@@ -55,11 +55,11 @@ type Shown struct {
 	previous, next *Shown
 
 	// This is for who shows the book in another form than as Markdown; [Book.View] finds it out. Line is that in File, or
-	// 0 where the block has another text; Final tells whether it is all of that, and Step is the name of the step after
-	// which the page shows it again, or "".
-	Line  int
-	Final bool
-	Step  string
+	// 0 where the block has another text; Final tells whether it is all of that, Differs whether it is only what has
+	// changed, and Step is the name of the step after which the page shows it again, or "".
+	Line           int
+	Final, Differs bool
+	Step           string
 	// Begin and End are where it stands in the body of the block. They are equal for a field.
 	Begin, End int
 	// References are the names in it that something else in the book declares, in the
@@ -215,23 +215,34 @@ func (w *Book) readDrafts(block *chapters.Block) error {
 }
 
 // text returns what a block that shows final forms is to hold.
-func (w *Book) text(block *chapters.Block) (string, error) {
+func (w *Book) text(block *chapters.Block) (text chapters.Text, err error) {
 	var parts []string
 	fields := w.shown[block][0].declaration.of != nil
 	for _, s := range w.shown[block] {
-		text, err := w.textOf(s, s.shownAt())
+		shown, differs, err := w.shownText(s)
 		if err != nil {
-			return "", block.Errorf("%w", err)
+			return text, block.Errorf("%w", err)
 		}
-		parts = append(parts, text)
+		parts = append(parts, shown)
+		text.Differs = text.Differs || differs
 		if fields != (s.declaration.of != nil) {
-			return "", block.Errorf("fields and declarations cannot share a block")
+			return text, block.Errorf("fields and declarations cannot share a block")
 		}
 	}
-	if fields {
-		return alignFields(parts)
+	if text.Body = strings.Join(parts, "\n"); fields {
+		text.Body, err = alignFields(parts)
 	}
-	return strings.Join(parts, "\n"), nil
+	return text, err
+}
+
+// shownText returns what a block that shows final forms has of a declaration, and whether that is a difference.
+func (w *Book) shownText(s *Shown) (text string, differs bool, err error) {
+	changed, err := w.changes(s)
+	if err != nil || s.differs(changed) {
+		return changed.diff, true, err
+	}
+	text, err = w.textOf(s, s.shownAt())
+	return text, false, err
 }
 
 // alignFields puts fields below each other as gofmt does in a struct.
@@ -296,7 +307,11 @@ func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 		filled[chapter], err = chapter.Fill(texts)
 		mistakes = append(mistakes, err)
 	}
-	return filled, errors.Join(mistakes...)
+	err := errors.Join(mistakes...)
+	if err == nil {
+		chapters.Turn(w.chapters, filled)
+	}
+	return filled, err
 }
 
 // content returns what a block is to hold and what stands about it.
@@ -324,15 +339,15 @@ func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
 		if err != nil {
 			return chapters.Text{}, block.Errorf("%w", err)
 		}
-		catches := fmt.Sprintf("%s Caught by “%s”.", wrong.Misconception, wrong.CaughtBy)
-		return chapters.Text{Body: wrong.Diff, Below: chapters.Fold("What catches it", catches)}, nil
+		believed := fmt.Sprintf("“%s” Caught by “%s”.", wrong.Misconception, wrong.CaughtBy)
+		return chapters.Text{Body: wrong.Diff, Below: chapters.Fold("What was believed, and what catches it", believed)}, nil
 	case w.shown[block] == nil:
 		return block.Text, nil
 	}
 	text := chapters.Text{Body: block.Body} // of a draft
 	if w.shown[block][0].final() {
 		var err error
-		if text.Body, err = w.text(block); err != nil {
+		if text, err = w.text(block); err != nil {
 			return text, err
 		}
 	}

@@ -1,7 +1,6 @@
 package weave
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -10,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
+	"github.com/pmezard/go-difflib/difflib"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
@@ -18,20 +17,12 @@ import (
 // addCaption writes what the book says about declarations: above them, where they lie and
 // what becomes of them; folded below, what has changed since an earlier chapter.
 func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
-	var remarks, since, changes []string
+	var remarks []string
 	about := map[string][]string{}
 	for _, s := range w.shown[block] {
 		changed, err := w.changes(s)
 		if err != nil {
 			return block.Errorf("%w", err)
-		}
-		if changed.isShort() {
-			changes = append(changes, changed.diff)
-			if s.previous.chapter() == s.chapter() {
-				since = append(since, theStepBefore)
-			} else {
-				since = append(since, fmt.Sprintf("chapter %02d", s.previous.chapter()))
-			}
 		}
 		said, err := w.remarks(s, changed)
 		if err != nil {
@@ -51,13 +42,30 @@ func (w *Book) addCaption(block *chapters.Block, text *chapters.Text) error {
 		}
 		parts = append(parts, remark)
 	}
-	text.Caption = caption(strings.Join(parts, " · "))
-	if len(changes) > 0 {
-		slices.Sort(since)
-		text.Below = chapters.Fold("What has changed since "+strings.Join(slices.Compact(since), ", "),
-			"```diff\n"+strings.Join(changes, "\n")+"```")
-	}
+	text.Caption, text.Below = caption(strings.Join(parts, " · ")), w.below(block)
 	return nil
+}
+
+// below folds what has changed, or the whole, where the block shows what has changed. Of a list that grows, the caption
+// says what is new.
+func (w *Book) below(block *chapters.Block) string {
+	var changes, wholes []string
+	for _, s := range w.shown[block] {
+		switch changed, _ := w.changes(s); { // its error has been told
+		case s.roster:
+		case s.differs(changed):
+			wholes = append(wholes, s.declaration.text+"\n")
+		case changed.isShort():
+			changes = append(changes, changed.diff)
+		}
+	}
+	switch {
+	case wholes != nil:
+		return chapters.Fold("As a whole", "```go\n"+strings.Join(wholes, "\n")+"```")
+	case changes != nil:
+		return chapters.Fold("What has changed", "```diff\n"+strings.Join(changes, "\n")+"```")
+	}
+	return ""
 }
 
 func caption(text string) string { return "<sub>" + text + "</sub>" }
@@ -130,60 +138,57 @@ func (w *Book) remarks(s *Shown, changed change) ([]string, error) {
 	return remarks, nil
 }
 
-// grows says which chapter adds to a roster next, and where that is to be seen.
+// grows says where a roster is shown with more, or which chapter adds to it, or that this is all.
 func (w *Book) grows(s *Shown) (string, error) {
-	now, err := w.textOf(s, s.shownAt())
-	if err != nil {
-		return "", err
+	if s.next != nil {
+		return "grows in " + linkFrom(s.Block, s.next.Block, theNextStep), nil
 	}
 	versions, err := w.versions(s.key)
 	for _, v := range versions {
-		if v.Chapter.Number < s.chapter() || v.Text == now {
-			continue
+		if v.at > s.shownAt() {
+			return fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug), err
 		}
-		growth := fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug)
-		if v.Chapter == s.Block.Chapter {
-			growth = "grows in " + theNextStep
-		}
-		if s.next != nil && s.next.chapter() != v.Chapter.Number {
-			growth += ", shown again in " + linkToPage(s.next.Block)
-		}
-		return growth, nil
 	}
 	return "complete", err
 }
 
-// Version is the text that a declaration has from a chapter on.
+// Version is the text that a declaration has from a chapter, or from a step of one, on.
 type Version struct {
+	at      moment
 	Chapter *chapters.Chapter
-	Text    string
+	// Step is the last one that has it, or "" where the whole chapter has.
+	Step, Text string
 	// Shown is what shows it in that chapter, or nil where it has changed without
 	// being shown.
 	Shown *Shown
 }
 
-// versions returns the texts that a declaration has from chapter to chapter.
+// versions returns the texts that a declaration has from chapter to chapter, and at their steps.
 func (w *Book) versions(k key) ([]Version, error) {
 	if known := w.versionsOf[k]; known != nil {
 		return known, nil
 	}
 	var all []Version
 	for _, chapter := range w.chapters {
-		latest := w.latest(k, endOf(chapter.Number))
-		if latest == nil {
-			continue
+		for _, at := range momentsOf(chapter) {
+			latest := w.latest(k, at)
+			if latest == nil {
+				continue
+			}
+			text, err := w.textOf(latest, at)
+			if err != nil {
+				return nil, err
+			}
+			if n := len(all) - 1; n >= 0 && text == all[n].Text {
+				continue
+			} else if n >= 0 && chapter == all[n].Chapter {
+				all[n].Step = w.step(at - 1)
+			}
+			if latest.Block.Chapter != chapter || latest.shownAt() > at {
+				latest = nil
+			}
+			all = append(all, Version{at: at, Chapter: chapter, Text: text, Shown: latest})
 		}
-		text, err := w.textOf(latest, endOf(chapter.Number))
-		if err != nil {
-			return nil, err
-		}
-		if len(all) > 0 && text == all[len(all)-1].Text {
-			continue
-		}
-		if latest.Block.Chapter != chapter {
-			latest = nil
-		}
-		all = append(all, Version{chapter, text, latest})
 	}
 	w.versionsOf[k] = all
 	return all, nil
@@ -215,6 +220,13 @@ type change struct {
 	lines, all int
 }
 
+// differs tells whether a block shows only what has changed since something was shown before: that of a list that goes
+// on growing, and of what stands on the same page in an earlier form.
+func (s *Shown) differs(changed change) bool {
+	again := !s.roster && s.next == nil && s.previous != nil && s.previous.Block.Page == s.Block.Page
+	return changed.isShort() && (again || s.roster && s.next != nil)
+}
+
 // changes returns what has changed since a declaration was shown before.
 func (w *Book) changes(s *Shown) (change, error) {
 	if s.previous == nil {
@@ -236,22 +248,44 @@ func (c change) adds(word string) bool {
 
 func changeOf(old, now string) change {
 	c := change{all: strings.Count(old, "\n") + strings.Count(now, "\n")}
-	_, hunks, _ := bytes.Cut(diff.Diff("old", []byte(old), "new", []byte(now)), []byte("+++ new\n"))
-	for line := range strings.Lines(string(hunks)) {
-		switch {
-		case line[0] == '+' || line[0] == '-':
+	lines := Changes(old, now)
+	isChanged := func(line string) bool { return line[0] != ' ' }
+	for i, line := range lines {
+		if isChanged(line) {
 			c.lines++
-		case strings.HasPrefix(line, "@@ -1,"):
-			line = ""
-		case line[0] == '@':
-			line = ellipsis
-		default:
-			line = strings.TrimRight(line, " \n") + "\n"
 		}
-		c.diff += line
+		if slices.ContainsFunc(lines[max(i-around, 0):min(i+around+1, len(lines))], isChanged) {
+			c.diff += strings.TrimRight(line, " ") + "\n"
+		} else if !strings.HasSuffix("\n"+c.diff, "\n"+ellipsis) {
+			c.diff += ellipsis
+		}
 	}
+	c.diff = strings.TrimSuffix(c.diff, ellipsis)
 	return c
 }
 
+// around is how many lines a diff has above and below what has changed.
+const around = 2
+
 // ellipsis stands in a diff for lines that have not changed.
 const ellipsis = "...\n"
+
+// Changes returns all lines of two texts, each behind a sign that says whether it is new, gone or as before: +, - or a
+// blank.
+func Changes(before, after string) (lines []string) {
+	a, b := slices.Collect(strings.Lines(before)), slices.Collect(strings.Lines(after))
+	add := func(sign string, some []string) {
+		for _, line := range some {
+			lines = append(lines, sign+strings.TrimSuffix(line, "\n"))
+		}
+	}
+	for _, code := range difflib.NewMatcher(a, b).GetOpCodes() {
+		sign := " "
+		if code.Tag != 'e' {
+			sign = "+"
+			add("-", a[code.I1:code.I2])
+		}
+		add(sign, b[code.J1:code.J2])
+	}
+	return lines
+}

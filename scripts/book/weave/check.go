@@ -50,10 +50,15 @@ func (w *Book) checkStages() []error {
 	return mistakes
 }
 
-// checkBounds finds pages of lessons that are too long, and exercises that do not show what the reader finds.
+// checkBounds finds pages of lessons that are too long, lessons that do not say how long, and exercises that do not
+// show what the reader finds.
 func (w *Book) checkBounds() []error {
 	var mistakes []error
 	for _, chapter := range w.chapters {
+		if !chapter.Timed() {
+			mistakes = append(mistakes, fmt.Errorf("%s does not say how long it takes: "+
+				"write <sub>To read: .</sub> below its title", chapter.Path))
+		}
 		for _, page := range chapter.Pages {
 			if too := page.Size().Exceeds(chapters.Bounds); too != "" && chapter.Lesson(page) {
 				mistakes = append(mistakes, fmt.Errorf("%s has %s: move what does not teach to code.md, or make two lessons",
@@ -105,12 +110,10 @@ func (w *Book) checkRosters() []error {
 			if !s.roster || s.next != nil || s.declaration.hasFields {
 				continue
 			}
-			whole := s.declaration.text + "\n"
-			shown, _ := w.textOf(s, s.shownAt()) // what is wrong is said about the block
-			versions, _ := w.versions(s.key)
-			if i := slices.IndexFunc(versions, func(v Version) bool { return v.Text == whole }); i >= 0 && shown != whole {
+			versions, _ := w.versions(s.key) // what is wrong is said about the block
+			if n := len(versions) - 1; n >= 0 && versions[n].at > s.shownAt() {
 				mistakes = append(mistakes, block.Errorf("%s is last shown here, and whole in chapter %02d: show it there again",
-					s.Name, versions[i].Chapter.Number))
+					s.Name, versions[n].Chapter.Number))
 			}
 		}
 	}

@@ -20,7 +20,8 @@
 //     Its block says so after the names. In a chapter, what names something that
 //     no chapter has shown so far is left out of it: elements of composite
 //     literals, statements, and fields of structs. So a list grows without drafts.
-//     The last chapter that shows a roster shows it whole.
+//     The first chapter and the last that show a roster show it whole, others what it
+//     has gained: their info strings begin with diff, which weave sees to.
 //   - A field of a struct that is a roster can be shown by itself, as
 //     health.election. It, and all that uses it in rosters, exists from that
 //     chapter on.
@@ -49,6 +50,7 @@
 //
 // weave writes a caption above each block that it fills or compiles, and below it,
 // folded, what has changed since an earlier chapter showed it, or what catches a
-// wrong solution. And it remembers in chapters/names.txt which names of kcm the prose
-// has, so that none of them is left behind when the code changes.
+// wrong solution. Of what the page has shown before it is the change that is open, and
+// the whole that is folded. And weave remembers in chapters/names.txt which names of
+// kcm the prose has, so that none of them is left behind when the code changes.
 package weave

@@ -192,8 +192,7 @@ func (w *Book) addDeclaration(e *Exercise, s *Shown) error {
 	text := d.text + "\n"
 	f := Function{Name: d.names[0], File: d.file.name, Text: text, Imports: d.file.imports,
 		Unnamed: e.Whole() && !exported(d.names[0])}
-	named := slices.ContainsFunc(e.Functions, func(f Function) bool { return !f.Unnamed })
-	f.Cut = text[:w.source.within(d, function.Body.Lbrace)] + e.cutBody(!f.Unnamed && !named)
+	f.Cut = text[:w.source.within(d, function.Body.Lbrace)] + fmt.Sprintf("{\n\tpanic(%q)\n}\n", Unwritten+e.Name)
 	e.Functions = append(e.Functions, f)
 	return nil
 }
@@ -230,34 +229,6 @@ func (s *Source) within(d *Declaration, at token.Pos) int {
 
 // Unwritten begins what a body panics with that nobody has written yet.
 const Unwritten = "yours: "
-
-// cutBody returns a body that says what is to be done. The first function of an
-// exercise has the list.
-func (e *Exercise) cutBody(first bool) string {
-	var body strings.Builder
-	body.WriteString("{\n")
-	for i, step := range e.Steps {
-		if first {
-			body.WriteString("\t// " + strings.Join(wrapped(fmt.Sprintf("%d. %s", i+1, step), 100), "\n\t//    ") + "\n")
-		}
-	}
-	fmt.Fprintf(&body, "\tpanic(%q)\n}\n", Unwritten+e.Name)
-	return body.String()
-}
-
-// wrapped breaks a text into lines of at most so many characters.
-func wrapped(text string, width int) []string {
-	lines := []string{""}
-	for _, word := range strings.Fields(text) {
-		last := &lines[len(lines)-1]
-		if *last != "" && len(*last)+1+len(word) > width {
-			lines = append(lines, word)
-		} else {
-			*last = strings.TrimSpace(*last + " " + word)
-		}
-	}
-	return lines
-}
 
 // testFiles returns the test files of a package that declare some tests, and those
 // that declare what they use.

@@ -38,11 +38,17 @@ func openShop(t *testing.T, root string) (*Book, error) {
 
 func TestABlockShowsAWrongSolutionWithWhatCatchesIt(t *testing.T) {
 	t.Parallel()
-	w, err := openShop(t, writeShop(t))
+	const fold = "<details><summary>What was believed, and what catches it</summary>\n\n“What holds for more holds for fewer.” Caught by “fewer are a fifth”.\n\n</details>\n"
+	root := writeShop(t)
+	w, err := openShop(t, root)
 	require.NoError(t, err)
 	text := sourceOf(w.chapters[0])
-	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n"+
-		"\n<details><summary>What catches it</summary>\n\nWhat holds for more holds for fewer. Caught by “fewer are a fifth”.\n\n</details>\n")
+	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n\n"+fold)
+
+	replace(t, root, "chapters/01-shop/README.md", fold, "<details><summary>What catches it</summary>\n\nWhat holds for more. Caught by “fewer”.\n\n</details>\n")
+	w, err = openShop(t, root)
+	require.NoError(t, err)
+	assert.Equal(t, text, sourceOf(w.chapters[0]), "what stood there is written anew")
 }
 
 func TestABlockOfNoWrongSolutionIsAMistake(t *testing.T) {
@@ -73,7 +79,7 @@ func TestAnExerciseHasItsFunctionsAndTheTestFilesThatItNeeds(t *testing.T) {
 	assert.Equal(t, "kcm/shop", all[0].Dir)
 	assert.Equal(t, []string{"helped_test.go", "shop_test.go"}, all[0].TestFiles)
 	assert.Equal(t, map[string]string{"bounds": "// bounds returns how many more or fewer than some there may be.\n" +
-		"func bounds(some int) (int, int) {\n\t// 1. Divide.\n\tpanic(\"yours: bounds\")\n}\n"}, all[0].Cut())
+		"func bounds(some int) (int, int) {\n\tpanic(\"yours: bounds\")\n}\n"}, all[0].Cut())
 	assert.Len(t, all[0].Solutions.Wrong, 1)
 }
 
@@ -140,9 +146,12 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 		"kcm/coins/coins.go":             "package coins\n\n// Of returns coins.\nfunc Of(some int) int { return some }\n",
 		"labs/01-shop/wrong/later.txtar": "",
 		"chapters/01-shop/code.md": strings.ReplaceAll("# The rest\n\n<!-- exercise: later, 10 minutes, TestBounds -->\n**Yours**\n\n‘‘‘go stub\n‘‘‘\n\n<details><summary>Hint 1</summary>\n\nBy four.\n\n"+
-			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop lowest till\n‘‘‘\n\n‘‘‘go kcm/coins Of\n‘‘‘\n", "‘‘‘", "```"),
+			"‘‘‘go kcm/shop quarter exercise\n‘‘‘\n\n</details>\n\n## Rests\n\n‘‘‘go kcm/shop lowest till\n‘‘‘\n", "‘‘‘", "```"),
+		"chapters/00-before/README.md": "# Before\n\n<sub>To read: .</sub>\n",
+		"chapters/00-before/code.md":   "# What need not be read\n\n```go kcm/coins Of\n```\n",
 	})
 	name := "chapters/01-shop/README.md"
+	replace(t, root, name, "# Shop\n", "# Shop\n\n<sub>To read: .</sub>\n")
 	replace(t, root, name, "1. Divide.\n\n", "```go stub\n```\n\nDivide.\n\n")
 	replace(t, root, name, "```go kcm/shop bounds exercise\n```\n\n```diff bounds/a-quarter\n```\n",
 		"<details><summary>The code</summary>\n\n```go kcm/shop bounds exercise\n```\n\n</details>\n")
@@ -150,7 +159,7 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 	w, err := openShop(t, root)
 	require.NoError(t, err)
 	assert.Empty(t, w.mistakes())
-	text := sourceOf(w.chapters[0])
+	text := sourceOf(w.chapters[1])
 	assert.Contains(t, text, strings.ReplaceAll(`**Yours**
 
 <sub>[kcm/shop/shop.go](../../kcm/shop/shop.go) · yours</sub>
@@ -206,6 +215,48 @@ Divide.
 	stale, err = openShopUnfilled(t, root)
 	require.NoError(t, err)
 	assert.ErrorContains(t, errors.Join(stale.mistakes()...), "the exercise bounds does not show what the reader finds: write a block ```go stub, without a body, below its first paragraph")
+}
+
+func TestAnExerciseShowsOfAStructWhatItUsesAndNobodyHasSeenUnlessItFillsIt(t *testing.T) {
+	t.Parallel()
+	const stub = "<details><summary>Hint 1</summary>\n\nBy five.\n\n</details>\n\n```go stub\n```\n\n"
+	const some = "\n// till has coins.\ntype till struct {\n\tbox\n\t// gold is worth most.\n\tgold int\n\t// …\n}\n"
+	const whole = "gold                int\n\tsilver, copper, tin int\n\tpaper               int\n\tcheques             int\n\tstamps              int\n\tvouchers            int\n}\n"
+	for _, c := range []struct{ first, second, shown, again string }{
+		{"return (&till{}).gold, 0", "return till{}.gold", some, ""},
+		{"return (&till{}).gold, 0", "return till{}.paper", some, "\tpaper int\n\t// …\n}\n"},
+		{"return (&till{paper: 1}).gold, 0", "return till{}.paper", whole, ""},
+		{"return func() till { return till{} }().gold, 0", "return till{}.tin", some, "\tsilver, copper, tin int\n\t// …\n}\n"},
+		{"return empty().gold, 0", "return till{}.gold", some, ""},
+		{"return empty().gold, empty().silver + empty().paper + empty().cheques + empty().stamps", "return till{}.copper", whole, ""},
+	} {
+		root := writeShop(t)
+		writeTree(t, root, map[string]string{
+			"kcm/shop/shop.go": "package shop\n\nfunc bounds(some int) (int, int) {\n\t" + c.first + "\n}\n\nfunc price() int {\n\t" + c.second +
+				"\n}\n\nfunc empty() till { return till{} }\n\n// till has coins.\ntype till struct {\n\tbox\n\t// gold is worth most.\n\t" +
+				"gold int\n\tsilver, copper, tin int\n\tpaper int\n\tcheques int\n\tstamps int\n\tvouchers int\n}\n\ntype box struct{}\n",
+			"chapters/01-shop/README.md": "# Shop\n\n<!-- exercise: bounds, 10 minutes, TestBounds -->\n**Yours**\n\n" + stub +
+				"```go kcm/shop bounds exercise\n```\n\n<!-- exercise: price, 10 minutes, TestBounds -->\n**Yours**\n\n" + stub +
+				"```go kcm/shop price exercise\n```\n\n```go kcm/shop empty till box\n```\n",
+		})
+		w, err := openShop(t, root)
+		require.NoError(t, err)
+		bodies := stubsOf(w.chapters[0])
+		require.Len(t, bodies, 2)
+		assert.Contains(t, bodies[0], c.shown, c.first)
+		_, again, _ := strings.Cut(bodies[1], "type till struct {\n\tbox\n")
+		assert.Equal(t, c.again, again, c.second)
+	}
+}
+
+// stubsOf returns what the readers of a chapter's exercises find.
+func stubsOf(c *chapters.Chapter) (bodies []string) {
+	for _, b := range c.Blocks {
+		if b.Stub {
+			bodies = append(bodies, b.Body)
+		}
+	}
+	return bodies
 }
 
 func openShopUnfilled(t *testing.T, root string) (*Book, error) {

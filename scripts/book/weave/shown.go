@@ -59,15 +59,15 @@ func (w *Book) look(s *Shown) error {
 	if s.next != nil && s.next.Block.Path == s.Block.Path {
 		s.Step = s.Block.Chapter.Steps[s.Block.After]
 	}
-	if s.final() {
+	text, differs, err := w.shownText(s)
+	if err != nil {
+		return err
+	}
+	if s.Differs = differs; s.final() && !differs {
 		s.Line, s.Final = s.declaration.line, !s.roster && s.declaration.of == nil
 	}
 	if s.declaration.of != nil {
 		return nil
-	}
-	text, err := w.textOf(s, s.shownAt())
-	if err != nil {
-		return err
 	}
 	if s.Begin = strings.Index(s.Block.Body, text); s.Begin < 0 {
 		return fmt.Errorf("the block does not hold %s as it is; make weave fills it", s.Name)
@@ -110,6 +110,9 @@ func (v *View) addReferences(s *Stage, seen map[*Shown]bool) {
 					return true
 				}
 				from := part.showing
+				if from.Differs {
+					return true // its text is not that of the stage
+				}
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
 				from.References = append(from.References, Reference{begin, begin + len(ident.Name), to})
 				return true

@@ -20,14 +20,15 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 		return w.stubTexts, nil
 	}
 	w.stubTexts = map[*chapters.Block]chapters.Text{}
-	open := map[*Declaration]bool{} // by other stubs
+	open := map[part]bool{} // by other stubs
 	for _, chapter := range w.chapters {
 		for _, e := range chapter.Exercises {
-			s := &stub{w, e, nil, map[string]string{}, map[*Declaration]map[string]bool{}}
+			s := &stub{w, e, nil, map[string]string{}, map[part]bool{}, map[*Declaration]bool{}}
 			for _, block := range e.Blocks {
 				for _, shown := range w.shown[block] {
 					if shown.declaration.node != nil {
 						s.written = append(s.written, shown.declaration)
+						open[part{shown.declaration, all}] = true
 					}
 				}
 			}
@@ -37,13 +38,18 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 					return nil, err
 				}
 			}
-			for _, d := range s.written {
-				open[d] = true
-			}
 		}
 	}
 	return w.stubTexts, nil
 }
+
+// part is a name of a declaration, or all of it.
+type part struct {
+	of   *Declaration
+	name string
+}
+
+const all = ""
 
 // stub is what an exercise asks for.
 type stub struct {
@@ -52,11 +58,13 @@ type stub struct {
 	// written are the declarations that the reader writes, imports what they import.
 	written []*Declaration
 	imports map[string]string
-	// used are other declarations that they name, with the names.
-	used map[*Declaration]map[string]bool
+	// used are names of other declarations, and filled structs of which a value is made: the reader decides about each
+	// field.
+	used   map[part]bool
+	filled map[*Declaration]bool
 }
 
-// findUsed notes what the names in a declaration stand for. How a whole package is written is the reader's.
+// findUsed notes what a declaration uses. How a whole package is written is the reader's.
 func (s *stub) findUsed(in *Declaration) {
 	node := ast.Node(in.node)
 	if s.exercise.Whole() {
@@ -66,38 +74,53 @@ func (s *stub) findUsed(in *Declaration) {
 		node = in.node.(*ast.FuncDecl).Type
 	}
 	ast.Inspect(node, func(node ast.Node) bool {
-		ident, ok := node.(*ast.Ident)
-		if !ok {
-			return true
-		}
-		object := in.pkg.object(ident)
-		if _, imported := object.(*types.PkgName); imported {
-			s.imports[ident.Name] = in.file.imports[ident.Name]
-		}
-		used := s.source.declares[object]
-		if used != nil && used.of != nil {
-			used = used.of
-		}
-		if used != nil && !slices.Contains(s.written, used) {
-			if s.used[used] == nil {
-				s.used[used] = map[string]bool{}
+		switch node := node.(type) {
+		case *ast.CompositeLit:
+			if len(node.Elts) > 0 {
+				s.fill(in.pkg.info.TypeOf(node))
 			}
-			s.used[used][ident.Name] = true
+		case *ast.FuncDecl:
+			for result := range in.pkg.info.Defs[node.Name].(*types.Func).Signature().Results().Variables() {
+				s.fill(result.Type())
+			}
+		case *ast.Ident:
+			s.use(in, node)
 		}
 		return true
 	})
 }
 
-// isOpen tells whether a block before an exercise shows a declaration, and nobody has to
-// unfold it.
-func (w *Book) isOpen(d *Declaration, e *chapters.Exercise) bool {
-	return slices.ContainsFunc(w.showings[key{d.pkg.dir, d.names[0]}], func(s *Shown) bool {
-		return !s.Block.Folded && s.Block.Precedes(e)
+func (s *stub) fill(value types.Type) {
+	if named, ok := value.(*types.Named); ok {
+		s.filled[s.source.declares[named.Obj()]] = true
+	}
+}
+
+// use notes what a name in a declaration stands for. With a field, its struct is used.
+func (s *stub) use(in *Declaration, ident *ast.Ident) {
+	object := in.pkg.object(ident)
+	if _, imported := object.(*types.PkgName); imported {
+		s.imports[ident.Name] = in.file.imports[ident.Name]
+	}
+	used := s.source.declares[object]
+	if used != nil && used.of != nil {
+		used = used.of
+		s.used[part{used, used.names[0]}] = true
+	}
+	if used != nil {
+		s.used[part{used, ident.Name}] = true
+	}
+}
+
+// isOpen tells whether a block of a lesson shows a declaration before an exercise, and nobody has to unfold it.
+func (s *stub) isOpen(d *Declaration) bool {
+	return slices.ContainsFunc(s.showings[key{d.pkg.dir, d.names[0]}], func(shown *Shown) bool {
+		return !shown.Block.Folded && !shown.Block.Page.Code() && shown.Block.Precedes(s.exercise)
 	})
 }
 
 // text returns what the block of a stub is to hold, and notes what it shows.
-func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
+func (s *stub) text(open map[part]bool) (chapters.Text, error) {
 	var files, parts []string
 	for _, d := range s.written {
 		s.findUsed(d)
@@ -115,14 +138,28 @@ func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
 	if imports := formatImports(s.imports, s.source.module); imports != "" {
 		parts = append([]string{strings.TrimPrefix(imports, "\n")}, parts...)
 	}
-	own, within := s.written[0].pkg.dir, ""
-	used := slices.SortedFunc(maps.Keys(s.used), (*Declaration).compare)
-	ours := slices.DeleteFunc(slices.Clone(used), func(d *Declaration) bool { return d.pkg.dir != own })
-	for _, d := range append(ours, used...) { // those of the exercise's own package first
-		if open[d] || s.isOpen(d, s.exercise) {
-			continue
+	text := &StageFile{text: packageClause + strings.Join(append(parts, s.given(open)...), "\n")}
+	body, err := text.formatted()
+	if err != nil {
+		return chapters.Text{}, s.exercise.Errorf("what the reader finds: %w", err)
+	}
+	above := caption(strings.Join(files, ", ") + " · yours")
+	return chapters.Text{Caption: above, Body: strings.TrimPrefix(string(body), packageClause+"\n")}, nil
+}
+
+// given returns what is used and was not open before, that of the exercise's own package first.
+func (s *stub) given(open map[part]bool) (parts []string) {
+	var used []*Declaration
+	for p := range s.used {
+		if !open[p] && !open[part{p.of, all}] && !slices.Contains(used, p.of) && !s.isOpen(p.of) {
+			used = append(used, p.of)
 		}
-		open[d] = true
+	}
+	own, within := s.written[0].pkg.dir, ""
+	slices.SortFunc(used, (*Declaration).compare)
+	ours := slices.DeleteFunc(slices.Clone(used), func(d *Declaration) bool { return d.pkg.dir != own })
+	others := slices.DeleteFunc(used, func(d *Declaration) bool { return d.pkg.dir == own })
+	for _, d := range append(ours, others...) {
 		if within != d.pkg.dir {
 			within = d.pkg.dir
 			where := "It is there already:"
@@ -131,15 +168,12 @@ func (s *stub) text(open map[*Declaration]bool) (chapters.Text, error) {
 			}
 			parts = append(parts, "// "+where+"\n")
 		}
-		parts = append(parts, s.source.outline(d, s.used[d], within == own))
+		outline := s.outline(d, within == own)
+		parts = append(parts, outline)
+		open[part{d, all}] = outline == d.text+"\n"
 	}
-	text := &StageFile{text: packageClause + strings.Join(parts, "\n")}
-	body, err := text.formatted()
-	if err != nil {
-		return chapters.Text{}, s.exercise.Errorf("what the reader finds: %w", err)
-	}
-	above := caption(strings.Join(files, ", ") + " · yours")
-	return chapters.Text{Caption: above, Body: strings.TrimPrefix(string(body), packageClause+"\n")}, nil
+	maps.Copy(open, s.used)
+	return parts
 }
 
 func (d *Declaration) isFunction() bool {
@@ -152,34 +186,50 @@ func (s *Source) signature(d *Declaration) string {
 	return strings.TrimRight(d.text[:s.within(d, d.node.(*ast.FuncDecl).Body.Lbrace)], " ")
 }
 
-// outline returns what somebody has to know of a declaration who uses names of it: the
-// signature of a function, those constants, a type, or what other packages see of it.
-func (s *Source) outline(d *Declaration, names map[string]bool, own bool) string {
+// outline returns what somebody has to know of a declaration who uses names of it: the signature of a function, those
+// constants, a type, of a struct that is not filled those fields, or what other packages see of it.
+func (s *stub) outline(d *Declaration, own bool) string {
 	if d.isFunction() {
-		return s.signature(d) + "\n"
+		return s.source.signature(d) + "\n"
 	}
-	group := d.node.(*ast.GenDecl)
-	switch {
-	case group.Tok == token.TYPE && !own:
-		return s.seen(d)
-	case group.Tok == token.TYPE:
-		return d.text + "\n"
+	group, used := d.node.(*ast.GenDecl), ""
+	if group.Tok == token.TYPE {
+		return s.outlineType(d, group, own)
 	}
-	var lines []string
 	for _, spec := range group.Specs {
 		value := spec.(*ast.ValueSpec)
-		if value.Values == nil && value.Type == nil {
-			lines = nil // it goes on counting
-			break
+		if value.Values == nil && value.Type == nil || len(group.Specs) == 1 {
+			return d.text + "\n" // it goes on counting, or is one
 		}
-		if !slices.ContainsFunc(value.Names, func(name *ast.Ident) bool { return names[name.Name] }) {
-			continue
-		}
-		begin, end := s.linesOf(d, value)
-		lines = append(lines, strings.TrimSuffix(d.text[begin:end], "\n"))
+		used += s.usedLines(d, value, value.Names)
 	}
-	if len(group.Specs) > 1 && len(lines) > 0 {
-		return fmt.Sprintf("%s (\n%s\n)\n", group.Tok, strings.Join(lines, "\n"))
+	return fmt.Sprintf("%s (\n%s)\n", group.Tok, used)
+}
+
+func (s *stub) outlineType(d *Declaration, group *ast.GenDecl, own bool) string {
+	structure, ok := group.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
+	if !ok || own && s.filled[d] || len(group.Specs) > 1 {
+		return d.text + "\n"
 	}
-	return d.text + "\n"
+	used := ""
+	for _, field := range structure.Fields.List {
+		used += s.usedLines(d, field, field.Names) // an embedded one has no name: its own fields are used
+	}
+	text := d.text[:s.source.within(d, structure.Fields.Opening)] + "{\n" + used + "\t// …\n}\n"
+	switch spared := strings.Count(d.text, "\n") - strings.Count(text, "\n"); {
+	case !own && used == "":
+		return s.source.seen(d)
+	case own && spared < 2: // it is not worth a gap
+		return d.text + "\n"
+	}
+	return text
+}
+
+// usedLines returns the lines of a part of a declaration if one of its names is used, or if it has none.
+func (s *stub) usedLines(d *Declaration, node ast.Node, names []*ast.Ident) string {
+	if names != nil && !slices.ContainsFunc(names, func(name *ast.Ident) bool { return s.used[part{d, name.Name}] }) {
+		return ""
+	}
+	begin, end := s.source.linesOf(d, node)
+	return strings.TrimSuffix(d.text[begin:end], "\n") + "\n"
 }

@@ -51,10 +51,11 @@ func (w *Book) Fill(out io.Writer) error {
 	return nil
 }
 
-// Check says how many declarations the chapters show. Its error has a line for
-// each mistake in the book.
+// Check says how long the pages of the lessons are, and how many declarations the chapters show. Its error has a line
+// for each mistake in the book.
 func (w *Book) Check(out io.Writer) error {
 	mistakes := w.mistakes()
+	chapters.Table(w.chapters, out)
 	missing, total := w.unshown()
 	fmt.Fprintf(out, "declarations shown: %d of %d\n", total-len(missing), total)
 	return errors.Join(mistakes...)

@@ -2,6 +2,7 @@ package weave
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -116,6 +117,27 @@ func TestAStepIsAStageByItself(t *testing.T) {
 	require.EqualError(t, err, "chapter 01 has no step naif: there is naive")
 }
 
+func TestADeclarationHasAVersionForEachStepThatChangesIt(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t, "pages.txtar", "steps")
+	_, err := printed(t, root, (*Book).Fill)
+	require.NoError(t, err)
+	w, err := Open(root)
+	require.NoError(t, err)
+	for name, want := range map[string][]string{
+		"Run":   {"2 short { return count() }", "2  { return count() + most }"}, // draft up to the second step
+		"count": {"1  { return 7 }", "2  { return 1 }"},
+	} {
+		all, err := w.versions(key{"kcm/app", name})
+		require.NoError(t, err)
+		var got []string
+		for _, v := range all {
+			got = append(got, fmt.Sprintf("%d %s %s", v.Chapter.Number, v.Step, strings.TrimSpace(v.Text[strings.Index(v.Text, "{"):])))
+		}
+		assert.Equal(t, want, got)
+	}
+}
+
 func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t, "stages.txtar", "grows")
@@ -127,7 +149,14 @@ func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
 	require.Empty(t, out, "fill has nothing more to do")
 	out, err = printed(t, root, (*Book).Check)
 	require.NoError(t, err)
-	assert.Equal(t, "declarations shown: 13 of 13\n", out)
+	assert.Equal(t, `                                                  words    Go  sessions  lines   open  minutes
+00-introduction/README.md                             5     0         0      3      3        0
+01-a/README.md                                        4    22         0     71     71        1
+02-b/README.md                                        2    43         0     62     62        2
+03-c/README.md                                        2     9         0     34     24        0
+all                                                  13    74         0    170    160        3
+declarations shown: 13 of 13
+`, out)
 
 	out, err = printed(t, root, testStages(t)) // which vets and tests all
 	require.NoError(t, err)

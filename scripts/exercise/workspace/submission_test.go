@@ -19,7 +19,7 @@ func handedIn(t *testing.T, body, rest string) (file string, err error) {
 	root := writeBook(t)
 	w, err := Write(root, "2", "", "")
 	require.NoError(t, err)
-	edit(t, w.Dir, shop, "\t// 1. Take something off.\n\tpanic(\"yours: discount\")", body)
+	edit(t, w.Dir, shop, "\tpanic(\"yours: discount\")", body)
 	head, declarations, _ := strings.Cut(rest, "---\n")
 	edit(t, w.Dir, shop, "package shop\n", "package shop\n\n"+head)
 	writeFiles(t, w.Dir, "-- "+shop+" --\n"+read(t, w.Dir, shop)+declarations)

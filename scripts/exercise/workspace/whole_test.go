@@ -178,7 +178,6 @@ type Till struct{}
 
 // New returns an empty till.
 func New() *Till {
-	// 1. Add.
 	panic("yours: till")
 }
 

@@ -94,12 +94,13 @@ function addTools(figure) {
 	}
 }
 
-// slider shows a declaration as of each chapter, with what has changed since the one before.
+// slider shows a declaration as of each chapter and each of its steps, with what has changed since the one before.
 function slider(figure, name, several) {
 	const versions = book.histories[name];
 	const original = figure.querySelector("pre");
-	const chapter = figure.closest("[data-page]").dataset.page.slice(0, 2);
-	let here = versions.findLastIndex((version) => version.chapter <= chapter);
+	const page = figure.closest("[data-page]").dataset.page;
+	let here = versions.findLastIndex((version) => version.address === page + "#" + name);
+	if (here < 0) here = versions.findLastIndex((version) => version.chapter.slice(0, 2) <= page.slice(0, 2));
 	const output = make("output");
 	const input = make("input", { type: "range", min: 0, max: versions.length - 1, step: 1, value: here, oninput: show });
 	function show() {
