@@ -20,7 +20,7 @@ func TestASizeCountsWhatAReaderSeesWithoutUnfolding(t *testing.T) {
 func TestAChapterSaysHowLongItTakesOnceItIsFilled(t *testing.T) {
 	t.Parallel()
 	c, err := Parse(3, "03-a",
-		&Page{Path: "README.md", Source: []byte("# A\n\n<sub>To read: .</sub>\n\n" + strings.Repeat("word ", 1900) + "\n")},
+		&Page{Path: "README.md", Source: []byte("# A\n\n<sub>To read: .</sub>\n\n" + strings.Repeat("word ", 1400) + "\n")},
 		&Page{Path: "code.md", Source: []byte("# B\n\n" + strings.Repeat("word ", 9000) + "\n")})
 	require.NoError(t, err)
 	texts, err := c.Fill(nil)

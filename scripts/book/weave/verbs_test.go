@@ -151,10 +151,10 @@ func TestAStageIsAModuleThatBuildsAndBelongsToItsReader(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, `                                                  words    Go  sessions  lines   open  minutes
 00-introduction/README.md                             5     0         0      3      3        0
-01-a/README.md                                        4    22         0     71     71        1
-02-b/README.md                                        2    43         0     62     62        2
-03-c/README.md                                        2     9         0     34     24        0
-all                                                  13    74         0    170    160        3
+01-a/README.md                                        4    22         0     71     71        2
+02-b/README.md                                        2    43         0     62     62        4
+03-c/README.md                                        2     9         0     34     24        1
+all                                                  13    74         0    170    160        6
 declarations shown: 13 of 13
 `, out)
 
