@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"mime"
 	"path"
 	"slices"
 	"strings"
@@ -15,7 +16,9 @@ import (
 )
 
 // epubTemplates are the files that say what an e-book consists of, as EPUB 3 has it (https://www.w3.org/TR/epub-33).
-var epubTemplates = template.Must(template.ParseFS(static, "static/epub/*.tmpl"))
+var epubTemplates = template.Must(template.New("").Funcs(template.FuncMap{
+	"mediaType": func(name string) string { return mime.TypeByExtension(path.Ext(name)) },
+}).ParseFS(static, "static/epub/*.tmpl"))
 
 // epub returns the book as an e-book: an archive whose first file says that it is one, and is not compressed. What the
 // book links to in the repository is named there and not linked.
