@@ -65,9 +65,9 @@ func (gc *GarbageCollector) deleteObject(ctx context.Context, judged *object, po
 }
 
 // write has request change an object, which request is given as the cache has it,
-// or in a newer version if the API server refuses that with a conflict. After as
-// many newer versions as looks says the conflict is returned. An object that is
-// gone, or whose name is another one's by now, is as good as written.
+// or as it is by now. It sends request a bounded number of times, and returns the
+// API server's error. An object that is gone, or whose name is another one's by
+// now, is as good as written.
 func (gc *GarbageCollector) write(ctx context.Context, obj *object,
 	request func(client metadata.ResourceInterface, latest *object) error) error {
 	mapping, err := gc.mapping(obj.APIVersion, obj.Kind)

@@ -65,8 +65,8 @@ func mayBeCircle(seen observed) bool {
 	return asked && slices.ContainsFunc(seen.dependents, func(d dependent) bool { return d.phase == collecting })
 }
 
-// policyOf returns how an object is to be deleted of which a user has said that
-// beforehand, by a finalizer, or not at all.
+// policyOf returns what the object's finalizers say: Orphan for "orphan",
+// Foreground for "foregroundDeletion", and Background if it has neither.
 func policyOf(obj *object) metav1.DeletionPropagation {
 	switch {
 	case slices.Contains(obj.Finalizers, metav1.FinalizerOrphanDependents):

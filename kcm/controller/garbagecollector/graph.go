@@ -110,7 +110,7 @@ func (g *graph) appear(n *node, do *work) {
 }
 
 // mistaken has a dependent looked at whose owner is not what its reference
-// says. Of several owners in other namespaces it is told of one.
+// says. Of several owners in other namespaces the user is told of one.
 func (do *work) mistaken(dependent *node, owner metav1.OwnerReference, actual *node) {
 	do.check = append(do.check, keyOf(dependent.object))
 	told := len(do.misplaced) > 0 && do.misplaced[len(do.misplaced)-1].dependent == dependent.object

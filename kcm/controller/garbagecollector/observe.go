@@ -23,7 +23,7 @@ type observed struct {
 	owners     []owner
 	dependents []dependent
 	// left says that not all owners were asked for, because a try asks for five at
-	// most. None of those five is gone.
+	// most.
 	left bool
 }
 

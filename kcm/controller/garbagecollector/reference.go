@@ -54,7 +54,7 @@ func (r reference) String() string {
 
 // key names what is to be looked at: an object, or an owner that no informer
 // shows, as the objects of one namespace name it. So whatever the objects of a
-// namespace name as their owners, no other namespace's wait for that.
+// namespace name as their owners, the objects of others do not wait for that.
 type key struct {
 	namespace string
 	uid       types.UID
@@ -79,7 +79,8 @@ type phase int
 const (
 	// alive objects are not being deleted.
 	alive phase = iota
-	// leaving objects are being deleted, and others see to it.
+	// leaving objects are being deleted, and wait for something else than their
+	// dependents: a finalizer of somebody else, or the end of a grace period.
 	leaving
 	// orphaning objects wait for their dependents to be freed of them.
 	orphaning

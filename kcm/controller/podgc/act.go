@@ -77,7 +77,7 @@ const fieldManager = "kube-controller-manager"
 
 // markFailed gives a pod that has not ended the phase Failed, because there is
 // no kubelet to do it, and whoever counts pods that have ended may wait for it.
-// The UID in the patch keeps it from another pod of the name.
+// It marks no other pod of the name.
 func (c *Controller) markFailed(ctx context.Context, v victim) error {
 	if hasEnded(v.pod) {
 		return nil
@@ -98,9 +98,9 @@ func (c *Controller) markFailed(ctx context.Context, v victim) error {
 	return err
 }
 
-// conditions says that an orphaned pod has failed through no fault of its own,
-// by which a Job can tell it from one that has to be counted against it
-// (https://kep.k8s.io/3329). All other conditions stay as they are.
+// conditions returns what the mark adds to a pod's conditions. For an orphan it is
+// DisruptionTarget, by which a Job can tell it from a pod that has failed through a
+// fault of its own (https://kep.k8s.io/3329), and for all others nothing.
 func conditions(v victim) []corev1.PodCondition {
 	if v.reason != orphaned {
 		return nil

@@ -126,8 +126,7 @@ func (c *Controller) observe(ctx context.Context) (situation, error) {
 	return seen, nil
 }
 
-// note brings up to date since when nodes have been missing. One that has come
-// back, or that no pod is bound to any more, is forgotten.
+// note brings up to date since when nodes have been missing.
 func (c *Controller) note(seen situation, now time.Time) {
 	missing := map[string]time.Time{}
 	for _, pod := range seen.pods {
@@ -143,8 +142,8 @@ func (c *Controller) note(seen situation, now time.Time) {
 	c.missing = missing
 }
 
-// isGone asks the API server. A node that it has is one that the cache does not
-// show yet, and its quarantine begins anew.
+// isGone asks the API server whether a node is gone. It is called for several
+// nodes at the same time.
 func (c *Controller) isGone(ctx context.Context, name string) bool {
 	_, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {

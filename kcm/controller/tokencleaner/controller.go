@@ -76,8 +76,8 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	c.loop.Run(ctx, workers, c.synced)
 }
 
-// sync deletes a token that has run out, and has one that will be looked at
-// again when it has. By then it may say another time, or be another Secret.
+// sync deletes a token that has run out, and has one whose time is still to come
+// looked at again then. By then it may say another time, or be another Secret.
 func (c *Controller) sync(ctx context.Context, name string) error {
 	secret, err := c.cached.Get(name)
 	if err != nil {

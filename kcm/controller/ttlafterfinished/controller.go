@@ -113,7 +113,7 @@ func (c *Controller) isDue(job *batchv1.Job) bool {
 
 // delete asks the Job to go as it was looked at: no other of its name, and none
 // that was written since. In the foreground it stays until its pods are gone, so
-// that who waits for the Job's end waits for theirs.
+// that whoever waits for the Job's end waits for theirs.
 func (c *Controller) delete(ctx context.Context, job *batchv1.Job) error {
 	err := c.client.BatchV1().Jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion},
