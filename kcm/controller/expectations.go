@@ -29,9 +29,6 @@ const ExpectationsTimeout = 5 * time.Minute
 // timestamp, and when it is gone. What is expected belongs to one owner's UID;
 // another owner that later has the same name starts with nothing expected, whatever
 // notifications of the old one's objects come late.
-//
-// Late news of what another process has created is taken for the news that is
-// waited for. So caches begin with the newest list, and [OwnWrites] asks for versions.
 type Expectations struct {
 	clock clock.PassiveClock
 

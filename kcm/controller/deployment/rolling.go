@@ -22,8 +22,8 @@ func rollingUpdate(seen observed) plan {
 }
 
 // sizeOfNew returns the size that the new ReplicaSet may have now, also before
-// it is there: as large as wanted, if the deployment does not get above its
-// upper bound by that. To be above it already makes the new one no smaller.
+// it is there: as large as wanted, if the deployment does not get above its upper
+// bound by that. If it is above its bound already, the new one is not made smaller.
 func sizeOfNew(seen observed) int32 {
 	d := seen.deployment
 	var now int32
@@ -36,11 +36,10 @@ func sizeOfNew(seen observed) int32 {
 
 // shrinkOld returns the changes that make old ReplicaSets smaller, the oldest
 // first and each in one change, for a deployment that has a new ReplicaSet.
-// Afterwards there are as many available pods as the deployment should always
-// have. And there are as many even if no other pod of the new ReplicaSet becomes
-// available and all those of the old ones do. Where there are too few before, it
-// takes none of them. All that may go goes: that an old pod is not available is
-// no reason to keep it (https://github.com/kubernetes/kubernetes/issues/16737).
+// It keeps two promises. What serves stays, as far as it is needed. And enough
+// could serve, even if no other pod of the new ReplicaSet ever becomes available.
+// All that may go goes: that an old pod is not available is no reason to keep it
+// (https://github.com/kubernetes/kubernetes/issues/16737).
 func shrinkOld(seen observed) []change {
 	all, least := seen.all(), minAvailable(seen.deployment)
 	// New pods that are not available yet cannot stand in for old ones: they

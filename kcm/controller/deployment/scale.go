@@ -147,8 +147,8 @@ func bySize(missing int32) func(a, b *appsv1.ReplicaSet) int {
 
 // share returns how many of the pods that are left to add, or to remove when
 // negative, fall to one ReplicaSet. It gets what makes it the same fraction of
-// the deployment that it was before, as far as that is left. It never goes
-// against the direction.
+// the deployment that it was before, as far as that is left. It never takes pods
+// away while some are to be added, nor the other way round.
 func share(d *appsv1.Deployment, rs *appsv1.ReplicaSet, left int32) int32 {
 	// Its fraction may ask for the other direction if somebody else has resized
 	// it, and also if the surge is large and not used up: then a deployment that

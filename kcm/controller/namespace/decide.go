@@ -29,8 +29,8 @@ type plan struct {
 	failure error
 }
 
-// decide returns what follows from what is left of a namespace. The caller has
-// seen to it that there is another look when no objects can appear any more.
+// decide returns what follows from what is left of a namespace. If less than five
+// seconds are over, the caller has asked for another look already.
 func decide(left remains) plan {
 	if left.elapsed < lateCreations {
 		return plan{namespace: left.namespace}

@@ -23,8 +23,8 @@ const lateCreations = 5 * time.Second
 // pods is the resource that goes first. The metrics API has pods, too.
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// resource is a kind of objects that a namespace can hold, as its path in the
-// API has it.
+// resource is a kind of objects that a namespace can hold, by its path in the
+// API.
 type resource struct {
 	schema.GroupVersionResource
 	// asOne says that all its objects in a namespace can be deleted with one

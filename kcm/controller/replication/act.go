@@ -38,8 +38,7 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 }
 
 // createPods asks for count more pods, slowly at first, and returns the first
-// error. From before the first request on the set expects them, and in the end
-// those that were created and no others.
+// error. In the end the set expects those that were created and no others.
 func (c *Controller) createPods(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
 	pods := make([]*corev1.Pod, count)
 	for i := range pods {

@@ -11,10 +11,8 @@ type plan struct {
 	delete []*corev1.Pod
 }
 
-// decide compares the number of pods with what the set asks for. It plans
-// nothing for a set that is being deleted, whose pods are the garbage
-// collector's to remove, nor before the set may act. One plan creates or
-// deletes at most burst pods.
+// decide compares the number of pods with what the set asks for. One plan
+// creates or deletes at most burst pods.
 func decide(seen observed, burst int) plan {
 	if !seen.mayAct || seen.set.DeletionTimestamp != nil {
 		return plan{}

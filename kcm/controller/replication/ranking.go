@@ -40,7 +40,8 @@ func leastMissed(seen observed, n int) []*corev1.Pod {
 	return pods
 }
 
-// rank is what the choice of the pods to delete depends on.
+// rank is what the choice of the pods to delete depends on. Its times are
+// magnitudes.
 type rank struct {
 	pod             *corev1.Pod
 	assigned        bool

@@ -40,8 +40,8 @@ func (c *TokensController) observeAccount(key accountKey) (seen observedAccount,
 	return seen, nil
 }
 
-// decideAccount returns the Secrets that the ServiceAccount called gone may leave:
-// those that were filled for it, and those that name it and bear no uid yet.
+// decideAccount returns the Secrets that have to be seen to, since the ServiceAccount
+// called gone may have left them.
 func decideAccount(gone accountKey, seen observedAccount) []*corev1.Secret {
 	if seen.account != nil {
 		return nil
@@ -56,8 +56,8 @@ func decideAccount(gone accountKey, seen observedAccount) []*corev1.Secret {
 	return left
 }
 
-// actOnAccount deletes the Secrets that bear a uid, which never comes back. One that
-// bears none may be for the next account of the name, so the other loop asks.
+// actOnAccount sees to these Secrets. None is lost that an account which is there
+// uses, or will use when it is filled.
 func (c *TokensController) actOnAccount(ctx context.Context, left []*corev1.Secret) error {
 	var errs []error
 	for _, secret := range left {

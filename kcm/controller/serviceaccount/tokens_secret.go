@@ -30,9 +30,8 @@ type observedSecret struct {
 }
 
 // observeSecret returns the Secret that key means and the ServiceAccount that
-// it is for, each nil if it is gone. The API server is asked where a cache that
-// is behind would lead to something that no later event puts right: it knows who
-// has the name now for which a Secret without a uid asks, and that one is gone.
+// it is for, each nil if it is gone. It asks the API server only where a cache that
+// is behind would lead to something that no later event puts right.
 func (c *TokensController) observeSecret(ctx context.Context, key secretKey) (observedSecret, error) {
 	seen := observedSecret{name: key.Name}
 	secret, err := c.secretLister.Secrets(key.Namespace).Get(key.Name)
