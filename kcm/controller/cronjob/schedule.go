@@ -15,7 +15,8 @@ import (
 // tooMany is how many missed moments are counted before the user is told.
 const tooMany = 100
 
-// errNever is of a schedule without a moment, such as February 31.
+// errNever is of a schedule without a moment, such as February 31. The text is the
+// original's, which a user may search for.
 var errNever = errors.New("time difference between two schedules is less than 1 second")
 
 // parse reads a CronJob's schedule in its time zone. Without a zone it is that of
@@ -79,9 +80,9 @@ func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, changed, now time.Ti
 	return m, nil
 }
 
-// last returns the last moment of the schedule that is not after now, given one
-// that is not after now either. It asks the schedule a hundred times at most,
-// however long the time in between is.
+// last returns the last moment of the schedule that is not after now, given an
+// earlier one. It asks the schedule a hundred times at most, however long the time
+// in between is.
 func last(schedule cron.Schedule, earlier, now time.Time) time.Time {
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
 		return earlier.Add(now.Sub(earlier).Truncate(every.Delay))

@@ -76,11 +76,8 @@ func (seen observed) versions(place place) (current, old *corev1.Pod) {
 	return current, old
 }
 
-// replace returns the old pods that go now, for a set that does not surge. The nodes
-// that are to have a pod and have no available one, and the available pods that go,
-// are together maxUnavailable at most. If these nodes alone are more, no available
-// pod goes. Of the available pods those of the first places go. Nothing else makes
-// an old pod wait.
+// replace returns the old pods that go now, for a set that does not surge. Of those
+// that are available the ones of the first places go.
 func replace(seen observed, maxUnavailable int) []*corev1.Pod {
 	var broken, working []*corev1.Pod
 	unavailable := 0
@@ -103,13 +100,8 @@ func replace(seen observed, maxUnavailable int) []*corev1.Pod {
 	return slices.Concat(broken, working[:min(room, len(working))])
 }
 
-// surge plans the next step for a set whose nodes may have two pods for a time. No
-// step takes the last available pod from a node that is to have one. No more than
-// maxSurge nodes wait for a new pod beside an old one that is available, unless
-// more of them waited before. Where nobody would miss the old pod, nothing makes
-// the node wait. A node that is not to have a pod gets none, and keeps an available
-// old one while no more nodes have an available pod than are to have one. Where not
-// all nodes can have their turn, those of the first places have it.
+// surge plans the next step for a set whose nodes may have two pods for a time.
+// Where not all nodes can have their turn, those of the first places have it.
 func surge(seen observed, maxSurge int) plan {
 	var p plan
 	var candidates []string

@@ -109,13 +109,8 @@ func staleIfConflict(err error) error {
 
 // track counts, in three writes of which each may be the last that this process
 // makes. First the status says which pods have ended. Then their finalizers go.
-// Last the status has them in its counters.
-//
-// A crash before the third write loses nothing: the next sync finds UIDs in the
-// status whose pods have no finalizer, and counts them. So the third write is
-// left to the next sync, which may have more to write, unless it ends the Job.
-// That sync counts what its cache shows to be without finalizer, and a cache does
-// not go back. So nobody has to remember what was counted.
+// Last the status has them in its counters. That is left to the next sync, which
+// may have more to write, unless it ends the Job.
 func (c *Controller) track(ctx context.Context, seen observed, t tally, p plan, d done) error {
 	status := decideStatus(seen, t, p, d)
 	release := account(seen, t, p.verdict, &status)

@@ -25,7 +25,8 @@ func (j judgement) counts() bool { return j.action != batchv1.PodFailurePolicyAc
 // failsJob tells whether the Job fails with the pod.
 func (j judgement) failsJob() bool { return j.action == batchv1.PodFailurePolicyActionFailJob }
 
-// judge returns what the policy says of a pod that has failed.
+// judge returns what the policy says of a pod that has failed, or fails with its
+// Job.
 func judge(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) judgement {
 	if policy == nil {
 		return judgement{}

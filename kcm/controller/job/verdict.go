@@ -34,7 +34,8 @@ func (v *verdict) end() batchv1.JobConditionType {
 var enough = &verdict{batchv1.JobSuccessCriteriaMet, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods"}
 
 // judgeJob returns the verdict on a Job for which pods may still run, or nil.
-// What was said before stands, and failure comes before success.
+// What was said before, which is one thing at most, stands. After that failure
+// comes before success.
 func judgeJob(seen observed, t tally) *verdict {
 	return cmp.Or(
 		saidBefore(seen.job, batchv1.JobSuccessCriteriaMet),

@@ -85,8 +85,7 @@ func selector(site *Website) *metav1.LabelSelector {
 }
 
 // sync brings the pages of one website closer to its spec, and its status to
-// what was seen. A conflict means that our cache is behind, and nobody's
-// failure.
+// what was seen. On a cache that is behind it writes no status.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	seen, err := c.observe(ctx, key)
 	if err != nil || seen.site == nil {
@@ -96,11 +95,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if !c.expectations.Satisfied(seen.site) {
 		c.loop.AddAfter(key, controller.ExpectationsTimeout)
 	}
-	if !apierrors.IsConflict(failure) {
+	if !errors.Is(failure, controller.ErrStaleCache) {
 		failure = errors.Join(failure, c.updateStatus(ctx, seen.site, decideStatus(seen, failure)))
-	}
-	if apierrors.IsConflict(failure) {
-		return fmt.Errorf("%w: %v", controller.ErrStaleCache, failure)
 	}
 	return failure
 }
@@ -172,7 +168,7 @@ func (c *Controller) act(ctx context.Context, site *Website, p plan) error {
 	}
 	for _, page := range p.update {
 		_, err := client.Update(ctx, page, metav1.UpdateOptions{})
-		errs = append(errs, err)
+		errs = append(errs, staleIfConflict(err))
 	}
 	for _, page := range p.delete {
 		// Only as we have seen it. Somebody may have taken our label off since.
@@ -181,7 +177,7 @@ func (c *Controller) act(ctx context.Context, site *Website, p plan) error {
 		})
 		if err != nil {
 			c.expectations.DeletionObserved(site, page.UID)
-			errs = append(errs, err)
+			errs = append(errs, staleIfConflict(err))
 		}
 	}
 	return errors.Join(errs...)
@@ -202,5 +198,14 @@ func (c *Controller) updateStatus(ctx context.Context, site *Website, status Web
 	}
 	sites := c.siteClient.Namespace(site.Namespace)
 	_, err = sites.Patch(ctx, site.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return staleIfConflict(err)
+}
+
+// staleIfConflict returns [controller.ErrStaleCache] for a request that was refused
+// because its object has changed. That is nobody's failure, and hides no other one.
+func staleIfConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
+	}
 	return err
 }
