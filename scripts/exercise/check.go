@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -25,7 +27,8 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{w: w, programs: map[string]*behaviours.Program{}, all: os.Getenv("ALL") == "1"}
+	c := &checker{w: w, programs: map[string]*behaviours.Program{}, overlay: map[string]string{},
+		broken: map[string]string{}, all: os.Getenv("ALL") == "1"}
 	if c.temp, err = os.MkdirTemp("", "check-"); err != nil {
 		return err
 	}
@@ -64,8 +67,11 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 type checker struct {
 	w    *workspace.Workspace
 	temp string
-	// programs are by directory, nil where one does not compile.
+	// programs are by directory.
 	programs map[string]*behaviours.Program
+	// broken has what the compiler says, by file of the reader's, or by directory where no such file alone is why.
+	// overlay has what is read in place of a broken file: the file as it was written, so that it blocks no other.
+	broken, overlay map[string]string
 	// all says that each thing that does not hold is shown, and not the first alone,
 	// told that one has been, and untold counts those that have not.
 	all, told bool
@@ -88,39 +94,24 @@ func (c *checker) check(ctx context.Context, e *chapters.Exercise) error {
 		fmt.Printf("\n%s: not written yet: %s (%d minutes, %s)\n", e.Name, strings.Join(names, ", "), e.Minutes, files)
 		return nil
 	}
-	dir := e.Blocks[0].Package
-	program, built := c.programs[dir]
-	if !built {
-		program, err = behaviours.Build(ctx, c.w.Dir, dir, filepath.Join(c.temp, strings.ReplaceAll(dir, "/", "-")))
-		if err != nil {
-			fmt.Printf("\n%s does not compile\n%s\n", dir, indented(err.Error(), "    "))
-		}
-		c.programs[dir] = program
-	}
-	if program == nil {
+	program := c.program(ctx, e.Blocks[0].Package)
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	program.Limit = limit
 	fmt.Printf("\n%s\n", e.Name)
-	held, all := 0, 0
-	err = program.Run(ctx, e.Tests, func(b behaviours.Behaviour) {
-		all++
-		needed := behaviours.Needs(b.Said)
-		switch {
-		case b.Holds:
-			held++
-			fmt.Printf("  ✓ %s\n", b.Sentence())
-		case needed != "" && needed != e.Name:
-			fmt.Printf("  – %s (needs %s, which is not written yet)\n", b.Sentence(), needed)
-		case c.told && !c.all:
-			c.untold++
-			fmt.Printf("  ✗ %s\n", b.Sentence())
-		default:
-			c.told = true
-			fmt.Printf("  ✗ %s\n%s", b.Sentence(), c.explain(e, b))
+	for _, path := range append(answer.Files(), e.Blocks[0].Package) {
+		if said := c.broken[path]; said != "" {
+			fmt.Printf("  ✗ %s does not compile\n\n%s\n", path, indented(said, "      "))
+			return nil
 		}
-	})
-	if err != nil {
+	}
+	held, all := 0, 0
+	if err := program.Run(ctx, e.Tests, func(b behaviours.Behaviour) {
+		if all++; b.Holds {
+			held++
+		}
+		c.tell(e, b)
+	}); err != nil {
 		return err
 	}
 	c.w.Progress.Held[e.Name] = [2]int{held, all}
@@ -129,6 +120,50 @@ func (c *checker) check(ctx context.Context, e *chapters.Exercise) error {
 		c.w.Progress.Passed[e.Name] = answer.Sum()
 	}
 	return nil
+}
+
+// program returns the tests of a package, compiled without the files of the reader's that the compiler refuses, or
+// nil where that is no help.
+func (c *checker) program(ctx context.Context, dir string) *behaviours.Program {
+	binary := filepath.Join(c.temp, strings.ReplaceAll(dir, "/", "-"))
+	for c.programs[dir] == nil && c.broken[dir] == "" {
+		program, err := behaviours.Build(ctx, c.w.Dir, dir, c.overlay, binary)
+		if err == nil {
+			program.Limit = limit
+			c.programs[dir] = program
+			break
+		}
+		refused := map[string]string{}
+		for _, m := range complaint.FindAllStringSubmatch(err.Error(), -1) {
+			if refused[m[1]] != "" || c.w.WithoutFile(m[1], c.overlay) {
+				refused[m[1]] += m[0]
+			}
+		}
+		if maps.Copy(c.broken, refused); len(refused) == 0 {
+			c.broken[dir] = err.Error()
+		}
+	}
+	return c.programs[dir]
+}
+
+// complaint is what the compiler says of a file: a line, and those that continue it.
+var complaint = regexp.MustCompile(`(?m)^(\S+\.go):\d+.*\n?(?:\t.*\n?)*`)
+
+// tell tells of a behaviour.
+func (c *checker) tell(e *chapters.Exercise, b behaviours.Behaviour) {
+	needed := behaviours.Needs(b.Said)
+	switch {
+	case b.Holds:
+		fmt.Printf("  ✓ %s\n", b.Sentence())
+	case needed != "" && needed != e.Name:
+		fmt.Printf("  – %s (needs %s first)\n", b.Sentence(), needed)
+	case c.told && !c.all:
+		c.untold++
+		fmt.Printf("  ✗ %s\n", b.Sentence())
+	default:
+		c.told = true
+		fmt.Printf("  ✗ %s\n%s", b.Sentence(), c.explain(e, b))
+	}
 }
 
 // explain says of a behaviour that does not hold what was expected, what was seen,

@@ -8,6 +8,7 @@ package behaviours
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -68,10 +69,20 @@ type Program struct {
 	Command []string
 }
 
-// Build compiles the tests of a package of a module. The error is what the compiler
-// says, with paths as in the module.
-func Build(ctx context.Context, module, dir, binary string, flags ...string) (*Program, error) {
-	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, flags, []string{"./" + dir})
+// Build compiles the tests of a package of a module, and reads other files in place of some. The error is what the
+// compiler says, with paths as in the module.
+func Build(
+	ctx context.Context, module, dir string, instead map[string]string, binary string, flags ...string,
+) (*Program, error) {
+	overlay, err := json.Marshal(map[string]any{"Replace": instead})
+	if err == nil {
+		err = os.WriteFile(binary+".json", overlay, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay=" + binary + ".json",
+		"-o", binary}, flags, []string{"./" + dir})
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = module
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes what it has begun
