@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
@@ -41,7 +42,7 @@ func TestAFileThatDoesNotCompileIsLeftAsItWasWritten(t *testing.T) {
 			require.NoError(t, workspace.WriteFiles(dir, files))
 			checks := &checker{w: &workspace.Workspace{Dir: dir}, temp: t.TempDir(), overlay: map[string]string{},
 				broken: map[string]string{}, programs: map[string]*behaviours.Program{}}
-			program := checks.program(t.Context(), "shop")
+			program := checks.program(t.Context(), &chapters.Exercise{Blocks: []*chapters.Block{{Package: "shop"}}})
 			assert.Equal(t, c.broken, slices.Sorted(maps.Keys(checks.broken)), "%v", checks.broken)
 			assert.Equal(t, checks.broken["shop"] == "", program != nil, "the others can be checked")
 		})

@@ -65,6 +65,10 @@ type Program struct {
 	Env []string
 	// Limit is how long a run may take. What has not ended then is ended.
 	Limit time.Duration
+	// Soon, if set, is when a run is ended that hangs: nothing in it runs any more, or what runs is twice the same of
+	// Own, functions that somebody has written. Another is run once more, for it may only be slow.
+	Soon time.Duration
+	Own  []string
 	// Command wraps how the binary is started, for example to limit its memory.
 	Command []string
 }
@@ -142,7 +146,7 @@ func (p *Program) run(ctx context.Context, function string) (found []Behaviour, 
 		if o.Late {
 			late++
 		}
-		if !o.Late || len(failed) > 1 { // else it is clear what hangs
+		if !o.Late || len(failed) > 1 && !o.hangs { // else it is clear what hangs
 			alone, err := p.Each(ctx, failed)
 			if err != nil {
 				return nil, err
@@ -209,9 +213,29 @@ func (p *Program) Each(ctx context.Context, tests []string) ([]Behaviour, error)
 // came to their end is part of the outcome. One that ends the process has not passed,
 // whatever it ends it with.
 func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*Outcome, error) {
+	for running := ""; p.Soon > 0; {
+		o, err := p.try(ctx, p.Soon, tests, but, env)
+		if err != nil || !o.Late || o.hangs {
+			return o, err
+		}
+		method := o.method()
+		if o.hangs = method != "" && method == running; o.hangs {
+			return o, nil
+		}
+		if running != "" || !slices.Contains(p.Own, method) {
+			break
+		}
+		running = method
+	}
+	return p.try(ctx, p.Limit, tests, but, env)
+}
+
+// try runs tests for so long at most. Those that run side by side all begin, so that it
+// is known of each whether it hangs.
+func (p *Program) try(ctx context.Context, limit time.Duration, tests, but string, env []string) (*Outcome, error) {
 	all := slices.Concat(p.Command, []string{p.Path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
-		"-test.run", tests, "-test.skip", but})
-	timed, cancel := context.WithTimeout(ctx, p.Limit)
+		"-test.parallel=64", "-test.run", tests, "-test.skip", but})
+	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out := &printed{stop: cancel}
 	cmd := exec.CommandContext(timed, all[0], all[1:]...)
@@ -219,7 +243,12 @@ func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*O
 	cmd.Env = slices.Concat(os.Environ(), []string{"RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s"}, p.Env, env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error {
+		if errors.Is(timed.Err(), context.DeadlineExceeded) {
+			return syscall.Kill(-cmd.Process.Pid, syscall.SIGQUIT) // says where each goroutine is
+		}
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		return &Outcome{}, fmt.Errorf("run the tests in %s: %w", filepath.Base(p.Dir), err)
@@ -250,7 +279,7 @@ var (
 	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|(PASS|FAIL)$|` +
 		`\[rapid\]|To reproduce, specify -run|Failed test output:$)`)
 	// trace are the lines of a panic that say nothing about who wrote the code.
-	trace = regexp.MustCompile(`^(goroutine \d+ \[|panic\(|created by |testing\.|runtime\.|/\S*/src/(testing|runtime)/)`)
+	trace = regexp.MustCompile(`^(goroutine \d+ .*\[|panic\(|\.\.\.additional frames|race detected during)`)
 	// logged begins a line of klog's, and continued one of a value in it of several lines.
 	// What other tests log that run at the same time is among what a test prints.
 	logged    = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ \S+:\d+\]`)
@@ -279,7 +308,11 @@ func Needs(said string) string {
 func Tell(said string) []string {
 	var situation, wanted, seen, text string
 	field, log := "", false
-	for line := range strings.Lines(said) {
+	if before, dump, ok := strings.Cut(said, "panic: deadlock: "); ok {
+		where, _ := hang(dump)
+		said = before + cmp.Or(where, dump)
+	}
+	for line := range strings.Lines(ownCalls(firstRace(said))) {
 		if log = logged.MatchString(line) || log && continued.MatchString(line); log {
 			continue // in the midst of what testify says, too
 		}
