@@ -213,24 +213,26 @@ func TestExpectationsOfSeveral(t *testing.T) {
 		t.Parallel()
 		e, _ := newTestExpectations()
 		owner := expectingOwner("1")
-		const goroutines, each = 8, 20_000
-		var uids []types.UID
-		for i := range goroutines * each {
+		const goroutines, each, deletions = 8, 20_000, 200
+		uids := []types.UID{"last"}
+		for i := range goroutines * deletions {
 			uids = append(uids, types.UID(fmt.Sprint(i)))
 		}
-		e.Expect(owner, goroutines*each, append(uids, "last")...)
+		e.Expect(owner, goroutines*each, uids...)
 		var notifications sync.WaitGroup
 		for i := range goroutines {
 			notifications.Go(func() {
-				for _, uid := range uids[i*each : (i+1)*each] {
+				for n := range each {
 					e.CreationObserved(owner)
-					e.DeletionObserved(owner, uid)
+					if n < deletions {
+						e.DeletionObserved(owner, uids[1+i*deletions+n])
+					}
 				}
 			})
 		}
 		notifications.Wait()
 		assert.Equal(t, "waits, deletion of last", waits(e, owner),
-			"%d goroutines told of %d creations and as many deletions each; one deletion more is expected", goroutines, each)
+			"%d goroutines tell of %d creations and %d deletions each; one deletion more is expected", goroutines, each, deletions)
 	})
 	t.Run("one owner may be asked about while another expects something, is told of it and is forgotten", func(t *testing.T) {
 		t.Parallel()

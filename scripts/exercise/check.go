@@ -164,13 +164,10 @@ func (c *checker) program(ctx context.Context, e *chapters.Exercise) *behaviours
 // flags are those with which the tests of an exercise are compiled: where one of them has "//exercise:race" above it,
 // that they find data races. That costs a model with late caches seconds, and the others nothing that one notices.
 func (c *checker) flags(e *chapters.Exercise) (flags []string) {
-	paths, _ := filepath.Glob(filepath.Join(c.w.Dir, e.Blocks[0].Package, "*_test.go"))
-	for _, path := range paths {
-		text, _ := os.ReadFile(path)
-		for _, test := range e.Tests {
-			if strings.Contains(string(text), "//exercise:race\nfunc "+test+"(") {
-				return []string{"-race"}
-			}
+	source := behaviours.Source(filepath.Join(c.w.Dir, e.Blocks[0].Package))
+	for _, test := range e.Tests {
+		if strings.Contains(source, "//exercise:race\nfunc "+test+"(") {
+			return []string{"-race"}
 		}
 	}
 	return nil

@@ -65,8 +65,8 @@ type Program struct {
 	Env []string
 	// Limit is how long a run may take. What has not ended then is ended.
 	Limit time.Duration
-	// Soon, if set, is when a run is ended that hangs: nothing in it runs any more, or what runs is twice the same of
-	// Own, functions that somebody has written. Another is run once more, for it may only be slow.
+	// Soon, if set, is when a run is ended that hangs: nothing in it runs any more, or a function that somebody has
+	// written, of Own, has had the processor all the time. Another is run once more, for it may only be slow.
 	Soon time.Duration
 	Own  []string
 	// Command wraps how the binary is started, for example to limit its memory.
@@ -109,12 +109,10 @@ const maxLate = 2
 func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour)) error {
 	for _, test := range tests {
 		found, err := p.run(ctx, test)
-		if err == nil {
-			err = p.sort(test, found)
-		}
 		if err != nil {
 			return err
 		}
+		p.sort(test, found)
 		for _, b := range found {
 			tell(b)
 		}
@@ -169,25 +167,23 @@ func (p *Program) run(ctx context.Context, function string) (found []Behaviour, 
 // sort brings the behaviours of a test function into the order in which their
 // sentences stand in it, with those behind them that do not stand there as they are:
 // it is the same in each run, also where the test ranges over a map.
-func (p *Program) sort(function string, found []Behaviour) error {
-	paths, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
-	if err != nil {
-		return err
+func (p *Program) sort(function string, found []Behaviour) {
+	_, body, _ := strings.Cut(Source(p.Dir), "func "+function+"(")
+	at := func(b Behaviour) int {
+		before, _, _ := strings.Cut(body, `"`+b.Sentence()+`"`)
+		return len(before)
 	}
+	slices.SortStableFunc(found, func(a, b Behaviour) int { return at(a) - at(b) })
+}
+
+// Source is the text of a package's tests.
+func Source(dir string) (text string) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if _, body, ok := strings.Cut(string(text), "func "+function+"("); ok {
-			at := func(b Behaviour) int {
-				before, _, _ := strings.Cut(body, `"`+b.Sentence()+`"`)
-				return len(before)
-			}
-			slices.SortStableFunc(found, func(a, b Behaviour) int { return at(a) - at(b) })
-		}
+		file, _ := os.ReadFile(path) // what cannot be read does not compile either
+		text += string(file)
 	}
-	return nil
+	return text
 }
 
 // atOnce is how many behaviours are looked at side by side, each in a process of its own.
@@ -213,19 +209,10 @@ func (p *Program) Each(ctx context.Context, tests []string) ([]Behaviour, error)
 // came to their end is part of the outcome. One that ends the process has not passed,
 // whatever it ends it with.
 func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*Outcome, error) {
-	for running := ""; p.Soon > 0; {
-		o, err := p.try(ctx, p.Soon, tests, but, env)
-		if err != nil || !o.Late || o.hangs {
+	if p.Soon > 0 {
+		if o, err := p.try(ctx, p.Soon, tests, but, env); err != nil || !o.Late || o.hangs {
 			return o, err
 		}
-		method := o.method()
-		if o.hangs = method != "" && method == running; o.hangs {
-			return o, nil
-		}
-		if running != "" || !slices.Contains(p.Own, method) {
-			break
-		}
-		running = method
 	}
 	return p.try(ctx, p.Limit, tests, but, env)
 }
@@ -257,6 +244,8 @@ func (p *Program) try(ctx context.Context, limit time.Duration, tests, but strin
 	o := read(out.text.String())
 	o.TooMuch = out.text.Len() > maxPrinted
 	o.Late = errors.Is(timed.Err(), context.DeadlineExceeded)
+	method, _, _ := strings.Cut(o.where, " does not return")
+	o.hangs = o.hangs || slices.Contains(p.Own, method) && cmd.ProcessState.UserTime() > limit*4/5
 	o.Passed = err == nil && !o.Late && !o.TooMuch
 	return o, ctx.Err()
 }
@@ -279,7 +268,7 @@ var (
 	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|(PASS|FAIL)$|` +
 		`\[rapid\]|To reproduce, specify -run|Failed test output:$)`)
 	// trace are the lines of a panic that say nothing about who wrote the code.
-	trace = regexp.MustCompile(`^(goroutine \d+ .*\[|panic\(|\.\.\.additional frames|race detected during)`)
+	trace = regexp.MustCompile(`^(goroutine \d+ .*\[|panic\(|\.\.\.additional frames|={18}|race detected during)`)
 	// logged begins a line of klog's, and continued one of a value in it of several lines.
 	// What other tests log that run at the same time is among what a test prints.
 	logged    = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ \S+:\d+\]`)
@@ -312,7 +301,8 @@ func Tell(said string) []string {
 		where, _ := hang(dump)
 		said = before + cmp.Or(where, dump)
 	}
-	for line := range strings.Lines(ownCalls(firstRace(said))) {
+	said, _, _ = strings.Cut(said, "\n\nGoroutine ") // who has begun those of a data race, and other races
+	for line := range strings.Lines(ownCalls(said)) {
 		if log = logged.MatchString(line) || log && continued.MatchString(line); log {
 			continue // in the midst of what testify says, too
 		}

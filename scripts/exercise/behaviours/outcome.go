@@ -66,7 +66,7 @@ func read(output string) *Outcome {
 		}
 	}
 	hung := func(test string) bool { return o.Results[test] == "" && !paused[test] }
-	if o.hangs && slices.ContainsFunc(o.Behaviours(), hung) { // it is not what has not begun
+	if dump != "" && slices.ContainsFunc(o.Behaviours(), hung) { // it is not what has not begun
 		o.Order = slices.DeleteFunc(o.Order, func(test string) bool { return paused[test] })
 	}
 	return o
@@ -98,12 +98,6 @@ var crashed = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
 
 // Crash returns the line that says why the program has crashed, or "".
 func (o *Outcome) Crash() string { return crashed.FindString(o.output) }
-
-// method is what does not return.
-func (o *Outcome) method() string {
-	method, _, _ := strings.Cut(o.where, " does not return")
-	return method
-}
 
 // why says how a program came to its end that did not run to it.
 func (o *Outcome) why() string {

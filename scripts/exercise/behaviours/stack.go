@@ -56,24 +56,3 @@ func hang(dump string) (said string, certain bool) {
 	}
 	return said, certain && said != ""
 }
-
-var (
-	// race is what the race detector prints of one pair of accesses, and access how it names them.
-	race   = regexp.MustCompile(`(?s)={18}\nWARNING: DATA RACE\n(.*?)\n*(?:Goroutine \d+ \(\w+\) created at:.*?)?={18}\n`)
-	access = regexp.MustCompile(`(?mi)^(?:previous )?(read|write) at 0x\w+ by .*:`)
-)
-
-// firstRace leaves of all data races the first.
-func firstRace(text string) string {
-	told := false
-	return race.ReplaceAllStringFunc(text, func(report string) string {
-		if told {
-			return ""
-		}
-		told = true
-		return "two goroutines use the same memory, and no lock orders them:\n" +
-			access.ReplaceAllStringFunc(race.FindStringSubmatch(report)[1], func(line string) string {
-				return "one " + strings.ToLower(access.FindStringSubmatch(line)[1]) + "s"
-			}) + "\n"
-	})
-}
