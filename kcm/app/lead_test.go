@@ -318,6 +318,7 @@ func (s *leaseServer) busy() bool {
 	return s.inUse
 }
 
+//exercise:race
 func TestAReplicaThatWaits(t *testing.T) {
 	t.Parallel()
 	t.Run("work begins when the Lease is acquired", func(t *testing.T) {

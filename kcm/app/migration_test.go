@@ -118,6 +118,7 @@ func (m *mover) both(t *testing.T, stay, move func(context.Context) error) {
 	require.Equal(t, want, m.told(), "both Leases are free")
 }
 
+//exercise:race
 func TestTheSecondLease(t *testing.T) {
 	t.Parallel()
 	t.Run("it is not asked for without the main Lease", func(t *testing.T) {

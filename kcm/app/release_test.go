@@ -110,6 +110,7 @@ func releaseIn(t *testing.T, ctx context.Context, lease *note) string {
 	return "done; " + lease.String()
 }
 
+//exercise:race
 func TestReleaseFreesWhatIsItsOwn(t *testing.T) {
 	t.Parallel()
 	for behaviour, test := range map[string]struct {

@@ -125,6 +125,7 @@ func (m *managed) outcome(err error) string {
 	return verdict + ": " + strings.Join(named, ", ")
 }
 
+//exercise:race
 func TestRunningTheControllers(t *testing.T) {
 	t.Parallel()
 	const second, minute = time.Second, time.Minute

@@ -114,6 +114,7 @@ func hang(ctx context.Context) error {
 	}
 }
 
+//exercise:race
 func TestWaitForAPIServer(t *testing.T) {
 	t.Parallel()
 	const forever = 4 * time.Hour

@@ -133,6 +133,7 @@ func stopped(t *testing.T, stop func()) {
 	}
 }
 
+//exercise:race
 func TestServe(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "a page") })

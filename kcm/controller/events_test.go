@@ -83,6 +83,7 @@ func (r *recording) sent() string {
 	return strings.Join(r.server.got, "\n")
 }
 
+//exercise:race
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	const aboutWeb = "Normal Started: web is up, about Pod web, from kcm, in the namespace shop"

@@ -77,6 +77,7 @@ func (n *notes) String() string {
 	return strings.Join(*n, ", ")
 }
 
+//exercise:race
 func TestHandlersAreToldOfChanges(t *testing.T) {
 	t.Parallel()
 	first, second, another := pod("web", "first"), pod("web", "second"), pod("web", "another")

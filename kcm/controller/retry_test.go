@@ -90,6 +90,7 @@ func addAndWait(loop *Loop[string]) {
 	time.Sleep(time.Hour)
 }
 
+//exercise:race
 func TestWhatBecomesOfAKeyAfterItsSync(t *testing.T) {
 	t.Parallel()
 	for behaviour, test := range map[string]struct {

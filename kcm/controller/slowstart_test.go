@@ -58,6 +58,8 @@ func (c *creations) returned(created int, err error, took time.Duration) string 
 }
 
 // Time is that of a synctest bubble: calls take exactly as long as they say.
+//
+//exercise:race
 func TestSlowStart(t *testing.T) {
 	t.Parallel()
 	second := func(int) time.Duration { return time.Second }

@@ -99,6 +99,7 @@ func TestWhatIsReadIsNotToldAndALostAnswerIs(t *testing.T) {
 	assert.Zero(t, all[1].Code)
 }
 
+//exercise:race
 func TestHear(t *testing.T) {
 	t.Parallel()
 	check := func(behaviour string, test func(*testing.T, *Listener)) {
@@ -176,6 +177,7 @@ func TestHear(t *testing.T) {
 	})
 }
 
+//exercise:race
 func TestWritesAreTold(t *testing.T) {
 	t.Parallel()
 	// told is what is told of a request that takes two seconds.

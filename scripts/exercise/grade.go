@@ -246,7 +246,7 @@ func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte
 	}
 	building, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	program, err := behaviours.Build(building, module, p.Dir, filepath.Join(g.temp, "tests"))
+	program, err := behaviours.Build(building, module, p.Dir, nil, filepath.Join(g.temp, "tests"))
 	if err != nil {
 		return nil, fmt.Errorf("does not compile:\n%w", err)
 	}

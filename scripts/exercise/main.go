@@ -134,6 +134,7 @@ func writeWorkspace(root, number string) error {
 		answer, _ := w.Answer(e) // where a file does not compile, it is not named
 		fmt.Printf("  %-18s %2d minutes   %s\n", e.Name, e.Minutes, strings.Join(answer.Files(), ", "))
 	}
+	fmt.Println("\nThe minutes are those of writing: the line below the chapter's title has the reading, too.")
 	list := func(title string, names []string) {
 		if len(names) > 0 {
 			fmt.Printf("\n%s:\n  %s\n", title, strings.Join(names, "\n  "))

@@ -1,9 +1,13 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"text/tabwriter"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -102,8 +106,7 @@ func TestRanking(t *testing.T) {
 			// The UIDs would have it the other way round.
 			first, then := runningPod("z", tt.first), runningPod("a", tt.then)
 			seen := observed{honoursCost: true, active: []*corev1.Pod{then, first}, now: testNow}
-			which := map[string]string{"z": "the first of the two goes", "a": "the second of the two goes"}
-			assert.Equal(t, which["z"], which[leastMissed(seen, 1)[0].Name])
+			assert.Equal(t, "pod z goes", "pod "+names(leastMissed(seen, 1))+" goes", "%s", apart(nil, first, then))
 		})
 	}
 }
@@ -121,7 +124,7 @@ func TestRankingByTime(t *testing.T) {
 			younger := runningPod("b", func(p *corev1.Pod) { edit(p, 60*time.Second) })
 			older := runningPod("a", func(p *corev1.Pod) { edit(p, 65*time.Second) })
 			seen := observed{honoursCost: true, active: []*corev1.Pod{younger, older}, now: testNow}
-			assert.Equal(t, "pod a goes", "pod "+names(leastMissed(seen, 1))+" goes", "a: 65 seconds, b: 60 seconds")
+			assert.Equal(t, "pod a goes", "pod "+names(leastMissed(seen, 1))+" goes", "%s", apart(nil, older, younger))
 		})
 	}
 }
@@ -163,14 +166,16 @@ func TestRankingByNeighbours(t *testing.T) {
 				},
 				now: testNow,
 			}
-			assert.Equal(t, tt.want, "the one on the "+leastMissed(seen, 1)[0].Spec.NodeName+" node goes")
+			assert.Equal(t, tt.want, "the one on the "+leastMissed(seen, 1)[0].Spec.NodeName+" node goes",
+				"%s\nthree pods that have ended are on the lonely node, too; the feature gate of deletion cost is on: %t",
+				apart(seen.related[:3], lonely, crowded), seen.honoursCost)
 		})
 	}
 }
 
 // drawPod draws from few values, so that most pods are alike in most things.
 func drawPod(t *rapid.T, name string) *corev1.Pod {
-	times := rapid.SampledFrom([]time.Duration{-time.Second, 0, time.Nanosecond, time.Second, 60 * time.Second, 65 * time.Second, time.Hour})
+	times := rapid.SampledFrom(slices.Sorted(maps.Keys(agesInOrder)))
 	restarts := rapid.Int32Range(0, 1)
 	return runningPod(name, func(p *corev1.Pod) {
 		p.Spec.NodeName = rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node")
@@ -227,11 +232,11 @@ func documented(related []*corev1.Pod) []criterion {
 			if len(p.Status.Conditions) == 0 {
 				return 0
 			}
-			return powerOfTwo(p.Status.Conditions[0].LastTransitionTime.Time)
+			return ageInOrder(p.Status.Conditions[0].LastTransitionTime.Time)
 		}},
 		{"restarts (fewer stay)", func(p *corev1.Pod) float64 { return 0 - float64(p.Status.ContainerStatuses[0].RestartCount) }},
 		{"restarts of a sidecar (fewer stay)", func(p *corev1.Pod) float64 { return 0 - float64(p.Status.InitContainerStatuses[0].RestartCount) }},
-		{"age, in powers of two", func(p *corev1.Pod) float64 { return powerOfTwo(p.CreationTimestamp.Time) }},
+		{"age, in powers of two", func(p *corev1.Pod) float64 { return ageInOrder(p.CreationTimestamp.Time) }},
 	}
 }
 
@@ -242,22 +247,14 @@ func number(yes bool) float64 {
 	return 0
 }
 
-// powerOfTwo counts how often one nanosecond must be doubled to be longer ago
-// than t. The future is newer than any past, and the unknown newer still.
-func powerOfTwo(t time.Time) float64 {
-	ago := testNow.Sub(t)
-	switch {
-	case t.IsZero():
-		return -2
-	case ago <= 0:
-		return -1
-	}
-	doublings := 0
-	for unit := 2 * time.Nanosecond; unit <= ago; unit *= 2 {
-		doublings++
-	}
-	return float64(doublings)
+// agesInOrder are the ages that pods are drawn with. The smaller number is newer; 60 and 65 seconds are as good as the
+// same, and so is all that lies in the future.
+var agesInOrder = map[time.Duration]float64{
+	-time.Second: 1, 0: 1, time.Nanosecond: 2, time.Second: 3, 60 * time.Second: 4, 65 * time.Second: 4, time.Hour: 5,
 }
+
+// ageInOrder is zero for what is unknown: it counts as newer than all else.
+func ageInOrder(t time.Time) float64 { return agesInOrder[testNow.Sub(t)] }
 
 func TestRankingAsDocumented(t *testing.T) {
 	t.Parallel()
@@ -267,35 +264,75 @@ func TestRankingAsDocumented(t *testing.T) {
 			pods := drawPods(t, 2, 6)
 			chosen := leastMissed(observed{honoursCost: true, active: pods, related: pods, now: testNow}, len(pods))
 			for i := range chosen[1:] {
-				checkOrder(t, chosen[i], chosen[i+1], documented(pods))
+				checkOrder(t, chosen[i], chosen[i+1], pods)
 			}
 		})
 	})
 }
 
 // checkOrder wants first to go before then.
-func checkOrder(t *rapid.T, first, then *corev1.Pod, criteria []criterion) {
+func checkOrder(t *rapid.T, first, then *corev1.Pod, related []*corev1.Pod) {
 	by, less := "UID", first.UID < then.UID
-	for _, c := range criteria {
+	for _, c := range documented(related) {
 		if a, b := c.number(first), c.number(then); a != b {
 			by, less = c.name, a < b
 			break
 		}
 	}
 	if !less {
-		logPods(t, first, then, criteria)
-		t.Logf("%s goes before %s, against the criterion %q: the smaller number goes first", first.Name, then.Name, by)
+		t.Logf("pod %s goes before pod %s, and by the criterion %q it is the other way round:\n\n%s",
+			first.Name, then.Name, by, apart(related, first, then))
 		t.Fatal("pods do not go in the documented order")
 	}
 }
 
-// logPods shows two pods by every criterion.
-func logPods(t *rapid.T, first, then *corev1.Pod, criteria []criterion) {
-	text := fmt.Sprintf("%-36s %6s %6s\n", "", first.Name, then.Name)
-	for _, c := range criteria {
-		text += fmt.Sprintf("%-36s %6g %6g\n", c.name, c.number(first), c.number(then))
+// apart shows what tells pods apart, as a user sees it.
+func apart(related []*corev1.Pod, pods ...*corev1.Pod) string {
+	ago := func(t metav1.Time) string {
+		if t.IsZero() {
+			return "unknown"
+		}
+		return testNow.Sub(t.Time).String()
 	}
-	t.Log("\n" + text)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	row := func(title string, of func(*corev1.Pod) string) {
+		line, same := title, true
+		for _, pod := range pods {
+			line += "\t" + of(pod)
+			same = same && of(pod) == of(pods[0])
+		}
+		if !same {
+			fmt.Fprintln(table, line)
+		}
+	}
+	row("what differs", func(p *corev1.Pod) string { return "pod " + p.Name })
+	row("node", func(p *corev1.Pod) string { return cmp.Or(p.Spec.NodeName, "none") })
+	row("phase", func(p *corev1.Pod) string { return string(p.Status.Phase) })
+	row("ready for", func(p *corev1.Pod) string {
+		if len(p.Status.Conditions) == 0 {
+			return "not ready"
+		}
+		return ago(p.Status.Conditions[0].LastTransitionTime)
+	})
+	row("deletion cost", func(p *corev1.Pod) string { return cmp.Or(p.Annotations[corev1.PodDeletionCost], "none") })
+	row("pods on its node", func(p *corev1.Pod) string {
+		return fmt.Sprint(len(slices.DeleteFunc(slices.Clone(related), func(other *corev1.Pod) bool {
+			return other.Spec.NodeName != p.Spec.NodeName
+		})))
+	})
+	restarts := func(statuses []corev1.ContainerStatus) (text string) {
+		for _, status := range statuses {
+			text += fmt.Sprintf("%s %d ", status.Name, status.RestartCount)
+		}
+		return cmp.Or(strings.TrimSpace(text), "0")
+	}
+	row("restarts of containers", func(p *corev1.Pod) string { return restarts(p.Status.ContainerStatuses) })
+	row("of init containers", func(p *corev1.Pod) string { return restarts(p.Status.InitContainerStatuses) })
+	row("age", func(p *corev1.Pod) string { return ago(p.CreationTimestamp) })
+	row("UID", func(p *corev1.Pod) string { return string(p.UID) })
+	table.Flush()
+	return text.String()
 }
 
 func indices(pods []*corev1.Pod) (indices []int) {
@@ -318,14 +355,15 @@ func TestRankingIsATotalOrder(t *testing.T) {
 				ranks = append(ranks, r)
 			}
 			a, b, c := ranks[0], ranks[1], ranks[2]
-			assert.Zero(t, a.compare(a), "a pod and itself")
-			assert.NotZero(t, a.compare(b), "two pods are never alike")
-			assert.Equal(t, a.compare(b), -b.compare(a), "one pod and another, and the other way round")
+			all := apart(nil, a.pod, b.pod, c.pod)
+			assert.Zero(t, a.compare(a), "pod 0 and itself")
+			assert.NotZero(t, a.compare(b), "pods 0 and 1, for two pods are never alike\n%s", all)
+			assert.Equal(t, a.compare(b), -b.compare(a), "pods 0 and 1, and the other way round\n%s", all)
 			if a.compare(b) < 0 && b.compare(c) < 0 {
-				assert.Negative(t, a.compare(c), "0 goes before 1, and 1 before 2, but 0 not before 2")
+				assert.Negative(t, a.compare(c), "0 goes before 1, and 1 before 2, but 0 not before 2\n%s", all)
 			}
 			if a.compare(b) > 0 && b.compare(c) > 0 {
-				assert.Positive(t, a.compare(c), "2 goes before 1, and 1 before 0, but 2 not before 0")
+				assert.Positive(t, a.compare(c), "2 goes before 1, and 1 before 0, but 2 not before 0\n%s", all)
 			}
 		})
 	})
@@ -342,8 +380,8 @@ func TestRankingIsATotalOrder(t *testing.T) {
 			chosen := leastMissed(observed{honoursCost: true, active: shuffled, related: pods, now: testNow}, n)
 			again := leastMissed(observed{honoursCost: true, active: pods, related: pods, now: testNow}, n)
 			assert.Equal(t, names(again), names(chosen), "%d of the same %d pods, listed otherwise", n, len(pods))
-			assert.Equal(t, before, shuffled, "what was observed is not changed")
-			assert.Len(t, chosen, n)
+			assert.True(t, slices.Equal(before, shuffled), "what was observed is not changed: the list is in another order")
+			assert.Equal(t, n, len(chosen), "how many pods are chosen of %d", len(pods))
 		})
 	})
 }

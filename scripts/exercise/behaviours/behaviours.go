@@ -8,6 +8,7 @@ package behaviours
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -64,14 +65,28 @@ type Program struct {
 	Env []string
 	// Limit is how long a run may take. What has not ended then is ended.
 	Limit time.Duration
+	// Soon, if set, is when a run is ended that hangs: nothing in it runs any more, or a function that somebody has
+	// written, of Own, has had the processor all the time. Another is run once more, for it may only be slow.
+	Soon time.Duration
+	Own  []string
 	// Command wraps how the binary is started, for example to limit its memory.
 	Command []string
 }
 
-// Build compiles the tests of a package of a module. The error is what the compiler
-// says, with paths as in the module.
-func Build(ctx context.Context, module, dir, binary string, flags ...string) (*Program, error) {
-	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, flags, []string{"./" + dir})
+// Build compiles the tests of a package of a module, and reads other files in place of some. The error is what the
+// compiler says, with paths as in the module.
+func Build(
+	ctx context.Context, module, dir string, instead map[string]string, binary string, flags ...string,
+) (*Program, error) {
+	overlay, err := json.Marshal(map[string]any{"Replace": instead})
+	if err == nil {
+		err = os.WriteFile(binary+".json", overlay, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay=" + binary + ".json",
+		"-o", binary}, flags, []string{"./" + dir})
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = module
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it removes what it has begun
@@ -94,12 +109,10 @@ const maxLate = 2
 func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour)) error {
 	for _, test := range tests {
 		found, err := p.run(ctx, test)
-		if err == nil {
-			err = p.sort(test, found)
-		}
 		if err != nil {
 			return err
 		}
+		p.sort(test, found)
 		for _, b := range found {
 			tell(b)
 		}
@@ -131,7 +144,7 @@ func (p *Program) run(ctx context.Context, function string) (found []Behaviour, 
 		if o.Late {
 			late++
 		}
-		if !o.Late || len(failed) > 1 { // else it is clear what hangs
+		if !o.Late || len(failed) > 1 && !o.hangs { // else it is clear what hangs
 			alone, err := p.Each(ctx, failed)
 			if err != nil {
 				return nil, err
@@ -154,25 +167,23 @@ func (p *Program) run(ctx context.Context, function string) (found []Behaviour, 
 // sort brings the behaviours of a test function into the order in which their
 // sentences stand in it, with those behind them that do not stand there as they are:
 // it is the same in each run, also where the test ranges over a map.
-func (p *Program) sort(function string, found []Behaviour) error {
-	paths, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
-	if err != nil {
-		return err
+func (p *Program) sort(function string, found []Behaviour) {
+	_, body, _ := strings.Cut(Source(p.Dir), "func "+function+"(")
+	at := func(b Behaviour) int {
+		before, _, _ := strings.Cut(body, `"`+b.Sentence()+`"`)
+		return len(before)
 	}
+	slices.SortStableFunc(found, func(a, b Behaviour) int { return at(a) - at(b) })
+}
+
+// Source is the text of a package's tests.
+func Source(dir string) (text string) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if _, body, ok := strings.Cut(string(text), "func "+function+"("); ok {
-			at := func(b Behaviour) int {
-				before, _, _ := strings.Cut(body, `"`+b.Sentence()+`"`)
-				return len(before)
-			}
-			slices.SortStableFunc(found, func(a, b Behaviour) int { return at(a) - at(b) })
-		}
+		file, _ := os.ReadFile(path) // what cannot be read does not compile either
+		text += string(file)
 	}
-	return nil
+	return text
 }
 
 // atOnce is how many behaviours are looked at side by side, each in a process of its own.
@@ -198,9 +209,20 @@ func (p *Program) Each(ctx context.Context, tests []string) ([]Behaviour, error)
 // came to their end is part of the outcome. One that ends the process has not passed,
 // whatever it ends it with.
 func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*Outcome, error) {
+	if p.Soon > 0 {
+		if o, err := p.try(ctx, p.Soon, tests, but, env); err != nil || !o.Late || o.hangs {
+			return o, err
+		}
+	}
+	return p.try(ctx, p.Limit, tests, but, env)
+}
+
+// try runs tests for so long at most. Those that run side by side all begin, so that it
+// is known of each whether it hangs.
+func (p *Program) try(ctx context.Context, limit time.Duration, tests, but string, env []string) (*Outcome, error) {
 	all := slices.Concat(p.Command, []string{p.Path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
-		"-test.run", tests, "-test.skip", but})
-	timed, cancel := context.WithTimeout(ctx, p.Limit)
+		"-test.parallel=64", "-test.run", tests, "-test.skip", but})
+	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out := &printed{stop: cancel}
 	cmd := exec.CommandContext(timed, all[0], all[1:]...)
@@ -208,7 +230,12 @@ func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*O
 	cmd.Env = slices.Concat(os.Environ(), []string{"RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s"}, p.Env, env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error {
+		if errors.Is(timed.Err(), context.DeadlineExceeded) {
+			return syscall.Kill(-cmd.Process.Pid, syscall.SIGQUIT) // says where each goroutine is
+		}
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		return &Outcome{}, fmt.Errorf("run the tests in %s: %w", filepath.Base(p.Dir), err)
@@ -217,6 +244,8 @@ func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*O
 	o := read(out.text.String())
 	o.TooMuch = out.text.Len() > maxPrinted
 	o.Late = errors.Is(timed.Err(), context.DeadlineExceeded)
+	method, _, _ := strings.Cut(o.where, " does not return")
+	o.hangs = o.hangs || slices.Contains(p.Own, method) && cmd.ProcessState.UserTime() > limit*4/5
 	o.Passed = err == nil && !o.Late && !o.TooMuch
 	return o, ctx.Err()
 }
@@ -239,7 +268,7 @@ var (
 	frame = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP):|(PASS|FAIL)$|` +
 		`\[rapid\]|To reproduce, specify -run|Failed test output:$)`)
 	// trace are the lines of a panic that say nothing about who wrote the code.
-	trace = regexp.MustCompile(`^(goroutine \d+ \[|panic\(|created by |testing\.|runtime\.|/\S*/src/(testing|runtime)/)`)
+	trace = regexp.MustCompile(`^(goroutine \d+ .*\[|panic\(|\.\.\.additional frames|={18}|race detected during)`)
 	// logged begins a line of klog's, and continued one of a value in it of several lines.
 	// What other tests log that run at the same time is among what a test prints.
 	logged    = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ \S+:\d+\]`)
@@ -268,7 +297,12 @@ func Needs(said string) string {
 func Tell(said string) []string {
 	var situation, wanted, seen, text string
 	field, log := "", false
-	for line := range strings.Lines(said) {
+	if before, dump, ok := strings.Cut(said, "panic: deadlock: "); ok {
+		where, _ := hang(dump)
+		said = before + cmp.Or(where, dump)
+	}
+	said, _, _ = strings.Cut(said, "\n\nGoroutine ") // who has begun those of a data race, and other races
+	for line := range strings.Lines(ownCalls(said)) {
 		if log = logged.MatchString(line) || log && continued.MatchString(line); log {
 			continue // in the midst of what testify says, too
 		}

@@ -151,8 +151,10 @@ func TestWhatATestSaysIsCutIntoSituationExpectedAndSeen(t *testing.T) {
 			"W0101 00:30:00.000000       1 reflector.go:1] watch ended", "",
 		}, "\n"), []string{"1 pod", "expected  2", "seen      3"}},
 		"a panic after what is logged": {strings.Join([]string{
-			`E0101 00:30:00.000000   12 loop.go:99] "Observed a panic" panic="oh"`, "panic: oh", "\tpanic: and no", "", "main.sync(0x1)", "\t/x/loop.go:12", "",
-		}, "\n"), []string{"panic: oh\n\tpanic: and no\n\nmain.sync(0x1)\n\t/x/loop.go:12"}},
+			`E0101 00:30:00.000000   12 loop.go:99] "Observed a panic" panic="oh"`, "panic: oh", "\tpanic: and no", "", "goroutine 12 [running]:",
+			module + "kcm/x.(*Loop[...]).sync.func1({0x1, 0x2}, ...)", "\t/w/kcm/x/loop.go:12 +0x1d", "testing.tRunner(0x1)", "\t/go/src/testing/testing.go:9",
+			"created by " + module + "kcm/x.Run in goroutine 7", "\t/w/kcm/x/loop.go:99", "",
+		}, "\n"), []string{"panic: oh\n\tpanic: and no\n\n  kcm/x/loop.go:12  (*Loop).sync"}},
 		"nothing": {"=== RUN   TestX\n", []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +162,83 @@ func TestWhatATestSaysIsCutIntoSituationExpectedAndSeen(t *testing.T) {
 			assert.Equal(t, c.told, Tell(c.said))
 		})
 	}
+}
+
+// dumped is what a program prints of a goroutine, whose calls are of the package kcm/x, in the order of the stack.
+func dumped(state string, calls ...string) string {
+	text := "goroutine 12 gp=0x1 m=nil [" + state + ", 5 minutes]:\nruntime.gopark(0x1?)\n\t/go/src/runtime/proc.go:1 +0x1 fp=0x1\n"
+	for _, c := range calls {
+		function, file, _ := strings.Cut(c, " ")
+		text += module + "kcm/x." + function + "(0x1, {0x2, 0x3})\n\t" + file + " +0x1 fp=0x1\n"
+	}
+	return text + "created by testing.(*T).Run in goroutine 1\n\t/go/src/testing/testing.go:9 +0x1\n\n"
+}
+
+func TestOfAProgramThatHangsTheMethodThatDoesNotReturnIsNamed(t *testing.T) {
+	t.Parallel()
+	idle := dumped("chan receive") + dumped("select", "(*Loop).Run /w/kcm/x/loop.go:3") + dumped("GC worker (idle)")
+	waits := dumped("sync.Mutex.Lock", "(*Notes).Done /w/kcm/x/notes.go:7", "TestNotes.func2.1 /w/kcm/x/notes_test.go:30")
+	inTest := dumped("sync.WaitGroup.Wait", "TestNotes /w/kcm/x/notes_test.go:31")
+	for name, c := range map[string]struct {
+		dump, said string
+		certain    bool
+	}{
+		"a lock": {idle + inTest + waits, "(*Notes).Done does not return: it waits for a lock that an earlier call has kept, or takes one twice\n" +
+			"  kcm/x/notes.go:7  (*Notes).Done\n  kcm/x/notes_test.go:30  TestNotes\n", true},
+		"while another runs": {idle + waits + dumped("runnable"), "(*Notes).Done does not return: it waits for a lock that an earlier call has kept, or takes one twice\n" +
+			"  kcm/x/notes.go:7  (*Notes).Done\n  kcm/x/notes_test.go:30  TestNotes\n", false},
+		"a channel": {idle + dumped("chan receive (durable), synctest bubble 1", "start /w/kcm/x/slow.go:9", "TestStart /w/kcm/x/slow_test.go:3"),
+			"start does not return: it waits (chan receive)\n  kcm/x/slow.go:9  start\n  kcm/x/slow_test.go:3  TestStart\n", true},
+		"a loop": {idle + dumped("running", "start /w/kcm/x/slow.go:9", "TestStart /w/kcm/x/slow_test.go:3"),
+			"start does not return: it runs without an end\n  kcm/x/slow.go:9  start\n  kcm/x/slow_test.go:3  TestStart\n", false},
+		"the test itself": {idle + inTest, "", false},
+		"nothing":         {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said, certain := hang(c.dump)
+			assert.Equal(t, c.said, said)
+			assert.Equal(t, c.certain, certain)
+		})
+	}
+}
+
+func TestWhatHasNotBegunWhenAnotherHangsDoesNotHang(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		marks string
+		want  []string
+	}{
+		"one waits for its turn":              {"=== RUN X\n\x16=== RUN X/a\n\x16=== PAUSE X/a\n\x16=== RUN X/b", []string{"X/b"}},
+		"and has had it":                      {"=== RUN X\n\x16=== RUN X/a\n\x16=== PAUSE X/a\n\x16=== RUN X/b\n\x16=== CONT X/a", []string{"X/a", "X/b"}},
+		"it can be no other":                  {"=== RUN X\n\x16=== RUN X/a\n\x16=== PAUSE X/a\n\x16=== RUN X/b\n\x16--- PASS: X/b", []string{"X/a", "X/b"}},
+		"the only one waits for its own turn": {"=== RUN X\n\x16=== PAUSE X", []string{"X"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := read("\x16" + c.marks + "\nSIGQUIT: quit\n" + dumped("select", "sync /w/kcm/x/sync.go:9", "TestX /w/kcm/x/sync_test.go:3"))
+			assert.Equal(t, c.want, o.Behaviours())
+		})
+	}
+}
+
+func TestOfDataRacesTheFirstIsTold(t *testing.T) {
+	t.Parallel()
+	report := func(file string) string {
+		access := "  " + module + "kcm/x.(*Notes).Done()\n      /w/kcm/x/" + file + ":7 +0x1\n  testing.tRunner()\n      /go/src/testing/testing.go:9 +0x1\n"
+		return "==================\nWARNING: DATA RACE\nRead at 0x00c by goroutine 8:\n" + access + "\nPrevious write at 0x00c by goroutine 7:\n" + access +
+			"\nGoroutine 8 (running) created at:\n" + access + "==================\n"
+	}
+	call := "  kcm/x/first.go:7  (*Notes).Done"
+	assert.Equal(t, []string{"WARNING: DATA RACE\nRead at 0x00c by goroutine 8:\n" + call + "\n\nPrevious write at 0x00c by goroutine 7:\n" + call},
+		Tell(report("first.go")+report("second.go")+"    testing.go:9: race detected during execution of test\n"))
+}
+
+func TestADeadlockIsToldAsWhatDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	said := "panic: deadlock: all goroutines in bubble are blocked [recovered, repanicked]\n\n" +
+		dumped("running", "TestStart /w/kcm/x/slow_test.go:3") + dumped("chan receive (durable)", "start /w/kcm/x/slow.go:9", "TestStart.func1 /w/kcm/x/slow_test.go:5")
+	assert.Equal(t, []string{"start does not return: it waits (chan receive)\n  kcm/x/slow.go:9  start\n  kcm/x/slow_test.go:5  TestStart"}, Tell(said))
 }
 
 func TestWhatIsNotWrittenYetIsNamed(t *testing.T) {

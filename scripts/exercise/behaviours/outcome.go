@@ -2,6 +2,7 @@ package behaviours
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ type Outcome struct {
 	Late, TooMuch bool
 
 	output string
+	// hangs tells that it certainly was not slow, and where says what it waited for.
+	hangs bool
+	where string
 }
 
 const (
@@ -42,18 +46,28 @@ func (p *printed) Write(text []byte) (int, error) {
 	return p.text.Write(text)
 }
 
-// marked is a line that says which test begins or ends: with -test.v=test2json it begins
+// marked is a line that says which test begins, lets others go first, goes on or ends: with -test.v=test2json it begins
 // with a mark, wherever the line before ends.
-var marked = regexp.MustCompile(`\x16(?:=== (RUN)|--- (PASS|FAIL|SKIP):) +(\S+)`)
+var marked = regexp.MustCompile(`\x16(?:=== (RUN|PAUSE|CONT)|--- (PASS|FAIL|SKIP):) +(\S+)`)
 
 func read(output string) *Outcome {
+	output, dump, _ := strings.Cut(output, "\nSIGQUIT: quit\n")
 	o := &Outcome{Results: map[string]string{}, output: strings.ReplaceAll(output, "\x16", "")}
+	o.where, o.hangs = hang(dump)
+	paused := map[string]bool{}
 	for _, match := range marked.FindAllStringSubmatch(output, -1) {
-		if match[1] != "" {
-			o.Order = append(o.Order, match[3])
-		} else {
-			o.Results[match[3]] = match[2]
+		switch test := match[3]; match[1] {
+		case "RUN":
+			o.Order = append(o.Order, test)
+		case "":
+			o.Results[test] = match[2]
+		default:
+			paused[test] = match[1] == "PAUSE"
 		}
+	}
+	hung := func(test string) bool { return o.Results[test] == "" && !paused[test] }
+	if dump != "" && slices.ContainsFunc(o.Behaviours(), hung) { // it is not what has not begun
+		o.Order = slices.DeleteFunc(o.Order, func(test string) bool { return paused[test] })
 	}
 	return o
 }
@@ -89,7 +103,7 @@ func (o *Outcome) Crash() string { return crashed.FindString(o.output) }
 func (o *Outcome) why() string {
 	switch {
 	case o.Late:
-		return "it did not end in time: is there a loop or a wait without an end?\n"
+		return cmp.Or(o.where, "it did not end in time: is there a loop or a wait without an end?\n")
 	case o.TooMuch:
 		return "it printed too much\n"
 	case len(o.Order) == 0 && o.Crash() == "":

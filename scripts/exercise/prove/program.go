@@ -2,7 +2,6 @@ package prove
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -152,12 +151,8 @@ func (p *program) compile(
 	for file := range files {
 		replaced[filepath.Join(p.root, p.dir, file)] = filepath.Join(generated, file)
 	}
-	if files["overlay.json"], err = json.Marshal(map[string]any{"Replace": replaced}); err != nil {
-		return nil, err
-	}
 	if err := workspace.WriteFiles(generated, files); err != nil {
 		return nil, err
 	}
-	binary, overlay := filepath.Join(generated, "test"), filepath.Join(generated, "overlay.json")
-	return behaviours.Build(ctx, p.root, p.dir, binary, "-gcflags=-e", "-overlay="+overlay)
+	return behaviours.Build(ctx, p.root, p.dir, replaced, filepath.Join(generated, "test"), "-gcflags=-e")
 }

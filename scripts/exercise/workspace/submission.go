@@ -20,10 +20,7 @@ import (
 // what is in dir is taken. Where it is strict, because somebody has handed them in, its
 // error says what the exercise does not allow.
 func Graft(dir string, e *weave.Exercise, files map[string][]byte, strict bool) error {
-	all, err := readPackage(dir, e.Dir)
-	if err != nil {
-		return err
-	}
+	all, broken := readPackage(dir, e.Dir)
 	book := map[string]string{} // in which file what is declared
 	for name, text := range files {
 		if path.Dir(name) != e.Dir || !strings.HasSuffix(name, ".go") {
@@ -50,6 +47,9 @@ func Graft(dir string, e *weave.Exercise, files map[string][]byte, strict bool) 
 		case book[d.Name] == "":
 			added = append(added, d)
 		}
+	}
+	if broken != nil && (e.Whole() || len(written) < len(e.Functions)) {
+		return broken // else it is a file with another exercise
 	}
 	written = reachable(written, added)
 	if strict {
@@ -88,8 +88,9 @@ func isCode(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 }
 
-// readPackage reads what a package in a module declares, but for its tests. Files have
-// their names in the module. A link that leads out of it leads nowhere.
+// readPackage reads what a package in a module declares, but for its tests, and returns
+// it with an error where a file does not compile. Files have their names in the module.
+// A link that leads out of it leads nowhere.
 func readPackage(module, dir string) ([]Declaration, error) {
 	root, err := os.OpenRoot(module)
 	if err != nil {
@@ -101,6 +102,7 @@ func readPackage(module, dir string) ([]Declaration, error) {
 		return nil, fmt.Errorf("%s cannot be read: %w", dir, err)
 	}
 	var all []Declaration
+	var broken error
 	left := int64(maxPackage)
 	for _, entry := range entries {
 		name := dir + "/" + entry.Name()
@@ -119,12 +121,10 @@ func readPackage(module, dir string) ([]Declaration, error) {
 			return nil, err
 		}
 		own, err := parse(name, text)
-		if err != nil {
-			return nil, err
-		}
+		broken = errors.Join(broken, err)
 		all = append(all, own...)
 	}
-	return all, nil
+	return all, broken
 }
 
 // Harmless are packages that do nothing to files, processes or the network, so that a

@@ -114,6 +114,29 @@ func TestASubmissionCannotReachOutside(t *testing.T) {
 	}
 }
 
+func TestAFileThatDoesNotCompileCostsNothingInTheExercisesOfOthers(t *testing.T) {
+	t.Parallel()
+	root := writeBook(t)
+	w, err := Write(root, "2", "", "")
+	require.NoError(t, err)
+	edit(t, w.Dir, shop, "\t// 1. Take something off.\n\tpanic(\"yours: discount\")", "\treturn 1")
+	writeFiles(t, w.Dir, "-- "+filepath.Dir(shop)+"/other.go --\npackage shop\n\nfunc other( {}\n")
+	files, err := graftDiscount(t, root, w.Dir)
+	require.NoError(t, err)
+	assert.Contains(t, string(files[shop]), "int {\n\treturn 1\n}")
+	discount, err := w.Choose("discount")
+	require.NoError(t, err)
+	answer, err := w.Answer(discount[0])
+	require.NoError(t, err)
+	assert.Equal(t, []string{shop}, answer.Files())
+
+	edit(t, w.Dir, shop, "func discount(", "func discount((")
+	_, err = w.Answer(discount[0])
+	require.ErrorContains(t, err, "does not compile: "+shop)
+	_, err = graftDiscount(t, root, w.Dir)
+	require.ErrorContains(t, err, "does not compile: "+shop)
+}
+
 func TestALinkLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	root := writeBook(t)
