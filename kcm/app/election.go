@@ -41,8 +41,9 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 // leadWith is lead with a Lease. While run runs no other replica leads, unless
 // the Lease was lost. It returns what runUntil does, or nil where ctx has ended
 // before this replica was elected. By then nobody renews any more, and the Lease
-// is free, but for two cases: it was lost, or something may still write under it.
-// A Lease that could not be released is logged, and no failure.
+// is free, but for two cases: it was lost while nobody had told this replica to
+// stop, or something may still write under it. A Lease that could not be released
+// is logged, and no failure.
 func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.Interface,
 	health *leaderelection.HealthzAdaptor, run func(context.Context) error) error {
 	elected := make(chan context.Context, 1)
@@ -74,15 +75,12 @@ func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.I
 	return failure
 }
 
-// runUntil calls run, unless ctx has ended already, and waits for it:
-//
-//   - run ends by itself: it returns what run does;
-//   - ctx ends: run is told to stop, and it returns what run does;
-//   - leading ends, so the Lease is lost: run is told to stop, and has as long as
-//     the Lease keeps others out, which is rest. It returns what run does and
-//     errLost, or, when rest is over, errStillRunning and errLost;
-//   - both end: the same, but without errLost where run has ended in time. A
-//     replica that is to stop has nothing to lose.
+// runUntil calls run, unless ctx has ended already, and returns what run does. The
+// end of ctx tells run to stop, and so does that of leading, with which the Lease
+// is lost. From then on run has as long as the Lease keeps others out, which is
+// rest; if it needs longer, runUntil returns errStillRunning and errLost without
+// it. Where run has ended in time, errLost is added only if ctx has not ended: a
+// replica that is to stop has nothing to lose.
 func runUntil(ctx, leading context.Context, rest time.Duration, run func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -107,7 +107,8 @@ func looksUp(c config.CompletedConfig) bool {
 
 // waitForAPIServer returns true as soon as the API server is healthy, however
 // long that takes, or false when ctx has ended before. It asks at once and then
-// every second, and logs why it waits whenever that is not what it logged last.
+// every second, or as soon as an answer is in that has taken longer. It logs why
+// it waits whenever that is not what it logged last.
 func waitForAPIServer(ctx context.Context, c config.CompletedConfig) bool {
 	var last string
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {

@@ -74,8 +74,7 @@ func eventsFor[T metav1.Object](h Handlers[T]) (funcs cache.ResourceEventHandler
 }
 
 // recovering returns handlers of which one that panics has no effect but that: the
-// next notification comes. Where what the handlers keep would be wrong from then
-// on, they are to say so in MustNotPanic.
+// next notification comes.
 func recovering[T metav1.Object](h Handlers[T]) Handlers[T] {
 	if h.MustNotPanic {
 		return h

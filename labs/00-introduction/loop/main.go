@@ -53,7 +53,7 @@ type loop struct {
 }
 
 // newLoop returns a loop that the factory's informers wake. Each change of a
-// pod comes late by that much.
+// pod is held up for late.
 func newLoop(client kubernetes.Interface, factory informers.SharedInformerFactory, late time.Duration) *loop {
 	replicaSets, pods := factory.Apps().V1().ReplicaSets(), factory.Core().V1().Pods()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())

@@ -12,6 +12,7 @@
 //	console                         commands and what they print
 //	go kcm/app release exercise     functions that the reader writes
 //	go stub                         what the reader of an exercise finds
+//	go stub without uuid            the same, but for an import that would tell the answer
 //	go kcm/till Till New add whole  declarations of a package that the reader writes whole
 //	diff kcm/app lead roster        what has been added to it; weave writes diff or go
 //	diff release/too-early          a wrong solution of an exercise of the chapter
@@ -135,6 +136,8 @@ type Block struct {
 	// Exercise tells whether the reader writes what the block shows, Whole whether as a whole package of which this is a
 	// part, and Stub whether it shows what the reader finds.
 	Exercise, Whole, Stub bool
+	// Without are imports that the stub does not show, as they would tell the answer.
+	Without []string
 	// Wrong is the wrong solution that the block shows, as EXERCISE/WRONG, Step the sentence of a step of the chapter's
 	// lab, and File the file that it shows, be it in part; or "".
 	Wrong, Step, File string
@@ -400,7 +403,13 @@ func (b *Block) readInfo() {
 	switch language, words := b.Info[0], b.Info[1:]; {
 	case language == "go" && slices.Equal(words, []string{"stub"}):
 		b.Stub = true
+<<<<<<< HEAD
 	case language == "go", language == "diff" && len(words) > 1:
+=======
+	case language == "go" && len(words) > 2 && slices.Equal(words[:2], []string{"stub", "without"}):
+		b.Stub, b.Without = true, words[2:]
+	case language == "go":
+>>>>>>> 51009829da8fcb1160a2736ee6243996f016d85c
 		b.readDeclarations(words)
 	case language == "diff" && len(words) == 1:
 		b.Wrong = words[0]

@@ -135,6 +135,12 @@ func (s *stub) text(open map[part]bool) (chapters.Text, error) {
 			parts = append(parts, s.source.seen(d))
 		}
 	}
+	for _, name := range s.exercise.Stub.Without {
+		if s.imports[name] == "" {
+			return chapters.Text{}, fmt.Errorf("%s: the stub is to be without the import %s, which the answer does not have", s.exercise.Name, name)
+		}
+		delete(s.imports, name)
+	}
 	if imports := formatImports(s.imports, s.source.module); imports != "" {
 		parts = append([]string{strings.TrimPrefix(imports, "\n")}, parts...)
 	}
