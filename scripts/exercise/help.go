@@ -115,7 +115,7 @@ func progress(root string) error {
 				w.Number, e.Name, mark(w, e), e.Minutes, w.Progress.Hints[e.Name], len(e.Hints))
 		}
 	}
-	fmt.Fprintf(table, "\n%d of %d exercises hold; about %d minutes of writing are left in these chapters, without reading\n",
+	fmt.Fprintf(table, "\n%d of %d exercises hold; about %d minutes of writing are left in these chapters\n",
 		passed, exercises, minutes)
 	return table.Flush()
 }

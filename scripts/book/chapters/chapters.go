@@ -403,13 +403,9 @@ func (b *Block) readInfo() {
 	switch language, words := b.Info[0], b.Info[1:]; {
 	case language == "go" && slices.Equal(words, []string{"stub"}):
 		b.Stub = true
-<<<<<<< HEAD
-	case language == "go", language == "diff" && len(words) > 1:
-=======
 	case language == "go" && len(words) > 2 && slices.Equal(words[:2], []string{"stub", "without"}):
 		b.Stub, b.Without = true, words[2:]
-	case language == "go":
->>>>>>> 51009829da8fcb1160a2736ee6243996f016d85c
+	case language == "go", language == "diff" && len(words) > 1:
 		b.readDeclarations(words)
 	case language == "diff" && len(words) == 1:
 		b.Wrong = words[0]

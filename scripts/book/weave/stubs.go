@@ -137,7 +137,8 @@ func (s *stub) text(open map[part]bool) (chapters.Text, error) {
 	}
 	for _, name := range s.exercise.Stub.Without {
 		if s.imports[name] == "" {
-			return chapters.Text{}, fmt.Errorf("%s: the stub is to be without the import %s, which the answer does not have", s.exercise.Name, name)
+			return chapters.Text{}, fmt.Errorf("%s: the stub is to be without the import %s, which the answer does not have",
+				s.exercise.Name, name)
 		}
 		delete(s.imports, name)
 	}
