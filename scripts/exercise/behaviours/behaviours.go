@@ -245,7 +245,8 @@ func (p *Program) try(ctx context.Context, limit time.Duration, tests, but strin
 	o.TooMuch = out.text.Len() > maxPrinted
 	o.Late = errors.Is(timed.Err(), context.DeadlineExceeded)
 	method, _, _ := strings.Cut(o.where, " does not return")
-	o.hangs = o.hangs || slices.Contains(p.Own, method) && cmd.ProcessState.UserTime() > limit*4/5
+	lasts := limit == p.Limit || cmd.ProcessState.UserTime() > limit*4/5
+	o.hangs = o.hangs || lasts && slices.Contains(p.Own, method)
 	o.Passed = err == nil && !o.Late && !o.TooMuch
 	return o, ctx.Err()
 }
