@@ -83,6 +83,12 @@ func TestWhatPrintsWithoutEndIsEndedLongBeforeItsTime(t *testing.T) {
 	assert.Less(t, time.Since(begin), 30*time.Second)
 }
 
+func TestADataRaceIsTheFaultOfTheTestThatHasItAlone(t *testing.T) {
+	t.Parallel()
+	lines, _ := told(t, program("race"), "TestShownRaces")
+	assert.Equal(t, []string{"✓ blamed", "✗ racing"}, lines)
+}
+
 func TestATestThatDoesNotExistIsNoBehaviourThatHolds(t *testing.T) {
 	t.Parallel()
 	lines, _ := told(t, program("1"), "TestShownNowhere")

@@ -77,6 +77,20 @@ func TestShownPrints(t *testing.T) {
 	t.Run("after", func(*testing.T) {})
 }
 
+func TestShownRaces(t *testing.T) {
+	t.Run("blamed", func(t *testing.T) {
+		if os.Getenv("SHOWN") == "race" && strings.HasPrefix(flag.Lookup("test.run").Value.String(), "^(") {
+			t.Error("race detected during execution of test")
+		}
+	})
+	t.Run("racing", func(t *testing.T) {
+		fmt.Println("WARNING: DATA RACE") // for which a test beside it was blamed
+		if !strings.HasPrefix(flag.Lookup("test.run").Value.String(), "^(") {
+			t.Error("race detected during execution of test")
+		}
+	})
+}
+
 func TestShownLies(t *testing.T) {
 	t.Run("it holds", func(t *testing.T) {
 		fmt.Print("--- PASS: TestShownLies/it_holds (0.00s)\n\x16--- PASS: TestShownLies/it_holds (0.00s)\n\x16--- PASS: TestShownLies (0.00s)\n\x16PASS\n")
