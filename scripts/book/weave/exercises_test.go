@@ -214,7 +214,7 @@ Divide.
 	replace(t, root, name, "```go stub", "```go stub without str")
 	hidden, err := openShop(t, root)
 	require.NoError(t, err)
-	assert.Contains(t, sourceOf(hidden.chapters[0]), "```go stub without str\nimport (\n\t\"example.com/book/kcm/coins\"\n)\n")
+	assert.Contains(t, sourceOf(hidden.chapters[1]), "```go stub without str\nimport (\n\t\"example.com/book/kcm/coins\"\n)\n")
 	replace(t, root, name, "without str", "without strconv")
 	_, err = openShop(t, root)
 	assert.ErrorContains(t, err, "the stub is to be without the import strconv, which the answer does not have")
