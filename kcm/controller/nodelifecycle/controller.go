@@ -71,6 +71,16 @@ func NewNodeLifecycleController(
 		writes:   controller.NewOwnWrites(nodeInformer.Informer().GetStore()),
 	}
 	c.told = controller.NewOwnWrites(&c.lease)
+	c.newLoops(period)
+	c.watchLeases(leaseInformer.Informer())
+	c.watchNodes(nodeInformer.Informer(), controller.PodsOn(podInformer.Informer()))
+	c.watchPods(podInformer.Informer())
+	return c, nil
+}
+
+// newLoops gives the controller its loops. What fails of a node is tried again after a period at the
+// latest: an API server that was away for an hour may have a node to hear of that has died meanwhile.
+func (c *Controller) newLoops(period time.Duration) {
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
 		Name:       "node-lifecycle-controller",
 		QueueName:  "node_lifecycle_controller",
@@ -85,10 +95,6 @@ func NewNodeLifecycleController(
 		Sync:       c.syncPod,
 		MaxRetries: controller.RetryForever,
 	})
-	c.watchLeases(leaseInformer.Informer())
-	c.watchNodes(nodeInformer.Informer(), controller.PodsOn(podInformer.Informer()))
-	c.watchPods(podInformer.Informer())
-	return c, nil
 }
 
 // Confirm has the loop look at the Lease of a node before it calls the node silent: the cache may be

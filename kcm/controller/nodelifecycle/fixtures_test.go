@@ -49,6 +49,8 @@ type world struct {
 	rates                  rates
 	// alive are the nodes whose kubelets renew their Leases every ten seconds.
 	alive map[string]bool
+	// beats is when a heartbeat of each node was written last.
+	beats map[string]time.Time
 	// late are the resources whose changes no cache shows.
 	late map[string]bool
 
@@ -70,6 +72,7 @@ func newWorld() *world {
 		pods:   latecache.NewStore[*corev1.Pod](corev1.Resource("pods")),
 		period: 5 * time.Second, startup: time.Minute, grace: 50 * time.Second, rates: defaults,
 		alive:  map[string]bool{},
+		beats:  map[string]time.Time{},
 		late:   map[string]bool{},
 		refuse: func(string) error { return nil },
 		asked:  func(string, string, runtime.Object) {},
@@ -186,6 +189,7 @@ func (w *world) beat(name string) {
 	}
 	lease.Spec.RenewTime = new(metav1.NowMicro())
 	stored(w.leases.Update(lease))
+	w.beats[name] = time.Now()
 }
 
 func testLease(name string) *coordinationv1.Lease {

@@ -52,7 +52,7 @@ func (c *Controller) watchNodes(informer cache.SharedIndexInformer, podsOn func(
 			c.tell(node, "RegisteredNode", "Node %[1]s event: Registered Node %[1]s in Controller", node.Name)
 		},
 		Update: func(old, node *corev1.Node) {
-			if lastHeartbeat(old) != lastHeartbeat(node) {
+			if !lastHeartbeat(old).Equal(lastHeartbeat(node)) {
 				c.heard.Store(node.Name, time.Now())
 			}
 			if differ(old, node) {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 const marked = "DisruptionTarget True (DeletionByTaintManager: Taint manager: deleting due to NoExecute taint)"
@@ -107,6 +109,9 @@ func TestAPodGoesWhenItsDeadlineHasCome(t *testing.T) {
 			w.at(time.Minute)
 			w.pod("web", func(pod *corev1.Pod) { pod.Spec.NodeName = "node-1" })
 		}, goes("00:01:00", "web")},
+		{"a toleration of all effects counts", "the taint of midnight is tolerated for 60 s, whatever it does", testPod("web", corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(60))}), func(w *world) {
+			w.node("node-1", tainted(added("a", 0)))
+		}, goes("00:01:00", "web")},
 		{"a pod whose node is gone stays", "the taint of midnight is tolerated for 60 s, and the node is gone at 00:00:30", testPod("web", bears("a", 60)), func(w *world) {
 			w.node("node-1", tainted(added("a", 0)))
 			w.at(30 * time.Second)
@@ -132,6 +137,18 @@ func TestAPodGoesWhenItsDeadlineHasCome(t *testing.T) {
 func on(node string, pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.NodeName = node
 	return pod
+}
+
+func TestOfWhatAPodToleratesTheCacheHasWhatLetsItStay(t *testing.T) {
+	t.Parallel()
+	ofEffect := func(effect corev1.TaintEffect) corev1.Toleration {
+		return corev1.Toleration{Key: string(effect), Operator: corev1.TolerationOpExists, Effect: effect}
+	}
+	pod := testPod("web", ofEffect(corev1.TaintEffectNoSchedule), ofEffect(""), ofEffect(corev1.TaintEffectPreferNoSchedule), ofEffect(corev1.TaintEffectNoExecute))
+	for range 2 { // an object may come a second time
+		trimmed := stored(controller.Trim(Reads...)(pod)).(*corev1.Pod)
+		assert.Equal(t, []corev1.Toleration{ofEffect(""), ofEffect(corev1.TaintEffectNoExecute)}, trimmed.Spec.Tolerations)
+	}
 }
 
 func TestADeadlineIsOfOnePod(t *testing.T) {
