@@ -13,7 +13,8 @@
 //     the state of the zone allows, and comes off everywhere while no node is Ready: then it is
 //     likelier that this process is cut off than that all nodes are dead.
 //   - The pods of a node that is Unknown are not ready, so that Services leave them out.
-//   - What is refused is tried again, at least as often as --node-monitor-period says.
+//   - What is refused is tried again, ever less often; of a node at least as often as
+//     --node-monitor-period says.
 //
 // What a restart forgets: for how long a node has been silent, so that each gets a whole grace period
 // anew, and when a zone has had its last turn. Taints stay, with the time from which pods count.

@@ -46,8 +46,7 @@ func TestARateFollowsFromHowManyNodesAreNotReady(t *testing.T) {
 // have passed.
 type line struct {
 	*zones
-	now     time.Time
-	granted []string
+	now time.Time
 }
 
 func newLine(rates rates, nodes ...string) *line {
