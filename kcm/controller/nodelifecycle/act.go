@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/node/topology"
 	"k8s.io/klog/v2"
 
@@ -15,16 +14,16 @@ import (
 )
 
 // act writes what was decided about a node, if nothing of it has changed since it was seen. If
-// something has, for example because its kubelet speaks again, the cache will show that.
+// something has, because its kubelet speaks again or by the last write of this loop, the cache will
+// show that.
 func (c *Controller) act(ctx context.Context, node *corev1.Node, p plan) error {
-	var written *corev1.Node
 	var err error
 	switch {
 	case p.conditions != nil:
 		fields := map[string]any{"conditions": p.conditions}
-		written, err = controller.PatchNode(ctx, c.client, node, "status", fields, "status")
+		_, err = controller.PatchNode(ctx, c.client, node, "status", fields, "status")
 	case p.changesTaints:
-		written, err = controller.PatchTaints(ctx, c.client, node, p.taints)
+		_, err = controller.PatchTaints(ctx, c.client, node, p.taints)
 	default:
 		return nil
 	}
@@ -36,7 +35,6 @@ func (c *Controller) act(ctx context.Context, node *corev1.Node, p plan) error {
 	case err != nil:
 		return fmt.Errorf("write the conditions or taints of node %s: %w", node.Name, err)
 	}
-	c.writes.Wrote(cache.MetaObjectToName(node), written.ResourceVersion)
 	klog.FromContext(ctx).V(2).Info("Node was written", "node", klog.KObj(node), "plan", p)
 	if p.conditions != nil && controller.IsNodeReady(node) {
 		c.tell(node, "NodeNotReady", "Node %s status is now: NodeNotReady", node.Name)

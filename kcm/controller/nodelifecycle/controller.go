@@ -33,7 +33,6 @@ type Controller struct {
 	synced   []cache.InformerSynced
 	patience patience
 	zones    *zones
-	writes   *controller.OwnWrites // of nodes
 
 	heard  sync.Map // when a heartbeat of each node came in last, by name
 	lease  newest
@@ -68,7 +67,6 @@ func NewNodeLifecycleController(
 		events:   controller.NewEvents(ctx, client, "node-controller"),
 		patience: patience{grace: max(grace, period), startup: max(startup, period)},
 		zones:    newZones(rates{rate, secondaryRate, int(largeCluster), unhealthyZone}),
-		writes:   controller.NewOwnWrites(nodeInformer.Informer().GetStore()),
 	}
 	c.told = controller.NewOwnWrites(&c.lease)
 	c.newLoops(period)
@@ -124,9 +122,6 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 
 // observe returns what is known of a node, without one if it is gone.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (situation, error) {
-	if err := c.writes.Observed(key); err != nil {
-		return situation{}, err
-	}
 	node, _ := c.nodes.Get(key.Name) // nil if the cache has none
 	if node == nil {
 		return situation{}, nil

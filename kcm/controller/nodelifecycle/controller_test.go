@@ -517,6 +517,18 @@ func TestWhatHasChangedIsLookedAtAgain(t *testing.T) {
 			assert.Contains(t, w.at(20*time.Minute).of("node-1:"), "00:10:00 node-1: has unreachable:NoSchedule", "then it is seen")
 		}, well("node-1", "node-2")...)
 	})
+	t.Run("what no cache shows is looked at ever less often", func(t *testing.T) {
+		t.Parallel()
+		playWith(t, func(w *world) { w.silence("node-1") }, func(w *world) {
+			w.late["nodes"] = true
+			w.node("node-1", func(n *corev1.Node) { n.Labels["a"] = "b" })
+			assert.Equal(t, "nothing", w.at(10*time.Minute).of("node-1:"), "node-1 is silent, and somebody has labelled it, which no cache shows for ten minutes")
+			assert.LessOrEqual(t, w.requests, 2*15, "requests: with each look at the Lease one to write that it is unknown")
+			w.late["nodes"] = false
+			w.show()
+			assert.Contains(t, w.at(10*time.Minute+time.Second).of("node-1:"), "00:10:00 node-1: ? Ready", "then it is seen")
+		}, well("node-1", "node-2")...)
+	})
 	t.Run("a node that is gone is no failure", func(t *testing.T) {
 		t.Parallel()
 		playWith(t, func(w *world) { w.silence("node-1") }, func(w *world) {

@@ -135,7 +135,6 @@ func TestWhatDoesNotComeIsNotPolledFor(t *testing.T) {
 		most           int
 	}{
 		"all is well":                              {edit: func(*Controller) {}, most: 2},
-		"no cache shows what was written":          {edit: func(c *Controller) { c.writes = controller.NewOwnWrites(bubble.Late{}) }, most: bubble.Most},
 		"no cache shows which Leases there are":    {edit: func(c *Controller) { c.told = controller.NewOwnWrites(bubble.Late{}) }, most: bubble.Most},
 		"nobody may write, it is tried each 5 s":   {"patch", "nodes", func(*Controller) {}, 4 * bubble.Most},
 		"nobody may mark a pod":                    {"patch", "pods", func(*Controller) {}, bubble.Most},

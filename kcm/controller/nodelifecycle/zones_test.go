@@ -219,12 +219,13 @@ func TestLostNodesAreEvictedInTurns(t *testing.T) {
 			l.is("a2", "? Ready")
 			return []string{l.pass(100)}
 		}, "a2 at 1"},
-		{"one that has had its turn keeps it until it has the taint", "one is lost, and says something else after its turn", "a1 a2 a3", func(l *line) []string {
+		{"one that has had its turn keeps it until it has the taint", "one is lost, and says something else after its turn, and then a second one is lost", "a1 a2 a3 a4", func(l *line) []string {
 			l.is("a1", "? Ready")
 			first := l.pass(5)
 			l.is("a1", "not Ready")
+			l.is("a2", "? Ready")
 			return []string{first, l.pass(100)}
-		}, "a1 at 1/"},
+		}, "a1 at 1/a2 at 6"},
 		{"one whose taint somebody takes off waits for another turn", "one is evicted, and a second later its taint is off", "a1 a2 a3", func(l *line) []string {
 			l.is("a1", "? Ready")
 			first := l.pass(1)
@@ -271,6 +272,12 @@ func TestLostNodesAreEvictedInTurns(t *testing.T) {
 	t.Run("with a rate of zero nobody is evicted", func(t *testing.T) {
 		t.Parallel()
 		l := newLine(rates{large: 50, threshold: .55}, "a1", "a2", "a3")
+		l.is("a1", "? Ready")
+		assert.Empty(t, l.pass(1000))
+	})
+	t.Run("nor with one below zero", func(t *testing.T) {
+		t.Parallel()
+		l := newLine(rates{usual: -1, large: 50, threshold: .55}, "a1", "a2", "a3")
 		l.is("a1", "? Ready")
 		assert.Empty(t, l.pass(1000))
 	})
