@@ -73,7 +73,7 @@ func TestALoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 		change change
 		want   string
 	}{
-		"a kubelet says the same again":       {node("well-1", say("Ready")), ""},
+		"a kubelet says the same again":       {node("well-2", say("Ready")), ""},
 		"a node is not ready":                 {node("well-1", say("not Ready")), "lost-1 well-1"},
 		"a node is full":                      {node("well-1", say("DiskPressure")), "lost-1 well-1"},
 		"a node is cordoned":                  {node("well-1", func(n *corev1.Node) { n.Spec.Unschedulable = true }), "lost-1 well-1"},
