@@ -65,7 +65,7 @@ func NewNodeLifecycleController(
 		pods:     podInformer.Lister(),
 		nodes:    nodeInformer.Lister(),
 		events:   controller.NewEvents(ctx, client, "node-controller"),
-		patience: patience{grace: max(grace, period), startup: max(startup, period)},
+		patience: patience{grace: max(grace, period), startup: startup},
 		zones:    newZones(rates{rate, secondaryRate, int(largeCluster), unhealthyZone}),
 	}
 	c.told = controller.NewOwnWrites(&c.lease)

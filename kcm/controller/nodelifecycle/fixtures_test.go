@@ -49,6 +49,8 @@ type world struct {
 	rates                  rates
 	// alive are the nodes whose kubelets renew their Leases every ten seconds.
 	alive map[string]bool
+	// blind is a loop that may not look at Leases itself.
+	blind bool
 	// beats is when a heartbeat of each node was written last.
 	beats map[string]time.Time
 	// late are the resources whose changes no cache shows.
@@ -94,9 +96,7 @@ func playWith(t *testing.T, edit, body func(w *world), objects ...runtime.Object
 			w.add(obj)
 		}
 		edit(w)
-		w.start()
-		body(w)
-		w.stop()
+		w.run(func() { body(w) })
 	})
 }
 
@@ -114,17 +114,41 @@ func (w *world) start() {
 	core := factory.Core().V1()
 	w.loop = stored(NewNodeLifecycleController(ctx, factory.Coordination().V1().Leases(), core.Pods(), core.Nodes(), factory.Apps().V1().DaemonSets(), client,
 		w.period, w.startup, w.grace, w.rates.usual, w.rates.secondary, int32(w.rates.large), w.rates.threshold))
-	w.loop.Confirm(root.CoordinationV1().Leases(corev1.NamespaceNodeLease))
+	if !w.blind {
+		w.loop.Confirm(root.CoordinationV1().Leases(corev1.NamespaceNodeLease))
+	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.loop.Run(ctx, 2) }()
 	synctest.Wait()
 	w.stop = func() { cancel(); <-ended }
 }
 
+// rest lets the loop work while time passes. All else that a test does it does with the lock held, so
+// that no request comes in between.
+func (w *world) rest(d time.Duration) {
+	w.mu.Unlock()
+	time.Sleep(d)
+	synctest.Wait()
+	w.mu.Lock()
+}
+
 // restart has another process take over.
 func (w *world) restart() {
+	w.mu.Unlock()
 	w.stop()
 	w.start()
+	w.mu.Lock()
+}
+
+// run has a loop work while body happens.
+func (w *world) run(body func()) {
+	w.start()
+	w.mu.Lock()
+	defer func() {
+		w.mu.Unlock()
+		w.stop()
+	}()
+	body()
 }
 
 // stored stops the test when something fails that the test itself wants.
@@ -156,7 +180,7 @@ func (w *world) show() {
 			catchUp()
 		}
 	}
-	synctest.Wait()
+	w.rest(0)
 }
 
 func (w *world) comes(obj runtime.Object) {
@@ -217,12 +241,10 @@ func (w *world) at(after time.Duration) *story {
 	for end := midnight.Add(after); ; {
 		next := midnight.Add(time.Since(midnight).Truncate(every) + every)
 		if next.After(end) {
-			time.Sleep(time.Until(end))
-			synctest.Wait()
+			w.rest(time.Until(end))
 			break
 		}
-		time.Sleep(time.Until(next))
-		synctest.Wait()
+		w.rest(time.Until(next))
 		for _, name := range slices.Sorted(maps.Keys(w.alive)) {
 			if w.alive[name] {
 				w.beat(name)
@@ -230,8 +252,6 @@ func (w *world) at(after time.Duration) *story {
 		}
 		w.show()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	return &story{slices.Clone(w.story)}
 }
 

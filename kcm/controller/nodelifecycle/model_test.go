@@ -84,8 +84,6 @@ func (m *model) pass(seconds int) {
 }
 
 func (m *model) kubelet(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	node := stored(m.nodes.Get(name))
 	if status := statusOf(node, corev1.NodeReady); status == unsaid || status == "" {
 		for _, what := range []string{"Ready", "not MemoryPressure", "not DiskPressure", "not PIDPressure"} {
@@ -104,9 +102,7 @@ func (m *model) kubelet(name string) {
 
 // step is what happens, and how things are then.
 func (m *model) step(t *rapid.T, format string, args ...any) {
-	synctest.Wait()
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.rest(0)
 	line := fmt.Sprintf("%s %s\n  now:", time.Now().UTC().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 	for _, node := range m.nodes.List() {
 		line += fmt.Sprintf(" %s of %q (%v) Ready %s, %s;", node.Name, node.Labels[corev1.LabelTopologyZone], m.alive[node.Name], statusOf(node, corev1.NodeReady), inWords(node.Spec.Taints))
@@ -169,10 +165,11 @@ func anything(m *model) map[string]func(*rapid.T) {
 		},
 		"a few changes are shown": func(t *rapid.T) {
 			few := rapid.IntRange(1, 5).Draw(t, "changes")
+			told := rapid.IntRange(0, few).Draw(t, "told")
 			m.nodeCache.Show(few)
 			m.nodeCache.Tell(few)
 			m.leaseCache.Show(few)
-			m.leaseCache.Tell(rapid.IntRange(0, few).Draw(t, "told"))
+			m.leaseCache.Tell(told)
 			m.podCache.Show(few)
 			m.podCache.Tell(few)
 			m.step(t, "a few changes are shown")
@@ -291,10 +288,10 @@ func TestWhateverHappensNodesAreAsTheyAreHeard(t *testing.T) {
 			}
 			m.add(testPod("web", "a1", yes))
 			m.add(testPod("db", "b1", yes))
-			m.start()
-			defer func() { m.stop() }()
-			rt.Repeat(anything(m))
-			m.comeToRest(rt)
+			m.run(func() {
+				rt.Repeat(anything(m))
+				m.comeToRest(rt)
+			})
 		})
 	})
 }

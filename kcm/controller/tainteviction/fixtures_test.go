@@ -74,9 +74,7 @@ func play(t *testing.T, body func(w *world), objects ...runtime.Object) {
 		for _, obj := range objects {
 			w.add(obj)
 		}
-		w.start()
-		body(w)
-		w.stop()
+		w.run(func() { body(w) })
 	})
 }
 
@@ -96,10 +94,32 @@ func (w *world) start() {
 	w.stop = func() { cancel(); <-ended }
 }
 
+// rest lets the loop work while time passes. All else that a test does it does with the lock held, so
+// that no request comes in between.
+func (w *world) rest(d time.Duration) {
+	w.mu.Unlock()
+	time.Sleep(d)
+	synctest.Wait()
+	w.mu.Lock()
+}
+
 // restart has another process take over.
 func (w *world) restart() {
+	w.mu.Unlock()
 	w.stop()
 	w.start()
+	w.mu.Lock()
+}
+
+// run has a loop work while body happens.
+func (w *world) run(body func()) {
+	w.start()
+	w.mu.Lock()
+	defer func() {
+		w.mu.Unlock()
+		w.stop()
+	}()
+	body()
 }
 
 // stored stops the test when something fails that the test itself wants.
@@ -123,7 +143,7 @@ func (w *world) add(obj runtime.Object) {
 func (w *world) show() {
 	w.nodeCache.CatchUp()
 	w.podCache.CatchUp()
-	synctest.Wait()
+	w.rest(0)
 }
 
 // comes has an object be there, and be seen.
@@ -153,10 +173,7 @@ func (w *world) pod(name string, edit func(*corev1.Pod)) {
 
 // at waits until so much time has passed since midnight, and returns what has happened until then.
 func (w *world) at(after time.Duration) string {
-	time.Sleep(time.Until(midnight.Add(after)))
-	synctest.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.rest(time.Until(midnight.Add(after)))
 	return cmp.Or(strings.Join(w.story, "; "), "nothing")
 }
 

@@ -125,7 +125,7 @@ func (m *model) broke(format string, args ...any) {
 
 // step is what happens, and how things are then.
 func (m *model) step(t *rapid.T, format string, args ...any) {
-	synctest.Wait()
+	m.rest(0)
 	for _, node := range m.nodes.List() {
 		m.note(node.Name, time.Now())
 	}
@@ -141,12 +141,9 @@ func (m *model) step(t *rapid.T, format string, args ...any) {
 			line += fmt.Sprintf(" %s for %d,", toleration.Key, *cmpOr(toleration.TolerationSeconds))
 		}
 	}
-	m.mu.Lock()
 	line += "\n  so far: " + strings.Join(m.story, "; ")
-	wrong := m.wrong
-	m.mu.Unlock()
-	if m.trace = append(m.trace, line); wrong != "" {
-		m.fail(t, wrong)
+	if m.trace = append(m.trace, line); m.wrong != "" {
+		m.fail(t, m.wrong)
 	}
 }
 
@@ -244,7 +241,7 @@ func anything(m *model) map[string]func(*rapid.T) {
 			m.step(t, "watches break, and there are new lists")
 		},
 		"time passes": func(t *rapid.T) {
-			time.Sleep(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
+			m.rest(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
 			m.step(t, "time passes")
 		},
 		"the API server refuses": func(t *rapid.T) {
@@ -275,12 +272,12 @@ func (m *model) comeToRest(t *rapid.T) {
 	m.refuse = func(string) error { return nil }
 	for range 3 {
 		m.show()
-		time.Sleep(2 * time.Hour)
+		m.rest(2 * time.Hour)
 		m.step(t, "two hours pass, and all is well")
 	}
 	m.show()
 	before := m.requests
-	time.Sleep(2 * time.Hour)
+	m.rest(2 * time.Hour)
 	m.step(t, "two more hours pass")
 	if m.requests > before {
 		m.fail(t, "it does not come to rest")
@@ -306,10 +303,10 @@ func TestPodsGoWhenTheirTimeIsUpAndNotBefore(t *testing.T) {
 			m.slow = rapid.Bool().Draw(rt, "slow")
 			m.add(testNode("node-1"))
 			m.add(testNode("node-2"))
-			m.start()
-			defer func() { m.stop() }()
-			rt.Repeat(anything(m))
-			m.comeToRest(rt)
+			m.run(func() {
+				rt.Repeat(anything(m))
+				m.comeToRest(rt)
+			})
 		})
 	})
 }
