@@ -81,6 +81,7 @@ func (c *cluster) runs(body func()) {
 	synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
 	ended := make(chan struct{})
 	go func() { loop.Run(ctx, 5); close(ended) }()
+	time.Sleep(time.Second) // it has begun by then
 	body()
 	stop()
 	<-ended
