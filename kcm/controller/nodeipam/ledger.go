@@ -1,0 +1,127 @@
+package nodeipam
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ledger knows which node has which ranges, or is to get which. What was set aside for a node
+// stays its own until the cluster says that the node has others, or is gone: whatever becomes
+// of the request that writes it, or of its answer, nobody else is given it meanwhile.
+type ledger struct {
+	pools []*pool
+	// held has the ranges of each node, by its UID: another node of the name is another node.
+	// One that waits holds none.
+	held map[types.UID][]netip.Prefix
+	// waiting are the nodes for which nothing is left, in the order in which they came.
+	waiting []*corev1.Node
+}
+
+// newLedger returns a ledger in which Services hold their ranges, for ever.
+func newLedger(ranges Ranges) *ledger {
+	l := &ledger{held: map[types.UID][]netip.Prefix{}}
+	for _, p := range ranges.Pools {
+		l.pools = append(l.pools, newPool(p))
+	}
+	l.each(ranges.Services, (*pool).hold)
+	return l
+}
+
+// each does something in each pool for each range. It is nothing where they do not touch.
+func (l *ledger) each(ranges []netip.Prefix, do func(*pool, netip.Prefix)) {
+	for _, r := range ranges {
+		for _, p := range l.pools {
+			do(p, r)
+		}
+	}
+}
+
+// saw notes how a node is. Ranges that it has take the place of those that were set aside for
+// it. One that has none, and is not being deleted, is to get some.
+func (l *ledger) saw(node *corev1.Node) {
+	holds, known := l.held[node.UID]
+	switch has, _ := parseAll(node.Spec.PodCIDRs); {
+	case len(node.Spec.PodCIDRs) > 0:
+		if len(holds) == 0 || !slices.Equal(has, holds) {
+			l.gone(node)
+			l.held[node.UID] = has
+			l.each(has, (*pool).hold)
+		}
+	case node.DeletionTimestamp == nil && !known:
+		l.held[node.UID] = nil
+		l.waiting = append(l.waiting, node)
+	case node.DeletionTimestamp != nil && len(holds) == 0:
+		l.gone(node)
+	}
+}
+
+// gone frees what a node holds. What the node said at last may be older than that.
+func (l *ledger) gone(node *corev1.Node) {
+	l.each(l.held[node.UID], (*pool).release)
+	delete(l.held, node.UID)
+	l.waiting = slices.DeleteFunc(l.waiting, func(other *corev1.Node) bool { return other.UID == node.UID })
+}
+
+// deal sets pieces aside for those who wait, first come, first served, and returns for whom. A
+// node gets one of each family. As long as a family has none left, nobody gets any.
+func (l *ledger) deal() (served []*corev1.Node) {
+	for len(l.waiting) > 0 && !slices.ContainsFunc(l.pools, (*pool).isFull) {
+		node := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		for _, p := range l.pools {
+			l.held[node.UID] = append(l.held[node.UID], p.take())
+		}
+		served = append(served, node)
+	}
+	return served
+}
+
+// begin makes a ledger of all nodes that there are. A request of the process before this one
+// may still be under way, and be carried out later. So nodes without ranges are dealt those
+// that they were dealt by that process, as far as it can be known: nodes were served in the
+// order of their age, each with the next pieces behind those of the one before.
+func (l *ledger) begin(nodes []*corev1.Node) {
+	slices.SortFunc(nodes, byAge)
+	for _, node := range nodes {
+		if len(node.Spec.PodCIDRs) > 0 {
+			l.saw(node)
+		}
+	}
+	for _, node := range nodes {
+		l.saw(node)
+		l.deal()
+		l.each(l.held[node.UID], (*pool).goOnBehind)
+	}
+}
+
+func byAge(a, b *corev1.Node) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+}
+
+// check returns what is wrong with the ranges of a node, which nobody can change but who
+// replaces the node.
+func (l *ledger) check(node *corev1.Node) error {
+	ranges, err := parseAll(node.Spec.PodCIDRs)
+	for _, r := range ranges {
+		touches, shares := false, false
+		l.each([]netip.Prefix{r}, func(p *pool, r netip.Prefix) {
+			first, end := p.pieces(r)
+			touches = touches || first < end
+			shares = shares || slices.ContainsFunc(p.holders[first:end], func(n int32) bool { return n > 1 })
+		})
+		switch {
+		case !touches:
+			err = errors.Join(err, fmt.Errorf("%s is none of the cluster's", r))
+		case shares:
+			err = errors.Join(err, fmt.Errorf("%s is not its alone: another node has addresses of it, or Services have", r))
+		}
+	}
+	return err
+}
