@@ -29,6 +29,9 @@ func (c *Controller) assign(ctx context.Context, node *corev1.Node, ranges []net
 	_, err = c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	switch {
 	case err == nil:
+		c.mu.Lock()
+		c.ledger.wrote(node)
+		c.mu.Unlock()
 		klog.FromContext(ctx).V(2).Info("Gave node its ranges", "node", klog.KObj(node), "podCIDRs", ranges)
 		return nil
 	case controller.IsGone(err):

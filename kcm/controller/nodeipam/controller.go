@@ -143,15 +143,15 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	c.mu.Lock()
-	ranges, known := c.ledger.held[node.UID]
+	holds, known := c.ledger.held[node.UID]
 	c.mu.Unlock()
 	switch {
-	case !known: // the handlers have not been told yet
+	case !known || holds.written: // the cache, or what it tells the handlers, is behind
 		return nil
-	case len(ranges) == 0:
+	case len(holds.ranges) == 0:
 		c.tell(node, "CIDRNotAvailable")
 		c.loop.AddAfter(key, tellAgain)
 		return nil
 	}
-	return c.assign(ctx, node, ranges)
+	return c.assign(ctx, node, holds.ranges)
 }

@@ -17,16 +17,20 @@ import (
 // of the request that writes it, or of its answer, nobody else is given it meanwhile.
 type ledger struct {
 	pools []*pool
-	// held has the ranges of each node, by its UID: another node of the name is another node.
-	// One that waits holds none.
-	held map[types.UID][]netip.Prefix
+	held  map[types.UID]holding // another node of a name is another node
 	// waiting are the nodes for which nothing is left, in the order in which they came.
 	waiting []*corev1.Node
 }
 
+// holding is what a node has, or is to get.
+type holding struct {
+	ranges  []netip.Prefix // none while it waits
+	written bool           // the API server has said so, and the cache may be behind
+}
+
 // newLedger returns a ledger in which Services hold their ranges, for ever.
 func newLedger(ranges Ranges) *ledger {
-	l := &ledger{held: map[types.UID][]netip.Prefix{}}
+	l := &ledger{held: map[types.UID]holding{}}
 	for _, p := range ranges.Pools {
 		l.pools = append(l.pools, newPool(p))
 	}
@@ -49,22 +53,22 @@ func (l *ledger) saw(node *corev1.Node) {
 	holds, known := l.held[node.UID]
 	switch has, _ := parseAll(node.Spec.PodCIDRs); {
 	case len(node.Spec.PodCIDRs) > 0:
-		if len(holds) == 0 || !slices.Equal(has, holds) {
+		if len(holds.ranges) == 0 || !slices.Equal(has, holds.ranges) {
 			l.gone(node)
-			l.held[node.UID] = has
+			l.held[node.UID] = holding{ranges: has}
 			l.each(has, (*pool).hold)
 		}
 	case node.DeletionTimestamp == nil && !known:
-		l.held[node.UID] = nil
+		l.held[node.UID] = holding{}
 		l.waiting = append(l.waiting, node)
-	case node.DeletionTimestamp != nil && len(holds) == 0:
+	case node.DeletionTimestamp != nil && len(holds.ranges) == 0:
 		l.gone(node)
 	}
 }
 
 // gone frees what a node holds. What the node said at last may be older than that.
 func (l *ledger) gone(node *corev1.Node) {
-	l.each(l.held[node.UID], (*pool).release)
+	l.each(l.held[node.UID].ranges, (*pool).release)
 	delete(l.held, node.UID)
 	l.waiting = slices.DeleteFunc(l.waiting, func(other *corev1.Node) bool { return other.UID == node.UID })
 }
@@ -75,12 +79,22 @@ func (l *ledger) deal() (served []*corev1.Node) {
 	for len(l.waiting) > 0 && !slices.ContainsFunc(l.pools, (*pool).isFull) {
 		node := l.waiting[0]
 		l.waiting = l.waiting[1:]
+		var taken []netip.Prefix
 		for _, p := range l.pools {
-			l.held[node.UID] = append(l.held[node.UID], p.take())
+			taken = append(taken, p.take())
 		}
+		l.held[node.UID] = holding{ranges: taken}
 		served = append(served, node)
 	}
 	return served
+}
+
+// wrote notes that a node has what was set aside for it, unless it is gone by now.
+func (l *ledger) wrote(node *corev1.Node) {
+	if holds, known := l.held[node.UID]; known {
+		holds.written = true
+		l.held[node.UID] = holds
+	}
 }
 
 // begin makes a ledger of all nodes that there are. A request of the process before this one
@@ -97,7 +111,7 @@ func (l *ledger) begin(nodes []*corev1.Node) {
 	for _, node := range nodes {
 		l.saw(node)
 		l.deal()
-		l.each(l.held[node.UID], (*pool).goOnBehind)
+		l.each(l.held[node.UID].ranges, (*pool).goOnBehind)
 	}
 }
 

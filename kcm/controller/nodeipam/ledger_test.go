@@ -20,12 +20,12 @@ func (l *ledger) String() string {
 	var said []string
 	for _, uid := range slices.Sorted(maps.Keys(l.held)) {
 		name := strings.TrimPrefix(string(uid), "uid-")
-		if len(l.held[uid]) == 0 {
+		if len(l.held[uid].ranges) == 0 {
 			said = append(said, name+" waits")
 			continue
 		}
 		words := []string{name + ":"}
-		for _, r := range l.held[uid] {
+		for _, r := range l.held[uid].ranges {
 			words = append(words, r.String())
 		}
 		said = append(said, strings.Join(words, " "))
