@@ -49,7 +49,9 @@ type Controller struct {
 // New returns a controller that watches nodes with the informer, which the caller starts, and
 // gives them ranges through client. Each piece of the ranges, which are as [ParseRanges] has
 // made them, takes four bytes of memory.
-func New(ctx context.Context, nodes coreinformers.NodeInformer, client kubernetes.Interface, ranges Ranges) *Controller {
+func New(
+	ctx context.Context, nodes coreinformers.NodeInformer, client kubernetes.Interface, ranges Ranges,
+) *Controller {
 	registerMetrics()
 	c := &Controller{client: client, nodes: nodes.Lister(), logger: klog.FromContext(ctx), ledger: newLedger(ranges)}
 	c.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{

@@ -98,9 +98,9 @@ func (l *ledger) wrote(node *corev1.Node) {
 }
 
 // begin makes a ledger of all nodes that there are. A request of the process before this one
-// may still be under way, and be carried out later. So nodes without ranges are dealt those
-// that they were dealt by that process, as far as it can be known: nodes were served in the
-// order of their age, each with the next pieces behind those of the one before.
+// may still be carried out, and so a node is to be dealt what that process has dealt it. That
+// can be known, mostly: it has served nodes in the order of their age, each with what came
+// behind the ranges of the one before.
 func (l *ledger) begin(nodes []*corev1.Node) {
 	slices.SortFunc(nodes, byAge)
 	for _, node := range nodes {
@@ -119,21 +119,21 @@ func byAge(a, b *corev1.Node) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
-// check returns what is wrong with the ranges of a node, which nobody can change but who
-// replaces the node.
+// check returns what is wrong with the ranges of a node. To put it right takes another node:
+// ranges never change.
 func (l *ledger) check(node *corev1.Node) error {
 	ranges, err := parseAll(node.Spec.PodCIDRs)
 	for _, r := range ranges {
-		touches, shares := false, false
-		l.each([]netip.Prefix{r}, func(p *pool, r netip.Prefix) {
-			first, end := p.pieces(r)
-			touches = touches || first < end
-			shares = shares || slices.ContainsFunc(p.holders[first:end], func(n int32) bool { return n > 1 })
-		})
+		var holders []int32
+		for _, p := range l.pools {
+			if first, end := p.pieces(r); first < end {
+				holders = p.holders[first:end]
+			}
+		}
 		switch {
-		case !touches:
+		case len(holders) == 0:
 			err = errors.Join(err, fmt.Errorf("%s is none of the cluster's", r))
-		case shares:
+		case slices.Max(holders) > 1:
 			err = errors.Join(err, fmt.Errorf("%s is not its alone: another node has addresses of it, or Services have", r))
 		}
 	}

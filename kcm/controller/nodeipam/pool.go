@@ -87,7 +87,7 @@ func (p *pool) take() netip.Prefix {
 	taken := p.at(p.next)
 	p.hold(taken)
 	p.goOnBehind(taken)
-	triesPerRequest.WithLabelValues(p.cluster.String()).Observe(float64(passed))
+	tries.WithLabelValues(p.cluster.String()).Observe(float64(passed))
 	return taken
 }
 

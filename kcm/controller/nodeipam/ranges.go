@@ -24,18 +24,6 @@ type Pool struct {
 	Bits    int
 }
 
-// family is what the two families of addresses do not have in common.
-type family struct {
-	usual int32 // the mask of a piece, where no flag says anything else
-	most  int   // a pool has at most two to the power of this pieces
-}
-
-// The original has no bound for IPv4, and no pieces at all where there would be 32 bits.
-var (
-	ipv4 = family{usual: 24, most: 24}
-	ipv6 = family{usual: 64, most: 16}
-)
-
 // ParseRanges returns the ranges that the flags say, as they are in the configuration. It
 // refuses what the original refuses when it has become the leader, and beside that Services
 // in what is no range, and a mask that is too long. The error names the flag.
@@ -48,41 +36,40 @@ func ParseRanges(clusterCIDR string, c kcmconfig.NodeIPAMControllerConfiguration
 	if ranges.Pools, err = cut(clusters, c); err != nil {
 		return Ranges{}, err
 	}
-	var services []string
-	for _, text := range []string{c.ServiceCIDR, c.SecondaryServiceCIDR} {
-		if text = strings.TrimSpace(text); text != "" {
-			services = append(services, text)
-		}
-	}
+	isBetween := func(r rune) bool { return r == ',' || r == ' ' }
+	services := strings.FieldsFunc(c.ServiceCIDR+","+c.SecondaryServiceCIDR, isBetween)
 	if ranges.Services, err = parseFamilies(services); err != nil {
 		return Ranges{}, fmt.Errorf("--service-cluster-ip-range=%s: %w", strings.Join(services, ","), err)
 	}
 	return ranges, nil
 }
 
-// cut decides how large pieces are.
+// cut decides how large pieces are: a /24 of IPv4 and a /64 of IPv6, if no flag says anything
+// else. There may be 2^16 of IPv6, as in the original, and 2^24 of IPv4, where that has no
+// bound.
 func cut(clusters []netip.Prefix, c kcmconfig.NodeIPAMControllerConfiguration) (pools []Pool, err error) {
 	has4 := slices.ContainsFunc(clusters, func(r netip.Prefix) bool { return r.Addr().Is4() })
 	has6 := slices.ContainsFunc(clusters, func(r netip.Prefix) bool { return r.Addr().Is6() })
 	size, size4, size6 := c.NodeCIDRMaskSize, c.NodeCIDRMaskSizeIPv4, c.NodeCIDRMaskSizeIPv6
 	switch {
 	case size != 0 && (has4 && has6 || size4 != 0 || size6 != 0):
-		return nil, fmt.Errorf("--node-cidr-mask-size=%d: must not be set for two families, or beside the flags for one", size)
+		return nil, fmt.Errorf("--node-cidr-mask-size=%d: must not be set for two families, nor beside a flag for one", size)
 	case size4 != 0 && !has4:
 		return nil, fmt.Errorf("--node-cidr-mask-size-ipv4=%d: --cluster-cidr has no IPv4", size4)
 	case size6 != 0 && !has6:
 		return nil, fmt.Errorf("--node-cidr-mask-size-ipv6=%d: --cluster-cidr has no IPv6", size6)
 	}
 	for _, cluster := range clusters {
-		of, bits := ipv6, cmp.Or(size, size6, ipv6.usual)
+		least := cluster.Bits()
+		bits, most := int(cmp.Or(size, size6, 64)), min(least+16, 128)
 		if cluster.Addr().Is4() {
-			of, bits = ipv4, cmp.Or(size, size4, ipv4.usual)
+			bits, most = int(cmp.Or(size, size4, 24)), min(least+24, 32)
 		}
-		least, most := cluster.Bits(), min(cluster.Bits()+of.most, cluster.Addr().BitLen())
-		if int(bits) < least || int(bits) > most {
-			return nil, fmt.Errorf("--cluster-cidr=%s: --node-cidr-mask-size may be %d to %d for it, and is %d", cluster, least, most, bits)
+		if bits < least || bits > most {
+			return nil, fmt.Errorf("--cluster-cidr=%s: --node-cidr-mask-size may be %d to %d for it, and is %d",
+				cluster, least, most, bits)
 		}
-		pools = append(pools, Pool{cluster, int(bits)})
+		pools = append(pools, Pool{cluster, bits})
 	}
 	return pools, nil
 }
