@@ -2,11 +2,11 @@
 // ranges into pieces, and writes one of each family into spec.podCIDRs of every node that has
 // none.
 //
-// No two nodes get the same piece from it, whatever is late, lost or refused. The field is set
-// once and never changed, and which pieces are in use is written nowhere but there. So a
-// restart forgets what was being written, and a request that is carried out after its
-// sender has died may give a node what meanwhile another one has: see the ledger's begin. Such
-// ranges, and those that nodes have from elsewhere, are told of and left as they are.
+// No two nodes get the same piece from it, whatever is late, lost or refused. One case stays
+// open. The field is set once and never changes, and which pieces are in use is written nowhere
+// else. So a process does not know what the one before it was still writing, and may deal that
+// to another node: see how the ledger begins. It logs when two nodes have the same addresses,
+// or one has addresses from elsewhere, and leaves them as they are.
 package nodeipam
 
 import (
@@ -31,8 +31,8 @@ import (
 // hour.
 const tellAgain = 5 * time.Minute
 
-// Controller has its handlers decide which node gets what, one after the other, and its
-// workers write it.
+// Controller has its handlers set ranges aside, for one node after the other, and its workers
+// write them.
 type Controller struct {
 	client kubernetes.Interface
 	nodes  corelisters.NodeLister
@@ -47,8 +47,7 @@ type Controller struct {
 }
 
 // New returns a controller that watches nodes with the informer, which the caller starts, and
-// gives them ranges through client. Each piece of the ranges, which are as [ParseRanges] has
-// made them, takes four bytes of memory.
+// gives them pieces of ranges through client. It takes four bytes of memory for each piece.
 func New(
 	ctx context.Context, nodes coreinformers.NodeInformer, client kubernetes.Interface, ranges Ranges,
 ) *Controller {
@@ -82,7 +81,8 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	c.loop.Run(ctx, workers)
 }
 
-// begin takes over all nodes that the cache has. Handlers need not be told of these before.
+// begin takes over the nodes that the cache has. Until then handlers have nothing to do: of what
+// the cache does not have yet, they will be told.
 func (c *Controller) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -90,8 +90,8 @@ func stepFor(nodes, current int) int {
 	return current
 }
 
-// counted has as many nodes more, or below zero less. A node's own changes are rare, so all
-// are looked at when the step is another one. (The original waits for those changes.)
+// counted notes that so many nodes have come or, below zero, gone. At another step, all nodes
+// are looked at. (The original looks at each when it next changes, which may take minutes.)
 func (c *Controller) counted(more int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,15 +102,16 @@ func (c *Controller) counted(more int) {
 	}
 }
 
-// begin goes on with the step that the loop has come to before a restart. That need not be
-// remembered anywhere else: the nodes say it. (The original begins with the first step.)
+// begin goes on with the step that the process before this one had come to, as the nodes say.
+// (The original begins with the first one, and writes to all nodes twice.)
 func (c *Controller) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.step = stepFor(c.count, stepOf(c.lookAtAll()))
 }
 
-// stepOf returns the step that most nodes have been told of, or the first if none has.
+// stepOf returns the step that most nodes have been told, or the first if none has been told
+// any.
 func stepOf(nodes []*corev1.Node) (most int) {
 	told := map[string]int{}
 	for _, node := range nodes {
