@@ -83,6 +83,7 @@ func TestEachNodeHasPiecesOfItsOwn(t *testing.T) {
 		{"a node that holds nothing frees nothing", []string{"a"}, func(l *ledger) { l.gone(node("b", "10.9.0.0/28")) }, a, 1},
 		{"another node of the name is another one", []string{"a"}, func(l *ledger) { l.saw(node("a/2")); l.deal() }, "a: 10.9.0.0/28; a2: 10.9.0.16/28", 2},
 		{"it frees nothing of its namesake", []string{"a"}, func(l *ledger) { l.gone(node("a/2")) }, a, 1},
+		{"an answer about a node that is gone by then changes nothing", []string{"a", "b"}, func(l *ledger) { l.gone(node("b")); l.wrote(node("b")) }, a, 1},
 		{"a copy that goes frees nothing", []string{"a"}, func(l *ledger) {
 			l.saw(node("copy", "10.9.0.0/28"))
 			l.gone(node("copy", "10.9.0.0/28"))
