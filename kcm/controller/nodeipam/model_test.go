@@ -40,7 +40,7 @@ type model struct {
 	loop     *Controller
 	stop     func()
 
-	mu       sync.Mutex // the loop has many workers
+	mu       sync.Mutex // held by the model, but while the loop works
 	how      outcome
 	refusal  error
 	underWay []func() // requests that are carried out later
@@ -81,6 +81,7 @@ func newModel(ranges Ranges) *model {
 		store: latecache.NewStore[*corev1.Node](corev1.Resource("nodes")), ranges: ranges, how: well,
 		born: map[types.UID]int{}, since: map[types.UID]int{}, mine: map[types.UID]bool{},
 	}
+	m.mu.Lock()
 	m.start()
 	return m
 }
@@ -95,14 +96,17 @@ func (m *model) start() {
 	factory.InformerFor(&corev1.Node{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return m.informer })
 	ctx, cancel := context.WithCancel(context.Background())
 	m.loop = New(ctx, factory.Core().V1().Nodes(), client, m.ranges)
+	m.note("the loop starts")
 	ended := make(chan struct{})
 	go func() { m.loop.Run(ctx, 3); close(ended) }()
-	m.stop = func() { cancel(); <-ended }
-	m.note("the loop starts")
+	m.stop = func() { m.mu.Unlock(); cancel(); <-ended; m.mu.Lock() }
 	m.pass(time.Second)
 }
 
+// pass lets time pass, and the loop work.
 func (m *model) pass(d time.Duration) {
+	m.mu.Unlock()
+	defer m.mu.Lock()
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -266,9 +270,9 @@ func anything(m *model) map[string]func(*rapid.T) {
 			}
 		},
 		"news": func(t *rapid.T) {
+			m.note("changes reach the cache")
 			m.informer.Show(few.Draw(t, "changes"))
 			m.informer.Tell(few.Draw(t, "told"))
-			m.note("changes reach the cache")
 		},
 		"the watch breaks": func(t *rapid.T) {
 			m.informer.Relist()
@@ -295,7 +299,7 @@ func anything(m *model) map[string]func(*rapid.T) {
 			m.start()
 		},
 		"": func(t *rapid.T) {
-			synctest.Wait()
+			m.pass(0)
 			m.check(t)
 		},
 	}
