@@ -293,6 +293,17 @@ func TestANodeForWhichNothingIsLeftIsToldOf(t *testing.T) {
 			})
 		})
 	})
+	t.Run("a node that is being deleted waits no more", func(t *testing.T) {
+		in(t, there, func(c *cluster) {
+			c.runs(four, func() {
+				c.come(node("e"), node("f"))
+				c.after(time.Minute)
+				c.edit("e", func(n *corev1.Node) { n.DeletionTimestamp = going(n).DeletionTimestamp })
+				c.leave("a")
+				assert.Equal(t, "f 10.9.0.0/28", c.after(time.Second))
+			})
+		})
+	})
 	t.Run("it is told of every five minutes", func(t *testing.T) {
 		in(t, append(there, node("e")), func(c *cluster) {
 			c.runs(four, func() {
@@ -358,6 +369,21 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestANodeThatIsBeingDeletedIsNotWritten(t *testing.T) {
+	in(t, nil, func(c *cluster) {
+		c.runs(four, func() {
+			c.answer(apierrors.NewForbidden(corev1.Resource("nodes"), "a", errors.New("not now")), false)
+			c.come(node("a"))
+			c.after(time.Minute)
+			c.edit("a", func(n *corev1.Node) { n.DeletionTimestamp = going(n).DeletionTimestamp })
+			c.answer(nil, false)
+			assert.Equal(t, "nothing", c.after(time.Hour))
+			c.come(node("b"))
+			assert.Equal(t, "b 10.9.0.16/28", c.after(time.Minute), "until a is gone, it may have what was sent")
+		})
+	})
 }
 
 // The answers are lost, and the watch is late: only the loop knows what it may have done.
