@@ -283,7 +283,7 @@ func anything(m *model) map[string]func(*rapid.T) {
 			m.pass(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "time"))
 		},
 		"answers": func(t *rapid.T) {
-			m.how = rapid.SampledFrom([]outcome{well, well, refused, lost, dropped, underWay}).Draw(t, "how")
+			m.how = rapid.SampledFrom([]outcome{well, well, refused, lost, dropped, underWay, underWay, underWay}).Draw(t, "how")
 			m.refusal = rapid.SampledFrom(refusals).Draw(t, "refusal")
 		},
 		"an old request is carried out": func(t *rapid.T) {
