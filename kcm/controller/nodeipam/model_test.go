@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"pgregory.net/rapid"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -440,5 +442,23 @@ func TestAnOldRequestGivesNoNodeWhatAnotherHas(t *testing.T) {
 			"":                              all[""],
 		})
 		m.comeToRest(t)
+	})
+}
+
+// The cache is ahead of what the handlers were told.
+func TestANodeOfWhichTheHandlersWereNotToldIsNotSaidToGoWithout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(four)
+		defer func() { m.stop() }()
+		m.come("a")
+		m.informer.Show(1)
+		told := record.NewFakeRecorder(1)
+		m.loop.events = told
+		require.NoError(t, m.loop.sync(t.Context(), cache.NewObjectName("", "a")))
+		require.Empty(t, told.Events)
+		m.informer.Tell(1)
+		m.pass(time.Second)
+		require.Equal(t, []string{"10.9.0.0/28"}, stored(m.store.Get("a")).Spec.PodCIDRs)
 	})
 }
