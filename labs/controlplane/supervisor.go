@@ -229,7 +229,7 @@ func (s *supervisor) restart(name string) error {
 	defer s.restarting.Unlock()
 	return s.within(context.Background(), func(ctx context.Context, fail func(error)) error {
 		s.processes[name].Stop()
-		// A new kwok is not the one that holds the nodes' Leases, and would wait 40 s until they have run out.
+		// A new kwok is not the one that holds the nodes' Leases, and would wait 16 s until they have run out.
 		if name == kwokName {
 			if err := s.deleteLeases(ctx); err != nil {
 				return err
