@@ -80,7 +80,8 @@ func NewManager(
 func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
 	flags := []string{"--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000"}
 	if s.Manager.has("node-lifecycle-controller") {
-		flags = append(flags, "--node-monitor-period=1s", "--node-monitor-grace-period=20s") // silence is soon noticed
+		flags = append(flags, // silence is soon noticed
+			"--node-monitor-period=1s", "--node-monitor-grace-period=20s", "--node-startup-grace-period=20s")
 	}
 	_, p, err := s.run(s.Manager.Loops, flags...)
 	if err != nil {
