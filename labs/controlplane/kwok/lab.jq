@@ -13,8 +13,7 @@ def phase: .status.phase // "Pending";
 def terminal: phase == "Succeeded" or phase == "Failed";
 def condition($type): [.status.conditions[]? | select(.type == $type) | .status][0] // "False";
 
-# A node's kubelet has not been told to be silent.
-def speaks: annotation("silent") == "";
+# A node has the taint that admission puts on a new one.
 def tainted_as_new: any(.spec.taints[]?; .key == "node.kubernetes.io/not-ready" and .effect == "NoSchedule");
 
 # An image with tag broken cannot be pulled, nor one with a tag that Kubernetes' end-to-end specs use for that.
