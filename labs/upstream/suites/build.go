@@ -43,6 +43,9 @@ var suites = []suite{
 	{"job", "job.(*Controller)", "job.(*Controller)"},
 	{"cronjob", "cronjob.(*Controller)", "cronjob.(*ControllerV2)"},
 	{"podgc", "podgc.(*Controller)", "podgc.(*PodGCController)"},
+	{"node", "nodelifecycle.(*Controller)", "nodelifecycle.(*Controller)"},
+	{"scheduler/taint", "nodelifecycle.(*Controller)", "nodelifecycle.(*Controller)"},
+	{"ttlcontroller", "ttl.(*Controller)", "ttl.(*Controller)"},
 }
 
 // change is one of kcm's text for a build: file is below kcm/controller.
@@ -97,7 +100,7 @@ const tags = "-tags=grpcnotrace,upstream"
 
 // build compiles a suite, against kcm's loops or as upstream has it, and returns the program.
 func (w workshop) build(ctx context.Context, s suite, manager string) (program string, err error) {
-	program = filepath.Join(w.dir, "bin", s.name+"-"+manager+".test")
+	program = filepath.Join(w.dir, "bin", filepath.Base(s.name)+"-"+manager+".test")
 	// Upstream's suites find files by where their own source is, which -trimpath hides.
 	args := []string{"test", "-c", "-vet=off", "-trimpath=false", tags, "-ldflags=-w", "-o", program}
 	if manager == "original" {
