@@ -28,12 +28,16 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/job"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
+	"github.com/kcm-book/kcm-book/kcm/controller/nodeipam"
+	"github.com/kcm-book/kcm-book/kcm/controller/nodelifecycle"
 	"github.com/kcm-book/kcm-book/kcm/controller/podgc"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 	"github.com/kcm-book/kcm-book/kcm/controller/rootca"
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
+	"github.com/kcm-book/kcm-book/kcm/controller/tainteviction"
 	"github.com/kcm-book/kcm-book/kcm/controller/tokencleaner"
+	"github.com/kcm-book/kcm-book/kcm/controller/ttl"
 	"github.com/kcm-book/kcm-book/kcm/controller/ttlafterfinished"
 )
 
@@ -103,6 +107,22 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "cronjob-controller", aliases: []string{"cronjob"},
 			account: "cronjob-controller", constructor: newCronJob, reads: cronjob.Reads,
+		},
+		{
+			name: "node-ipam-controller", aliases: []string{"nodeipam"},
+			account: "node-controller", constructor: newNodeIPAM,
+		},
+		{
+			name: "node-lifecycle-controller", aliases: []string{"nodelifecycle"},
+			account: "node-controller", constructor: newNodeLifecycle, reads: nodelifecycle.Reads,
+		},
+		{
+			name:    "taint-eviction-controller",
+			account: "node-controller", constructor: newTaintEviction, reads: tainteviction.Reads,
+		},
+		{
+			name: "ttl-controller", aliases: []string{"ttl"},
+			account: "ttl-controller", constructor: newTTL,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -351,6 +371,67 @@ func newCronJob(ctx context.Context, c *ControllerContext, client kubernetes.Int
 		client,
 	)
 	return &Controller{Loop: loop, Workers: int(c.ComponentConfig.CronJobController.ConcurrentCronJobSyncs)}, nil
+}
+
+// newNodeIPAM has nothing to build unless nodes are to get ranges from this program.
+func newNodeIPAM(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	cluster := c.ComponentConfig.KubeCloudShared
+	if !cluster.AllocateNodeCIDRs {
+		return nil, nil
+	}
+	ranges, err := nodeipam.ParseRanges(cluster.ClusterCIDR, c.ComponentConfig.NodeIPAMController)
+	if err != nil {
+		return nil, err
+	}
+	loop := nodeipam.New(ctx, c.InformerFactory.Core().V1().Nodes(), client, ranges)
+	return &Controller{Loop: loop, Workers: 30}, nil
+}
+
+// newNodeLifecycle has the loop ask about single Leases with the manager's own
+// credentials: the account of the loop may not read any.
+func newNodeLifecycle(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.NodeLifecycleController
+	loop, err := nodelifecycle.NewNodeLifecycleController(ctx,
+		c.InformerFactory.Coordination().V1().Leases(),
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Nodes(),
+		c.InformerFactory.Apps().V1().DaemonSets(),
+		client,
+		c.ComponentConfig.KubeCloudShared.NodeMonitorPeriod.Duration,
+		options.NodeStartupGracePeriod.Duration,
+		options.NodeMonitorGracePeriod.Duration,
+		options.NodeEvictionRate,
+		options.SecondaryNodeEvictionRate,
+		options.LargeClusterSizeThreshold,
+		options.UnhealthyZoneThreshold,
+	)
+	if err != nil {
+		return nil, err
+	}
+	root, err := c.RootClientBuilder.Client("node-lifecycle-leases")
+	if err != nil {
+		return nil, err
+	}
+	loop.Confirm(root.CoordinationV1().Leases(corev1.NamespaceNodeLease))
+	return &Controller{Loop: loop, Workers: 8}, nil
+}
+
+func newTaintEviction(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop, err := tainteviction.New(ctx,
+		client,
+		c.InformerFactory.Core().V1().Pods(),
+		c.InformerFactory.Core().V1().Nodes(),
+		"taint-eviction-controller",
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &Controller{Loop: loop, Workers: 8}, nil
+}
+
+func newTTL(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := ttl.NewTTLController(ctx, c.InformerFactory.Core().V1().Nodes(), client)
+	return &Controller{Loop: loop, Workers: 5}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.

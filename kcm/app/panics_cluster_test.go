@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -85,6 +86,10 @@ func startPanicking(t *testing.T) *panicking {
 		"service-account-private-key-file": clustertest.Cluster(t).ServiceAccountKey,
 	} {
 		require.NoError(t, setFlag(flags, flag, value))
+	}
+	for _, flag := range canary.Flags {
+		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
+		require.NoError(t, setFlag(flags, name, cmp.Or(value, "true")))
 	}
 	require.NoError(t, opts.Validate(known))
 	c, err := opts.Config(known)

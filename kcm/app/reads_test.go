@@ -124,6 +124,14 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 			&corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"memory": resource.MustParse("15Gi")}}},
 			&corev1.Node{},
 		},
+		"of a pod's tolerations, those stay by which it may be evicted later": {
+			&corev1.Pod{Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{
+				{Key: "new"}, {Key: "old", Effect: corev1.TaintEffectNoSchedule}, {Key: "now", Effect: corev1.TaintEffectNoExecute},
+			}}},
+			&corev1.Pod{Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{
+				{Key: "new"}, {Key: "now", Effect: corev1.TaintEffectNoExecute},
+			}}},
+		},
 		"of a Job's pod, all conditions stay": {
 			&corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"batch.kubernetes.io/job-tracking"}},
@@ -209,6 +217,9 @@ func TestWhoReadsWhatIsTrimmedSaysWhat(t *testing.T) {
 	metadata := map[string]string{
 		"garbage-collector-controller": "*v1.Pod",  // reads owners
 		"daemonset-controller":         "*v1.Node", // reads labels and the spec
+		"node-ipam-controller":         "*v1.Node", // reads the spec
+		"taint-eviction-controller":    "*v1.Node", // reads the spec
+		"ttl-controller":               "*v1.Node", // reads an annotation
 	}
 	for _, d := range NewControllerDescriptors() {
 		if d.isCloudProvider {
@@ -218,6 +229,8 @@ func TestWhoReadsWhatIsTrimmedSaysWhat(t *testing.T) {
 		defaults, err := config.NewComponentConfig()
 		require.NoError(t, err)
 		c.ComponentConfig = *defaults
+		c.ComponentConfig.KubeCloudShared.AllocateNodeCIDRs = true
+		c.ComponentConfig.KubeCloudShared.ClusterCIDR = "10.9.0.0/20"
 		ended, cancel := context.WithCancel(t.Context())
 		built, err := d.constructor(ended, c, fake.NewClientset())
 		require.NoError(t, err, d.name)

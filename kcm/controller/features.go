@@ -11,9 +11,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// DeploymentReplicaSetTerminatingReplicas has ReplicaSets and Deployments count
-// the pods that are being deleted (https://kep.k8s.io/3973).
-const DeploymentReplicaSetTerminatingReplicas featuregate.Feature = "DeploymentReplicaSetTerminatingReplicas"
+// Feature gates of Kubernetes that more than one loop asks for.
+const (
+	// DeploymentReplicaSetTerminatingReplicas has ReplicaSets and Deployments count
+	// the pods that are being deleted (https://kep.k8s.io/3973).
+	DeploymentReplicaSetTerminatingReplicas featuregate.Feature = "DeploymentReplicaSetTerminatingReplicas"
+	// TaintTolerationComparisonOperators lets tolerations compare numbers
+	// (https://kep.k8s.io/5471).
+	TaintTolerationComparisonOperators featuregate.Feature = "TaintTolerationComparisonOperators"
+)
 
 //go:embed gates.yaml
 var gatesYAML []byte

@@ -4,7 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func TestANodeIsReadyWhenItsKubeletSaysSo(t *testing.T) {
@@ -26,4 +30,19 @@ func TestANodeIsReadyWhenItsKubeletSaysSo(t *testing.T) {
 			assert.Equal(t, tt.ready, IsNodeReady(&corev1.Node{Status: corev1.NodeStatus{Conditions: tt.conditions}}))
 		})
 	}
+}
+
+func TestTaintsAreReplacedOnAConditionThatTheNodeIsAsItWasSeen(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "uid-1", ResourceVersion: "7"}}
+	node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}, {Key: "b", Effect: corev1.TaintEffectNoExecute}}
+	client := fake.NewClientset(node)
+	patched, err := PatchTaints(t.Context(), client, node, node.Spec.Taints[1:])
+	require.NoError(t, err)
+	assert.Equal(t, node.Spec.Taints[1:], patched.Spec.Taints, "taints of a node that had a and b, and was to have b")
+	patched, err = PatchTaints(t.Context(), client, patched, nil)
+	require.NoError(t, err)
+	assert.Empty(t, patched.Spec.Taints, "taints of a node that was to have none")
+	assert.JSONEq(t, `{"metadata": {"uid": "uid-1", "resourceVersion": "7"}, "spec": {"taints": [{"key": "b", "effect": "NoExecute"}]}}`,
+		string(client.Actions()[0].(clienttesting.PatchAction).GetPatch()), "the request: the API server compares UID and version")
 }

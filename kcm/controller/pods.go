@@ -1,9 +1,14 @@
 package controller
 
 import (
+	"context"
+	"encoding/json"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 )
 
@@ -76,6 +81,38 @@ func IsPodAvailable(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool 
 	}
 	at := since.Add(time.Duration(minReadySeconds) * time.Second)
 	return !since.IsZero() && !at.After(now)
+}
+
+// DisruptionTarget returns the condition by which a Job can tell a pod that is deleted through no
+// fault of its own from one that has to be counted against it (https://kep.k8s.io/3329). Since
+// when it is true stays as it is.
+func DisruptionTarget(pod *corev1.Pod, reason, message string) corev1.PodCondition {
+	condition := corev1.PodCondition{
+		Type:               corev1.DisruptionTarget,
+		Status:             corev1.ConditionTrue,
+		ObservedGeneration: pod.Generation,
+		LastTransitionTime: metav1.Now(),
+		Reason:             reason,
+		Message:            message,
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == condition.Type && c.Status == condition.Status {
+			condition.LastTransitionTime = c.LastTransitionTime
+		}
+	}
+	return condition
+}
+
+// PatchPodStatus writes what status says, and leaves all else as it is, also conditions of other
+// types. The UID in the patch keeps it from another pod of the name: see [IsGone].
+func PatchPodStatus(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, status corev1.PodStatus) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: "kube-controller-manager"}, "status")
+	return err
 }
 
 // begun returns how often which containers have restarted, and which have begun,

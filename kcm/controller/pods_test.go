@@ -82,3 +82,28 @@ func TestIsPodAvailable(t *testing.T) {
 		})
 	}
 }
+
+func TestAPodIsMarkedAsATargetOfADisruptionOnce(t *testing.T) {
+	t.Parallel()
+	since := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for what, test := range map[string]struct {
+		there []corev1.PodCondition
+		same  bool
+	}{
+		"it was not marked":      {nil, false},
+		"it is marked":           {[]corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: since}}, true},
+		"it was marked and not":  {[]corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: since}}, false},
+		"something else is true": {[]corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 3}, Status: corev1.PodStatus{Conditions: test.there}}
+			condition := DisruptionTarget(pod, "Why", "because")
+			assert.Equal(t, test.same, condition.LastTransitionTime.Equal(&since), "it is true since then")
+			condition.LastTransitionTime = metav1.Time{}
+			assert.Equal(t, corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "Why", Message: "because", ObservedGeneration: 3,
+			}, condition)
+		})
+	}
+}

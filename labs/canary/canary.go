@@ -28,6 +28,9 @@ type Canary struct {
 	Script string `json:"script"`
 }
 
+// Flags are for the manager: by default some of its loops have nothing to do.
+var Flags = []string{"--allocate-node-cidrs", "--cluster-cidr=10.9.0.0/16"}
+
 //go:embed canaries.yaml
 var canaries []byte
 

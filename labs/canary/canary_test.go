@@ -40,7 +40,7 @@ func TestEachLoopOfKCMAndOfTheOriginalDoesItsWork(t *testing.T) {
 			assert.NotEqual(t, slices.Contains(ofCloud, loop), has, loop)
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			p, err := m.Start(m.Loops, "--leader-elect=false", "--secure-port=0")
+			p, err := m.Start(m.Loops, append(canary.Flags, "--leader-elect=false", "--secure-port=0")...)
 			require.NoError(t, err)
 			t.Cleanup(p.Kill)
 			for i, c := range canary.All {

@@ -120,7 +120,7 @@ func (c cluster) arguments(p endpoints) map[string][]string {
 		kwokName: {
 			"--kubeconfig=" + c.Kubeconfigs["kwok"],
 			"--config=" + c.Path("config", "kwok.yaml"),
-			"--manage-all-nodes",
+			"--manage-nodes-with-label-selector=" + kubelet + "=" + speaks,
 			"--cidr=10.244.0.0/16",
 			"--node-ip=172.18.0.2",
 		},

@@ -12,6 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
 )
 
@@ -53,9 +57,18 @@ func (s *supervisor) ready(ctx context.Context, name string) error {
 	return err
 }
 
-// heartbeats returns nil if every node has a Lease, after they were deleted.
+// kubelet is a label of nodes, which says whether their kubelets speak. Kwok plays those that do, with their pods; one
+// that speaks no more is, to kwok, gone, and what it had planned for it is no more. (That somebody else has the Lease of
+// a node keeps kwok from its pods only by chance: the order in which it starts its parts is random, and that for pods may
+// not hear of Leases.)
+const (
+	kubelet = "lab.kcm-book.io/kubelet"
+	speaks  = "speaks"
+)
+
+// heartbeats returns nil if every node whose kubelet speaks has a Lease, after they were deleted.
 func (s *supervisor) heartbeats(ctx context.Context) error {
-	nodes, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: kubelet + "=" + speaks})
 	if err != nil {
 		return err
 	}
@@ -95,12 +108,38 @@ func newNode(number int) *corev1.Node {
 		corev1.LabelOSStable:             "linux",
 		corev1.LabelArchStable:           "amd64",
 		"node-role.kubernetes.io/worker": "",
+		kubelet:                          speaks,
 	}
 	node.Status.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("172.18.%d.%d", number/200, 10+number%200)},
 		{Type: corev1.NodeHostName, Address: node.Name},
 	}
 	return node
+}
+
+// letSpeak lets the kubelets of nodes speak that nobody has told to be silent, until ctx ends.
+func (s *supervisor) letSpeak(ctx context.Context) {
+	klog.LogToStderr(false) // where progress is told
+	klog.SetOutput(s.log.Writer())
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, kubelet, speaks)
+	label := func(object any) {
+		node := object.(*corev1.Node)
+		if _, told := node.Labels[kubelet]; told {
+			return
+		}
+		_, err := s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			s.log.Printf("label node %s: %v", node.Name, err)
+		}
+	}
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(s.watches.CoreV1().RESTClient(), "nodes", "", fields.Everything()),
+		ObjectType:    &corev1.Node{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: label, UpdateFunc: func(_, node any) { label(node) },
+		},
+	})
+	informer.RunWithContext(ctx)
 }
 
 // nodesReady returns nil if pods can be scheduled to all nodes.

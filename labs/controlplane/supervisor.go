@@ -40,6 +40,7 @@ type supervisor struct {
 	ports     endpoints
 	processes map[string]*supervised.Process
 	client    kubernetes.Interface // the admin's
+	watches   kubernetes.Interface // the same, without a deadline
 	log       *log.Logger
 
 	// restarting keeps restarts apart from each other and from whoever reads the cluster's state, which they change.
@@ -90,6 +91,7 @@ func (s *supervisor) run(ctx context.Context, ready func(cluster) error) error {
 		return err
 	}
 	go s.serve(control)
+	go s.letSpeak(ctx)
 	s.keep(ctx)
 	return nil
 }
@@ -135,7 +137,11 @@ func (s *supervisor) configure(credentials *pki.Credentials) (err error) {
 	if err != nil {
 		return err
 	}
-	config.UserAgent, config.QPS, config.Timeout = "labcluster", -1, probeTimeout
+	config.UserAgent, config.QPS = "labcluster", -1
+	if s.watches, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	config.Timeout = probeTimeout
 	s.client, err = kubernetes.NewForConfig(config)
 	return err
 }
@@ -229,7 +235,7 @@ func (s *supervisor) restart(name string) error {
 	defer s.restarting.Unlock()
 	return s.within(context.Background(), func(ctx context.Context, fail func(error)) error {
 		s.processes[name].Stop()
-		// A new kwok is not the one that holds the nodes' Leases, and would wait 40 s until they have run out.
+		// A new kwok is not the one that holds the nodes' Leases, and would wait 16 s until they have run out.
 		if name == kwokName {
 			if err := s.deleteLeases(ctx); err != nil {
 				return err

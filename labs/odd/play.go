@@ -79,7 +79,8 @@ func (p *Player) start(ctx context.Context) (err error) {
 	if p.port, err = process.FreePort(); err != nil {
 		return err
 	}
-	p.process, err = m.Start(m.Loops, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port="+p.port)
+	flags := append(canary.Flags, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port="+p.port)
+	p.process, err = m.Start(m.Loops, flags...)
 	return err
 }
 

@@ -78,7 +78,12 @@ func NewManager(
 // RunLoops runs all loops with one manager, until stop is called. It is an error of stop if the manager has ended
 // before. Log is what it has said.
 func (s *Setting) RunLoops() (log *process.Log, stop func() error, err error) {
-	_, p, err := s.run(s.Manager.Loops, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000")
+	flags := []string{"--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000"}
+	if s.Manager.has("node-lifecycle-controller") {
+		flags = append(flags, // silence is soon noticed
+			"--node-monitor-period=1s", "--node-monitor-grace-period=20s", "--node-startup-grace-period=20s")
+	}
+	_, p, err := s.run(s.Manager.Loops, flags...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -134,6 +134,8 @@ func init() {
 			"send TERM, KILL, STOP or CONT to a manager, or KILL, STOP or CONT to a component of the cluster"},
 		{"restart", "COMPONENT", (*Play).restart, false, itself,
 			"start a component of the cluster again, and wait until it is ready"},
+		{"silence", "NODE", (*Play).silence, false, itself, "let a node's simulated kubelet say nothing from now on"},
+		{"heal", "NODE", (*Play).heal, false, itself, "let it speak again"},
 		{"press", "BUTTON", (*Play).press, false, itself, "do what a button does of the page that shows the lab"},
 		{"log", "MANAGER REGEXP", (*Play).waitForLog, true, more,
 			"wait until it has logged that; with ! it has not logged it so far"},

@@ -24,13 +24,14 @@ func addCloudFlags(c *config.ComponentConfig, known Controllers, groups *cliflag
 		{"allow-untagged-cloud", &c.KubeCloudShared.AllowUntaggedCloud,
 			"Whether a cloud is good enough that does not know which of its instances belong to this cluster."},
 		{"node-monitor-period", &c.KubeCloudShared.NodeMonitorPeriod,
-			"How often the loop for the nodes of a cloud asks about the machines of those that are not Ready."},
+			"How often the loop for the nodes of a cloud asks about the machines of those that are not Ready. " +
+				"No node is taken for lost sooner than that."},
 		{"external-cloud-volume-plugin", &c.KubeCloudShared.ExternalCloudVolumePlugin,
 			"The volumes of which cloud the loops for volumes see to. No loop of this program asks."},
 		{"configure-cloud-routes", c.KubeCloudShared.ConfigureCloudRoutes,
 			"Whether the cloud gets a route to the pods of each node. No loop of this program asks."},
 		{"cidr-allocator-type", &c.KubeCloudShared.CIDRAllocatorType,
-			"Who gives nodes their CIDRs: nobody but " + rangeAllocator + ". No loop of this program asks."},
+			"Who gives nodes their CIDRs: nobody but " + rangeAllocator + "."},
 	}, known, groups)
 	groups.FlagSet("generic").MarkDeprecated("allow-untagged-cloud", "a cloud has to know which of its instances belong to the cluster")
 }

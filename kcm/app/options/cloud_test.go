@@ -56,7 +56,7 @@ func TestACloudThatIsNotInTheProgramIsRefused(t *testing.T) {
 			assert.EqualError(t, err, want)
 		}
 	}
-	assert.NoError(t, mustParse(t, "--node-monitor-period=0s").Validate(known), "nobody goes by it")
+	assert.NoError(t, mustParse(t, "--node-monitor-period=0s").Validate(known), "zero is no least silence")
 	err := mustParse(t, "--cloud-provider=tagged", "--node-monitor-period=0s").Validate(known)
 	assert.EqualError(t, err, "--node-monitor-period=0s: must be above 0")
 	err = mustParse(t, "--cloud-provider=tagged", "--cloud-config=/no/such/file").Validate(known)

@@ -42,6 +42,7 @@ func (o *KubeControllerManagerOptions) Config(known Controllers) (*config.Config
 	if err := o.Generic.ApplyTo(&c.ComponentConfig.Generic, known.Names, known.DisabledByDefault, known.Aliases); err != nil {
 		return nil, err
 	}
+	splitServiceRange(&c.ComponentConfig.NodeIPAMController)
 	known.canonical(c.ComponentConfig.Generic.LeaderMigration.ControllerLeaders)
 	if c.Cloud, err = newCloud(&c.ComponentConfig.KubeCloudShared); err != nil {
 		return nil, err

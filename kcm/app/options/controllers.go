@@ -15,7 +15,7 @@ import (
 // there already. Its group, type and bounds are those of original.yaml.
 type row struct {
 	flag  string
-	value any // *bool, *int32, *string or *metav1.Duration
+	value any // *bool, *float32, *int32, *string or *metav1.Duration
 	usage string
 }
 
@@ -66,6 +66,19 @@ func controllerRows(c *config.ComponentConfig) []row {
 		{"concurrent-ttl-after-finished-syncs", &c.TTLAfterFinishedController.ConcurrentTTLSyncs, atOnce("Jobs whose time has come")},
 		{"concurrent-job-syncs", &c.JobController.ConcurrentJobSyncs, atOnce("Jobs")},
 		{"concurrent-cron-job-syncs", &c.CronJobController.ConcurrentCronJobSyncs, atOnce("CronJobs")},
+		{"node-monitor-grace-period", &c.NodeLifecycleController.NodeMonitorGracePeriod,
+			"How long nothing may be heard of a node until it is taken for lost. A kubelet is heard every 10 seconds."},
+		{"node-startup-grace-period", &c.NodeLifecycleController.NodeStartupGracePeriod,
+			"How long a new node has for its kubelet to say how it is."},
+		{"node-eviction-rate", &c.NodeLifecycleController.NodeEvictionRate,
+			"Of how many lost nodes of a zone the pods are evicted in a second."},
+		{"secondary-node-eviction-rate", &c.NodeLifecycleController.SecondaryNodeEvictionRate,
+			"The same for a large zone of which --unhealthy-zone-threshold is not ready. Of a small one none are evicted then."},
+		{"large-cluster-size-threshold", &c.NodeLifecycleController.LargeClusterSizeThreshold,
+			"A zone with more nodes than this is large."},
+		{"unhealthy-zone-threshold", &c.NodeLifecycleController.UnhealthyZoneThreshold,
+			"Which share of a zone's nodes, three or more, has to be not ready until fewer are evicted: it is likelier " +
+				"then that something between them and this program is broken."},
 	}
 }
 
@@ -81,6 +94,8 @@ func addRows(rows []row, known Controllers, groups *cliflag.NamedFlagSets) {
 		switch value := r.value.(type) {
 		case *bool:
 			fs.BoolVar(value, r.flag, *value, r.usage)
+		case *float32:
+			fs.Float32Var(value, r.flag, *value, r.usage)
 		case *int32:
 			fs.Int32Var(value, r.flag, *value, r.usage)
 		case *string:

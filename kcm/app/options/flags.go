@@ -22,6 +22,7 @@ func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFla
 	o.Authorization.AddFlags(groups.FlagSet("authorization"))
 	addRows(controllerRows(o.ComponentConfig), known, &groups)
 	addCloudFlags(o.ComponentConfig, known, &groups)
+	addRangeFlags(o.ComponentConfig, known, &groups)
 	o.Metrics.AddFlags(groups.FlagSet("metrics"))
 	logsapi.AddFlags(o.Logs, groups.FlagSet("logs"))
 	o.addConnectionFlags(groups.FlagSet("misc"))

@@ -17,11 +17,12 @@ import (
 )
 
 var known = Controllers{
-	Names:             []string{"deployment-controller", "replicaset-controller", "replicationcontroller-controller", "serviceaccount-controller"},
+	Names: []string{"deployment-controller", "node-ipam-controller", "node-lifecycle-controller", "replicaset-controller",
+		"replicationcontroller-controller", "serviceaccount-controller"},
 	DisabledByDefault: []string{"replicaset-controller"},
-	Accepted: []string{"bootstrap-signer-controller", "deployment-controller", "replicaset-controller", "replicationcontroller-controller",
-		"serviceaccount-controller"},
-	Aliases: map[string]string{"bootstrapsigner": "bootstrap-signer-controller",
+	Accepted: []string{"bootstrap-signer-controller", "deployment-controller", "node-ipam-controller", "node-lifecycle-controller",
+		"replicaset-controller", "replicationcontroller-controller", "serviceaccount-controller"},
+	Aliases: map[string]string{"bootstrapsigner": "bootstrap-signer-controller", "nodeipam": "node-ipam-controller",
 		"deployment": "deployment-controller", "replicaset": "replicaset-controller"},
 }
 
@@ -135,11 +136,13 @@ func TestTheManifestOfKubeadmIsAcceptedAndFlagsWithoutEffectAreLogged(t *testing
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	LogFlagsWithoutEffect(klog.NewContext(context.Background(), logger), fs)
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-	for _, flag := range []string{"--allocate-node-cidrs", "--cluster-cidr", "--cluster-name", "--cluster-signing-cert-file",
-		"--cluster-signing-key-file", "--enable-hostpath-provisioner", "--service-cluster-ip-range"} {
+	for _, flag := range []string{"--cluster-name", "--cluster-signing-cert-file", "--cluster-signing-key-file",
+		"--enable-hostpath-provisioner"} {
 		assert.Contains(t, log, `flag="`+flag+`"`)
 	}
-	assert.NotContains(t, log, "--leader-elect", "this flag does have an effect")
+	for _, flag := range []string{"--leader-elect", "--allocate-node-cidrs", "--cluster-cidr", "--service-cluster-ip-range"} {
+		assert.NotContains(t, log, `flag="`+flag+`"`, "this flag does have an effect")
+	}
 }
 
 // kubeconfigFile is for a configuration that nobody uses.

@@ -31,6 +31,7 @@ func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
 	errs = append(errs, validateServiceAccount(o.ComponentConfig)...)
 	errs = append(errs, validateCloud(&o.ComponentConfig.KubeCloudShared)...)
 	errs = append(errs, o.validateOwnCloud()...)
+	errs = append(errs, o.validateRanges(known)...)
 	errs = append(errs, o.SecureServing.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)

@@ -2,13 +2,11 @@ package cloudnodelifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -17,13 +15,14 @@ import (
 // act does what was decided about a node as it was seen. That it is gone is no failure.
 func (c *Controller) act(ctx context.Context, node *corev1.Node, what action) error {
 	var err error
+	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), isShutdownTaint)
 	switch what {
 	case remove:
 		err = c.delete(ctx, node)
 	case taint:
-		err = c.setTaints(ctx, node, append(slices.Clone(node.Spec.Taints), shutdownTaint))
+		_, err = controller.PatchTaints(ctx, c.client, node, append(taints, shutdownTaint))
 	case untaint:
-		err = c.setTaints(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), isShutdownTaint))
+		_, err = controller.PatchTaints(ctx, c.client, node, taints)
 	}
 	if err == nil || controller.IsGone(err) {
 		return nil
@@ -41,19 +40,5 @@ func (c *Controller) delete(ctx context.Context, node *corev1.Node) error {
 	if err != nil && !controller.IsGone(err) {
 		c.events.Eventf(about, corev1.EventTypeWarning, "DeletingNodeFailed", "Failed deleting node %s: %v", node.Name, err)
 	}
-	return err
-}
-
-// setTaints replaces the taints of a node, if nothing of it has changed since it was seen:
-// a list has no other way to keep what somebody else has added.
-func (c *Controller) setTaints(ctx context.Context, node *corev1.Node, taints []corev1.Taint) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion},
-		"spec":     map[string]any{"taints": taints},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }

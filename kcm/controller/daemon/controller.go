@@ -29,15 +29,9 @@ const burstReplicas = 250
 
 var kind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
-// Feature gates of Kubernetes that change what the loop does.
-const (
-	// staleControllerConsistencyDaemonSet keeps a DaemonSet from being synced
-	// before its own last write is in the cache (https://kep.k8s.io/5647).
-	staleControllerConsistencyDaemonSet featuregate.Feature = "StaleControllerConsistencyDaemonSet"
-	// taintTolerationComparisonOperators lets tolerations compare numbers
-	// (https://kep.k8s.io/5471).
-	taintTolerationComparisonOperators featuregate.Feature = "TaintTolerationComparisonOperators"
-)
+// staleControllerConsistencyDaemonSet keeps a DaemonSet from being synced before its
+// own last write is in the cache (https://kep.k8s.io/5647).
+const staleControllerConsistencyDaemonSet featuregate.Feature = "StaleControllerConsistencyDaemonSet"
 
 // Reads is what the loop reads of pods.
 var Reads = []*controller.Keep{controller.PodState, podPlace}

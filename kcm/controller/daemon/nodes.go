@@ -9,6 +9,8 @@ import (
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // demands is what the pods of one DaemonSet ask of a node.
@@ -57,7 +59,7 @@ func (d demands) verdictOn(node *corev1.Node) verdict {
 // given effects.
 func (d demands) tolerates(node *corev1.Node, effects ...corev1.TaintEffect) bool {
 	ofEffect := func(taint *corev1.Taint) bool { return slices.Contains(effects, taint.Effect) }
-	compares := feature.DefaultFeatureGate.Enabled(taintTolerationComparisonOperators)
+	compares := feature.DefaultFeatureGate.Enabled(controller.TaintTolerationComparisonOperators)
 	_, found := schedulinghelper.FindMatchingUntoleratedTaint(
 		klog.Background(), node.Spec.Taints, d.tolerations, ofEffect, compares)
 	return !found

@@ -2,14 +2,12 @@ package podgc
 
 import (
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
@@ -72,9 +70,6 @@ func (c *Controller) isStillDue(seen situation, v victim) bool {
 	return true
 }
 
-// fieldManager is who the managed fields of a pod say has marked it.
-const fieldManager = "kube-controller-manager"
-
 // markFailed gives a pod that has not ended the phase Failed, because there is
 // no kubelet to do it, and whoever counts pods that have ended may wait for it.
 // It marks no other pod of the name.
@@ -82,41 +77,10 @@ func (c *Controller) markFailed(ctx context.Context, v victim) error {
 	if hasEnded(v.pod) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": v.pod.UID},
-		"status": corev1.PodStatus{
-			Phase:              corev1.PodFailed,
-			ObservedGeneration: v.pod.Generation,
-			Conditions:         conditions(v),
-		},
-	})
-	if err != nil {
-		return err
+	status := corev1.PodStatus{Phase: corev1.PodFailed, ObservedGeneration: v.pod.Generation}
+	if v.reason == orphaned {
+		why := controller.DisruptionTarget(v.pod, "DeletionByPodGC", "PodGC: node no longer exists")
+		status.Conditions = []corev1.PodCondition{why}
 	}
-	_, err = c.client.CoreV1().Pods(v.pod.Namespace).
-		Patch(ctx, v.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
-	return err
-}
-
-// conditions returns what the mark adds to a pod's conditions. For an orphan it is
-// DisruptionTarget, by which a Job can tell it from a pod that has failed through a
-// fault of its own (https://kep.k8s.io/3329), and for all others nothing.
-func conditions(v victim) []corev1.PodCondition {
-	if v.reason != orphaned {
-		return nil
-	}
-	condition := corev1.PodCondition{
-		Type:               corev1.DisruptionTarget,
-		Status:             corev1.ConditionTrue,
-		ObservedGeneration: v.pod.Generation,
-		LastTransitionTime: metav1.Now(),
-		Reason:             "DeletionByPodGC",
-		Message:            "PodGC: node no longer exists",
-	}
-	for _, c := range v.pod.Status.Conditions {
-		if c.Type == condition.Type && c.Status == condition.Status {
-			condition.LastTransitionTime = c.LastTransitionTime
-		}
-	}
-	return []corev1.PodCondition{condition}
+	return controller.PatchPodStatus(ctx, c.client, v.pod, status)
 }

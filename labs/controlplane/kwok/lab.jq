@@ -1,4 +1,4 @@
-# What the stages ask of a pod. A stage's expression that begins with  include "lab";  gets these definitions.
+# What the stages ask of a pod or a node. A stage's expression that begins with  include "lab";  gets these definitions.
 
 def annotation($name): (.metadata.annotations // {})["lab.kcm-book.io/" + $name] // "";
 
@@ -12,6 +12,9 @@ def terminating: .metadata.deletionTimestamp != null;
 def phase: .status.phase // "Pending";
 def terminal: phase == "Succeeded" or phase == "Failed";
 def condition($type): [.status.conditions[]? | select(.type == $type) | .status][0] // "False";
+
+# A node has the taint that admission puts on a new one.
+def tainted_as_new: any(.spec.taints[]?; .key == "node.kubernetes.io/not-ready" and .effect == "NoSchedule");
 
 # An image with tag broken cannot be pulled, nor one with a tag that Kubernetes' end-to-end specs use for that.
 def broken: any(.spec.containers[], .spec.initContainers[]?; .image | test(":(broken|404|non-?existent)$"));

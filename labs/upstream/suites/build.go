@@ -43,17 +43,23 @@ var suites = []suite{
 	{"job", "job.(*Controller)", "job.(*Controller)"},
 	{"cronjob", "cronjob.(*Controller)", "cronjob.(*ControllerV2)"},
 	{"podgc", "podgc.(*Controller)", "podgc.(*PodGCController)"},
+	{"node", "nodelifecycle.(*Controller)", "nodelifecycle.(*Controller)"},
+	{"scheduler/taint", "nodelifecycle.(*Controller)", "nodelifecycle.(*Controller)"},
+	{"ttlcontroller", "ttl.(*Controller)", "ttl.(*Controller)"},
 }
 
 // change is one of kcm's text for a build: file is below kcm/controller.
 type change struct{ file, before, after string }
 
-// hurried are the times and limits of kcm's that upstream's suites set. They are constants in kcm.
+// hurried are the times and limits of kcm's that upstream's suites set, which are constants in kcm. And metrics whose
+// names upstream's package has, which is in the suites with its framework, cannot be registered again.
 var hurried = []change{
 	{"podgc/controller.go", "\tperiod = 20 * time.Second\n", "\tperiod = time.Second / 2\n"},
 	{"podgc/controller.go", "\tquarantine = 40 * time.Second\n", "\tquarantine = time.Second\n"},
 	{"job/backoff.go", "const (\n\tshortestPause", "var (\n\tshortestPause"},
 	{"job/handlers.go", "const newsPeriod", "var newsPeriod"},
+	{"nodelifecycle/metrics.go", "legacyregistry.MustRegister(zoneHealth, zoneSize, unhealthyNodes, evictions)",
+		"_ = legacyregistry.Register(zoneHealth)"},
 	{"job/plan.go", "const Burst", "var Burst"},
 }
 
@@ -97,7 +103,7 @@ const tags = "-tags=grpcnotrace,upstream"
 
 // build compiles a suite, against kcm's loops or as upstream has it, and returns the program.
 func (w workshop) build(ctx context.Context, s suite, manager string) (program string, err error) {
-	program = filepath.Join(w.dir, "bin", s.name+"-"+manager+".test")
+	program = filepath.Join(w.dir, "bin", filepath.Base(s.name)+"-"+manager+".test")
 	// Upstream's suites find files by where their own source is, which -trimpath hides.
 	args := []string{"test", "-c", "-vet=off", "-trimpath=false", tags, "-ldflags=-w", "-o", program}
 	if manager == "original" {

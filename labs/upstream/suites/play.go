@@ -48,7 +48,7 @@ const suiteTimeout = 40 * time.Minute
 func (w workshop) runSuite(
 	ctx context.Context, s suite, tests []string, manager, program string, table *verdict.Table,
 ) error {
-	dir, err := os.MkdirTemp("", s.name+"-")
+	dir, err := os.MkdirTemp("", filepath.Base(s.name)+"-")
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (w workshop) runSuite(
 }
 
 func (w workshop) log(s suite, manager string) string {
-	return filepath.Join(w.dir, s.name+"-"+manager+".log")
+	return filepath.Join(w.dir, filepath.Base(s.name)+"-"+manager+".log")
 }
 
 // marks are what stands for how a test has ended.
@@ -121,7 +121,7 @@ func (w workshop) follow(s suite, manager string, from io.Reader, log io.Writer,
 		}
 		if !strings.Contains(event.Test, "/") {
 			table.Put(manager, test, verdict.Result{Mark: mark, Took: time.Duration(event.Elapsed * float64(time.Second)),
-				Note: w.note(test, manager, became), Told: "see build/upstream/" + s.name + "-" + manager + ".log",
+				Note: w.note(test, manager, became), Told: "see build/upstream/" + filepath.Base(w.log(s, manager)),
 				Intended: manager == "kcm" && w.intends(test, became)})
 		}
 	}
