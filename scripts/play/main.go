@@ -64,7 +64,7 @@ func command() *cobra.Command {
 		})
 	}
 	add("file FILE", "Play a script of your own; all loops run, and it has a namespace",
-		".\n\ngo doc ./labs/play explains objects and expressions. The verbs:\n\n"+play.Verbs(), cobra.ExactArgs(1), playFile)
+		".\n\nchapters/language.md has the rest. The verbs:\n\n"+play.Verbs(), cobra.ExactArgs(1), playFile)
 	add("lab NN", "Play the lab of a chapter, so that one can watch", "", cobra.ExactArgs(1), playLab)
 	add("labs", "Play all labs side by side, and sum them up in a table", "", cobra.NoArgs, playAll)
 	add("scenarios [REGEXP]", "Play the scenarios that match with kcm", "", cobra.MaximumNArgs(1),
