@@ -1,56 +1,28 @@
 package main
 
 import (
+	_ "embed"
 	"strings"
 
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+	"sigs.k8s.io/yaml"
 )
 
-// The directory of the cluster whose files the node shares, on the host and in the node.
-const (
-	sharedName = "shared"
-	sharedPath = "/lab"
-)
+// sharedName is the directory of the cluster whose files the node has in /lab.
+const sharedName = "shared"
+
+//go:embed config.yaml
+var configYAML []byte
 
 // config is the cluster that kind is to create: one node, which shares the directory shared with the host.
 func config(name, image, shared string) *v1alpha4.Cluster {
-	return &v1alpha4.Cluster{
-		TypeMeta: v1alpha4.TypeMeta{Kind: "Cluster", APIVersion: "kind.x-k8s.io/v1alpha4"},
-		Name:     name,
-		Nodes: []v1alpha4.Node{{
-			Role:        v1alpha4.ControlPlaneRole,
-			Image:       image,
-			ExtraMounts: []v1alpha4.Mount{{HostPath: shared, ContainerPath: sharedPath}},
-		}},
-		KubeadmConfigPatches: []string{apiserverPatch, initPatch, kubeletPatch},
+	c := &v1alpha4.Cluster{}
+	if err := yaml.UnmarshalStrict(configYAML, c); err != nil {
+		panic(err)
 	}
+	c.Name, c.Nodes[0].Image, c.Nodes[0].ExtraMounts[0].HostPath = name, image, shared
+	return c
 }
-
-// apiserverPatch gives the API server the audit log that the embedded cluster has.
-const apiserverPatch = `kind: ClusterConfiguration
-apiVersion: kubeadm.k8s.io/v1beta4
-apiServer:
-  extraArgs:
-  - {name: audit-policy-file, value: ` + sharedPath + "/" + policyName + `}
-  - {name: audit-log-path, value: ` + sharedPath + "/" + auditName + `}
-  - {name: audit-log-mode, value: blocking}
-  - {name: audit-log-maxsize, value: "0"}
-  extraVolumes:
-  - {name: lab, hostPath: ` + sharedPath + `, mountPath: ` + sharedPath + `, pathType: Directory}
-`
-
-// initPatch has kubeadm apply the patches of podPatches.
-const initPatch = `kind: InitConfiguration
-apiVersion: kubeadm.k8s.io/v1beta4
-patches:
-  directory: ` + sharedPath + "/" + patchesName + `
-`
-
-// kubeletPatch lets the kubelet run on a host with cgroup v1, which it otherwise refuses.
-const kubeletPatch = `kind: KubeletConfiguration
-apiVersion: kubelet.config.k8s.io/v1beta1
-failCgroupV1: false
-`
 
 // podPatches are kubeadm's patches, by file name, of the pods that it makes for the components that can be frozen.
 func podPatches() map[string]string {
@@ -71,9 +43,9 @@ spec:
     livenessProbe: null
 `
 
-// trustNextKey gives the API server a second key to trust. It is no part of apiserverPatch because there each flag has
-// one value, and kubeadm's own key must stay.
+// trustNextKey gives the API server a second key to trust. It is no flag in config.yaml because there each flag has one
+// value, and kubeadm's own key must stay.
 const trustNextKey = `- op: add
   path: /spec/containers/0/command/-
-  value: --service-account-key-file=` + sharedPath + "/" + nextKeyName + `
+  value: --service-account-key-file=/lab/` + nextKeyName + `
 `
