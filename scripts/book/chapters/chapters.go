@@ -346,7 +346,7 @@ const blanks = " \t\r"
 
 // What a tool folds below a block: a difference, or a line.
 var below = regexp.MustCompile("^(\n<details><summary>" +
-	"(?:What has changed.*|What (?:was believed, and what )?catches it|As a whole)</summary>\n\n" +
+	"(?:What has changed|What was believed, and what catches it|As a whole)</summary>\n\n" +
 	"(?:```(?:diff|go)\n(?:[^`\n].*\n|\n)*```|(?:.+\n)*.+)\n\n</details>\n)(?:\n|$)")
 
 // Fold returns a text as it is folded below a block.

@@ -192,7 +192,7 @@ const captioned = "Text\n" +
 	"func Run() {}\n" +
 	"```\n" +
 	"\n" +
-	"<details><summary>What has changed since chapter 01</summary>\n" +
+	"<details><summary>What has changed</summary>\n" +
 	"\n" +
 	"```diff\n" +
 	"-func Run(x int) {}\n" +
@@ -226,18 +226,18 @@ func TestABlockHasWhatIsWrittenAboutItAboveAndBelow(t *testing.T) {
 	assert.Equal(t, Text{
 		Caption: "<sub>a caption · with a [link](x)</sub>",
 		Body:    "func Run() {}\n",
-		Below:   Fold("What has changed since chapter 01", "```diff\n-func Run(x int) {}\n\n+func Run() {}\n```"),
+		Below:   Fold("What has changed", "```diff\n-func Run(x int) {}\n\n+func Run() {}\n```"),
 	}, run.Text)
 	for _, block := range []*Block{file, answer, own} {
 		assert.Equal(t, Text{Body: block.Body}, block.Text, block.Info)
 	}
 
 	filled, err := c.Fill(map[*Block]Text{run: {Body: run.Body},
-		file: {Caption: "<sub>b</sub>", Below: Fold("What has changed since chapter 02", "```diff\n-a\n```")}})
+		file: {Caption: "<sub>b</sub>", Below: Fold("What has changed", "```diff\n-a\n```")}})
 	require.NoError(t, err)
 	assert.NotContains(t, string(filled[0]), "a caption")
 	assert.Contains(t, string(filled[0]), "```\n\n<sub>not above")
-	assert.Contains(t, string(filled[0]), "</sub>\n\n<sub>b</sub>\n```yaml a/b\n```\n\n<details><summary>What has changed since chapter 02</summary>\n\n```diff\n-a\n```\n\n</details>\n\n<details>")
+	assert.Contains(t, string(filled[0]), "</sub>\n\n<sub>b</sub>\n```yaml a/b\n```\n\n<details><summary>What has changed</summary>\n\n```diff\n-a\n```\n\n</details>\n\n<details>")
 	again := parse(t, string(filled[0]))
 	refilled, err := again.Fill(map[*Block]Text{again.Blocks[0]: run.Text, again.Blocks[1]: file.Text})
 	require.NoError(t, err)

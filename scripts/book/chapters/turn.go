@@ -8,7 +8,7 @@ import (
 )
 
 // turned is where the end of a page leads.
-var turned = regexp.MustCompile(`(?:\n(?:Back|Previous|Next|Beside this lesson): (?:.+\n)+)+$`)
+var turned = regexp.MustCompile(`\n(?:Back|Next|Beside this lesson): (?:.+\n)+$`)
 
 // WithoutTurn returns a page without the line at its end that leads back and on.
 func WithoutTurn(text []byte) []byte { return turned.ReplaceAll(text, nil) }

@@ -45,7 +45,7 @@ func TestABlockShowsAWrongSolutionWithWhatCatchesIt(t *testing.T) {
 	text := sourceOf(w.chapters[0])
 	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n\n"+fold)
 
-	replace(t, root, "chapters/01-shop/README.md", fold, "<details><summary>What catches it</summary>\n\nWhat holds for more. Caught by “fewer”.\n\n</details>\n")
+	replace(t, root, "chapters/01-shop/README.md", fold, "<details><summary>What was believed, and what catches it</summary>\n\nWhat holds for more.\n\n</details>\n")
 	w, err = openShop(t, root)
 	require.NoError(t, err)
 	assert.Equal(t, text, sourceOf(w.chapters[0]), "what stood there is written anew")
