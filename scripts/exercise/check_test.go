@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
+	"github.com/kcm-book/kcm-book/scripts/book/weave"
 	"github.com/kcm-book/kcm-book/scripts/exercise/behaviours"
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
@@ -39,7 +40,7 @@ func TestAFileThatDoesNotCompileIsLeftAsItWasWritten(t *testing.T) {
 				files["shop/"+file] = []byte(text)
 			}
 			dir := t.TempDir()
-			require.NoError(t, workspace.WriteFiles(dir, files))
+			require.NoError(t, weave.WriteFiles(dir, files))
 			checks := &checker{w: &workspace.Workspace{Dir: dir}, temp: t.TempDir(), overlay: map[string]string{},
 				broken: map[string]string{}, programs: map[string]*behaviours.Program{}}
 			program := checks.program(t.Context(), &chapters.Exercise{Blocks: []*chapters.Block{{Package: "shop"}}})

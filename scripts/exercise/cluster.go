@@ -238,14 +238,14 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *c
 	if err != nil {
 		return "", err
 	}
-	module, main := filepath.Join(root, "build", "broken"), "kcm/cmd/kcm"
-	if err := workspace.WriteFiles(module, files); err != nil {
+	module, main := filepath.Join(root, "build", "broken", "module"), "kcm/cmd/kcm"
+	if err := weave.WriteFiles(module, files); err != nil {
 		return "", err
 	}
 	if strings.HasPrefix(broken.Dir, "labs/") {
 		main = broken.Dir // a program of the chapter's own
 	}
-	return buildMain(ctx, module, main, filepath.Join("bin", scenario.Chapter.Slug))
+	return buildMain(ctx, module, main, filepath.Join("..", "bin", scenario.Chapter.Slug)) // others are played meanwhile
 }
 
 // judgeAll proves that the book's own scenarios reject the broken managers. That the

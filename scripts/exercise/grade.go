@@ -238,10 +238,7 @@ const memory = 3 << 20
 // there before.
 func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte) (*behaviours.Program, error) {
 	module := filepath.Join(g.temp, "module")
-	if err := os.RemoveAll(module); err != nil {
-		return nil, err
-	}
-	if err := workspace.WriteFiles(module, files); err != nil {
+	if err := weave.WriteFiles(module, files); err != nil {
 		return nil, err
 	}
 	building, cancel := context.WithTimeout(ctx, 5*time.Minute)

@@ -81,14 +81,8 @@ func (s *Site) write(dir string) (int, error) {
 		return 0, err
 	}
 	whole := dir + ".new" // it takes the place of the old one when it is whole: somebody may look at that
-	if err := os.RemoveAll(whole); err != nil {
+	if err := weave.WriteFiles(whole, out); err != nil {
 		return 0, err
-	}
-	for name, content := range out {
-		path := filepath.Join(whole, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
-			return 0, err
-		}
 	}
 	return len(out), errors.Join(os.RemoveAll(dir), os.Rename(whole, dir))
 }

@@ -56,6 +56,15 @@ func testStages(t *testing.T) func(w *Book, out io.Writer) error {
 	return func(w *Book, out io.Writer) error { return w.TestStages(t.Context(), false, out) }
 }
 
+func TestWhatAnotherCheckoutHasLeftIsNotCompiled(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "broken")
+	require.NoError(t, WriteFiles(dir, map[string][]byte{"kcm/old.go": []byte("rotten"), "kcm/both.go": []byte("old")}))
+	require.NoError(t, WriteFiles(dir, map[string][]byte{"kcm/both.go": []byte("new")}))
+	assert.NoFileExists(t, filepath.Join(dir, "kcm", "old.go"))
+	assert.Equal(t, "new", readFile(t, filepath.Join(dir, "kcm", "both.go")))
+}
+
 func TestOneCharacterIsADifference(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, before, after, want string }{

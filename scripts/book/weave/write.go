@@ -88,6 +88,16 @@ func WriteFile(path string, text []byte) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
+// WriteFiles makes a directory have some files, by their paths in it, and none besides: what another checkout has left
+// there, go would compile.
+func WriteFiles(dir string, files map[string][]byte) error {
+	err := os.RemoveAll(dir)
+	for name, text := range files {
+		err = errors.Join(err, WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text))
+	}
+	return err
+}
+
 func checksum(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
 
 // contents returns the files of the stage's module by their paths in it.

@@ -151,7 +151,7 @@ func (p *program) compile(
 	for file := range files {
 		replaced[filepath.Join(p.root, p.dir, file)] = filepath.Join(generated, file)
 	}
-	if err := workspace.WriteFiles(generated, files); err != nil {
+	if err := weave.WriteFiles(generated, files); err != nil {
 		return nil, err
 	}
 	return behaviours.Build(ctx, p.root, p.dir, replaced, filepath.Join(generated, "test"), "-gcflags=-e")

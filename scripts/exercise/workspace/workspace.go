@@ -406,13 +406,3 @@ func (w *Written) merged(name string, text []byte) ([]byte, error) {
 	}
 	return merged, err
 }
-
-// WriteFiles writes the files of a module.
-func WriteFiles(dir string, files map[string][]byte) error {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := weave.WriteFile(filepath.Join(dir, name), files[name]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
