@@ -51,8 +51,10 @@ type Shown struct {
 	// draft has the text of an early form, and line its first line in the block.
 	draft string
 	line  int
-	// previous and next are those of the same declaration, or nil.
+	// previous and next are those of the same declaration, or nil. changed is what has changed since the previous one,
+	// when it is known.
 	previous, next *Shown
+	changed        change
 
 	// This is for who shows the book in another form than as Markdown; [Book.View] finds it out. Line is that in File, or
 	// 0 where the block has another text; Final tells whether it is all of that, Differs whether it is only what has

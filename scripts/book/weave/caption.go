@@ -229,12 +229,15 @@ func (s *Shown) differs(changed change) bool {
 
 // changes returns what has changed since a declaration was shown before.
 func (w *Book) changes(s *Shown) (change, error) {
-	if s.previous == nil {
-		return change{}, nil
+	if s.previous == nil || s.changed.all > 0 {
+		return s.changed, nil
 	}
 	old, failed := w.textOf(s.previous, s.previous.shownAt())
 	now, err := w.textOf(s, s.shownAt())
-	return changeOf(old, now), errors.Join(failed, err)
+	if err = errors.Join(failed, err); err == nil {
+		s.changed = changeOf(old, now)
+	}
+	return s.changed, err
 }
 
 // isShort tells whether there is a change that says something about the new text. One

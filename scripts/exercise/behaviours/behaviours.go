@@ -71,6 +71,8 @@ type Program struct {
 	Own  []string
 	// Command wraps how the binary is started, for example to limit its memory.
 	Command []string
+
+	source string // of the tests, once it was asked for
 }
 
 // Build compiles the tests of a package of a module, and reads other files in place of some. The error is what the
@@ -169,7 +171,10 @@ func (p *Program) run(ctx context.Context, function string) (found []Behaviour, 
 // sentences stand in it, with those behind them that do not stand there as they are:
 // it is the same in each run, also where the test ranges over a map.
 func (p *Program) sort(function string, found []Behaviour) {
-	_, body, _ := strings.Cut(Source(p.Dir), "func "+function+"(")
+	if p.source == "" {
+		p.source = Source(p.Dir)
+	}
+	_, body, _ := strings.Cut(p.source, "func "+function+"(")
 	at := func(b Behaviour) int {
 		before, _, _ := strings.Cut(body, `"`+b.Sentence()+`"`)
 		return len(before)
