@@ -20,7 +20,6 @@ import (
 // cluster is a lab cluster, running or not: its directory, and what the processes of this binary make of it.
 type cluster struct{ *directory.Cluster }
 
-// Names of the components.
 const (
 	etcdName      = "etcd"
 	apiserverName = "kube-apiserver"

@@ -104,7 +104,6 @@ func Draw(seed uint64) []Op {
 	return d.ops
 }
 
-// drawer draws.
 type drawer struct {
 	*rand.Rand
 	seed    uint64

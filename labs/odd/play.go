@@ -63,7 +63,6 @@ type Player struct {
 	disturbing atomic.Bool // while operations are sent
 }
 
-// start starts a cluster and the manager.
 func (p *Player) start(ctx context.Context) (err error) {
 	if p.cluster, err = cluster.StartEmbedded(ctx, cluster.Options{}); err != nil {
 		return err

@@ -95,7 +95,6 @@ func metric(text, name ref.Val) ref.Val {
 	return types.Double(value)
 }
 
-// jsonPart returns a part of a JSON Web Token.
 func jsonPart(token ref.Val, number int) ref.Val {
 	parts := strings.Split(string(token.(types.String)), ".")
 	if len(parts) != 3 {

@@ -65,7 +65,6 @@ var conditions = map[string]func(*Setting) bool{
 	"accounts": func(s *Setting) bool { return s.Manager == nil || s.Manager.has("serviceaccount-token-controller") },
 }
 
-// holds tells whether a condition holds in the setting.
 func (s *Setting) holds(condition string) (bool, error) {
 	if holds := conditions[condition]; holds != nil {
 		return holds(s), nil
@@ -102,7 +101,6 @@ func (s *Setting) play(ctx context.Context, on *house) *Play {
 	return p
 }
 
-// setUp begins a play.
 func (p *Play) setUp(script *Script, env *testscript.Env) (err error) {
 	p.work, p.Dir, p.Logs = env.WorkDir, cmp.Or(p.Dir, env.WorkDir), cmp.Or(p.Logs, env.WorkDir)
 	p.recorded = mentioned(script.text(env.Getenv))

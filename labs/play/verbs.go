@@ -183,7 +183,6 @@ func (p *Play) commands() map[string]func(ts *testscript.TestScript, neg bool, a
 	return all
 }
 
-// carryOut does what a line says, and tells of it.
 func (p *Play) carryOut(v *verb, c *call) error {
 	line := spell(v.name, c.not, c.args)
 	if v.tells == itself {

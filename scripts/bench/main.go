@@ -147,7 +147,6 @@ type row struct {
 	values         map[string][]float64
 }
 
-// row returns the row of a figure.
 func (t *table) row(of, what, unit string) *row {
 	i := slices.IndexFunc(*t, func(r *row) bool { return r.of == of && r.what == what })
 	if i < 0 {

@@ -231,7 +231,6 @@ func (t *trial) patchNodes(patch string) {
 	inParallel(daemonNodes, manyClients, func(i int) { t.patch(daemonNode(i), patch) })
 }
 
-// createDaemonSet creates one for the nodes that have a label.
 func (t *trial) createDaemonSet(namespace, name, label string) {
 	template := newTemplate(name)
 	template.Spec.NodeSelector = map[string]string{label: "yes"}
@@ -324,7 +323,6 @@ func (t *trial) awaitCollector() {
 	t.await(collected)
 }
 
-// createConfigMaps creates n empty ConfigMaps that have the owners.
 func (t *trial) createConfigMaps(namespace, prefix string, n int, owners ...metav1.OwnerReference) {
 	inParallel(n, manyClients, func(i int) { t.create(newConfigMap(namespace, prefix+numbered(i), owners...)) })
 }
@@ -472,7 +470,6 @@ func newDeployment(namespace, name string, replicas int) *appsv1.Deployment {
 	}}
 }
 
-// createDeployments creates n Deployments, which are numbered.
 func (t *trial) createDeployments(namespace string, n, replicas int) {
 	inParallel(n, fewClients, func(i int) { t.create(newDeployment(namespace, numbered(i), replicas)) })
 }

@@ -135,7 +135,6 @@ func (t *trial) await(m *moment) time.Time {
 	panic(failure{fmt.Errorf("waiting for %v in namespace %q, with %v: %w", m.want, m.namespace, t.in(m.namespace), err)})
 }
 
-// start starts a manager on the cluster.
 func (t *trial) start(p program, flags ...string) *process.Process {
 	cmd := exec.Command(p.path, slices.Concat(cluster.ManagerFlags(t.cluster, p.user), []string{
 		"--use-service-account-credentials=true", "--leader-elect=true", "--bind-address=127.0.0.1", "--secure-port=0",

@@ -29,7 +29,6 @@ func main() {
 	}
 }
 
-// newCommand returns the command for the book in a directory.
 func newCommand(root string) *cobra.Command {
 	book := group("book", "keep the book, the code of kcm and what kcm does in step")
 	at, all := "", false

@@ -69,9 +69,8 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 
 // checker checks the exercises of a workspace.
 type checker struct {
-	w    *workspace.Workspace
-	temp string
-	// programs are by directory and flags.
+	w        *workspace.Workspace
+	temp     string
 	programs map[string]*behaviours.Program
 	// broken has what the compiler says, by file of the reader's, or by directory where no such file alone is why.
 	// overlay has what is read in place of a broken file: the file as it was written, so that it blocks no other.
@@ -112,7 +111,6 @@ func (c *checker) check(ctx context.Context, e *chapters.Exercise) error {
 	return c.run(ctx, e, answer, program)
 }
 
-// run runs the tests of an exercise.
 func (c *checker) run(
 	ctx context.Context, e *chapters.Exercise, answer workspace.Answer, program *behaviours.Program,
 ) error {
@@ -184,7 +182,6 @@ func (c *checker) flags(e *chapters.Exercise) (flags []string) {
 // complaint is what the compiler says of a file: a line, and those that continue it.
 var complaint = regexp.MustCompile(`(?m)^(\S+\.go):\d+.*\n?(?:\t.*\n?)*`)
 
-// tell tells of a behaviour.
 func (c *checker) tell(e *chapters.Exercise, b behaviours.Behaviour) {
 	needed := behaviours.Needs(b.Said)
 	switch {

@@ -125,7 +125,6 @@ type grader struct {
 // pristine is what the book has of an exercise.
 type pristine struct {
 	*weave.Exercise
-	// files are those of the book's module.
 	files map[string][]byte
 	// behaviours are those that the book's solution shows.
 	behaviours []string

@@ -78,7 +78,6 @@ func solution(_ context.Context, w *workspace.Workspace) error {
 	return nil
 }
 
-// show shows a file of the book.
 func show(root, path string) error {
 	text, err := os.ReadFile(filepath.Join(root, path))
 	fmt.Printf("%s\n\n%s\n", path, text)

@@ -86,7 +86,6 @@ func command(root string) *cobra.Command {
 	return exercise
 }
 
-// open returns the workspace of a chapter.
 func open(root, number string) (*workspace.Workspace, error) {
 	all, err := chapters.Read(root)
 	if err != nil {

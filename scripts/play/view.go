@@ -103,7 +103,6 @@ func (s stepsToo) Step(ctx context.Context, number int, sentence string) error {
 // what its second step has shown, and a still picture for who has no JavaScript.
 const recordings = "labs/view/recordings"
 
-// recording is one of them.
 type recording struct {
 	chapter, name string
 	// still is in what the moment says that the still picture shows, the first one of these.

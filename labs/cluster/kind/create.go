@@ -56,7 +56,6 @@ const imageVariable = "KIND_NODE_IMAGE"
 
 func nodeImage() string { return cmp.Or(os.Getenv(imageVariable), pinnedImage) }
 
-// createNode has kind create the cluster.
 func (c *kindCluster) createNode(ctx context.Context) error {
 	created := make(chan error, 1)
 	go func() {
@@ -106,7 +105,6 @@ func (c *kindCluster) removeNode() error {
 	return nil
 }
 
-// findNode finds the cluster's node.
 func (c *kindCluster) findNode() error {
 	found, err := c.engine.ListNodes(c.name)
 	if err != nil {

@@ -274,7 +274,6 @@ var (
 	span   = regexp.MustCompile("`([^`]+)`")
 )
 
-// read reads a page line by line.
 func (c *Chapter) read(p *Page) error {
 	p.lines = strings.SplitAfter(string(p.Source), "\n")
 	broken := false // tells whether the line before has begun a span of code that ends in this one

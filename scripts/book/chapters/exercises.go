@@ -61,7 +61,6 @@ func (e *Exercise) LacksStub() bool {
 // Whole tells whether the reader writes a package as a whole.
 func (e *Exercise) Whole() bool { return len(e.Blocks) > 0 && e.Blocks[0].Whole }
 
-// addToExercise adds a block to the exercise that it belongs to.
 func (c *Chapter) addToExercise(b *Block) error {
 	switch {
 	case b.Exercise && c.current == nil:

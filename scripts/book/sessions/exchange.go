@@ -19,7 +19,6 @@ type exchange struct {
 	shown   string
 }
 
-// exchangesOf returns the commands of a chapter.
 func exchangesOf(chapter *chapters.Chapter) ([]*exchange, error) {
 	var all []*exchange
 	for _, block := range chapter.Blocks {

@@ -58,7 +58,6 @@ func listens(exchanges []*exchange) bool {
 	return slices.ContainsFunc(exchanges, func(e *exchange) bool { return port.MatchString(e.command) })
 }
 
-// runChapter runs the session of a chapter.
 func runChapter(
 	ctx context.Context, root string, chapter *chapters.Chapter, exchanges []*exchange, fill bool,
 ) (err error) {

@@ -46,7 +46,6 @@ func (s *Site) addressOfFile(file string) string {
 	return s.outOf(file)
 }
 
-// outOf returns the page of a file or a directory.
 func (s *Site) outOf(file string) string {
 	if s.isDirectory(file) {
 		return "source/" + file + "/index.html"

@@ -121,7 +121,6 @@ func (p *Page) addCaption(node *ast.Paragraph) {
 	}
 }
 
-// captioned tells whether a block has a caption.
 func (p *Page) captioned(block ast.Node) bool {
 	caption := block.PreviousSibling()
 	return caption != nil && p.captions[caption] == block

@@ -20,7 +20,6 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// body returns what a page says as HTML.
 func (s *Site) body(page *Page) ([]byte, error) {
 	unaligned := extension.WithTableCellAlignMethod(extension.TableCellAlignNone)
 	r := renderer.NewRenderer(renderer.WithNodeRenderers(

@@ -31,7 +31,6 @@ type Book struct {
 	stubTexts map[*chapters.Block]chapters.Text
 }
 
-// key names a declaration, or a field of one.
 type key struct{ Dir, Name string }
 
 func (k key) String() string { return k.Dir + " " + k.Name }
@@ -100,7 +99,6 @@ func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	return w, errors.Join(mistakes...)
 }
 
-// blocks returns all blocks in the order of the book.
 func (w *Book) blocks() []*chapters.Block {
 	var all []*chapters.Block
 	for _, chapter := range w.chapters {
@@ -255,7 +253,6 @@ func alignFields(fields []string) (string, error) {
 	return strings.TrimPrefix(strings.ReplaceAll(lines, "\n\t", "\n"), "\t"), err
 }
 
-// textOf returns what a showing says in a stage.
 func (w *Book) textOf(s *Shown, at moment) (string, error) {
 	switch {
 	case !s.final():

@@ -72,7 +72,6 @@ func caption(text string) string { return "<sub>" + text + "</sub>" }
 
 func linkTo(path string) string { return fmt.Sprintf("[%s](../../%s)", path, path) }
 
-// linkToPage links to the page of a chapter on which a block stands.
 func linkToPage(b *chapters.Block) string {
 	return fmt.Sprintf("[chapter %02d](../%s)", b.Chapter.Number, strings.TrimPrefix(b.Path, "chapters/"))
 }
@@ -92,7 +91,6 @@ func linkFrom(from, to *chapters.Block, name string) string {
 
 func quoted(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
 
-// filesOf links to the files that have what a block shows.
 func (w *Book) filesOf(block *chapters.Block) string {
 	var links []string
 	for _, s := range w.shown[block] {

@@ -276,7 +276,6 @@ func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 	return slices.Sorted(maps.Keys(needed)), nil
 }
 
-// wrong returns the wrong solution that a block shows.
 func (w *Book) wrong(block *chapters.Block) (*solutions.Wrong, error) {
 	exercise, name, ok := strings.Cut(block.Wrong, "/")
 	if !ok {

@@ -156,7 +156,6 @@ func (p pages) checkDiagrams() []error {
 const questionsPage, differencesPage = "chapters/questions.md", "chapters/where-kcm-differs.md"
 
 var (
-	// sectionLink is a link to a section of a chapter.
 	sectionLink = regexp.MustCompile(`\]\(\d\d-[^)]+/[a-zA-Z0-9-]+\.md#[^)]+\)`)
 	// scriptLink is a link to a script: its words and the path in the repository.
 	scriptLink = regexp.MustCompile(`\[([^\]]+)\]\(\.\./(labs/[^)]+\.txtar)\)`)

@@ -374,5 +374,4 @@ func identsOf(node ast.Decl) []*ast.Ident {
 	return idents
 }
 
-// dirs returns the directories of the packages, sorted.
 func (s *Source) dirs() []string { return slices.Sorted(maps.Keys(s.packages)) }

@@ -44,9 +44,8 @@ type StagePackage struct {
 	source *Package
 	dir    string
 	files  []*StageFile
-	// names are those that it declares.
-	names map[string]bool
-	types *types.Package
+	names  map[string]bool
+	types  *types.Package
 	// uses are what its names stand for, when it has been checked.
 	uses map[*ast.Ident]types.Object
 	// finished tells whether everything in it has its final form, as far as its tests see it.

@@ -69,7 +69,6 @@ func New(dir, serviceIP string, users map[string]User) (*Credentials, error) {
 	return c, err
 }
 
-// authority is a certificate authority.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer

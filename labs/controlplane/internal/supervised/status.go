@@ -48,7 +48,6 @@ func (p *Process) Status() Status {
 	return s
 }
 
-// ending says how a process ended.
 func ending(state *os.ProcessState) string {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return fmt.Sprintf("was ended by signal %d (%s)", ws.Signal(), ws.Signal())
