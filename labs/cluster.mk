@@ -8,7 +8,7 @@ LABCLUSTER_DIR ?= $(if $(on_kind),.labcluster-kind,.labcluster)
 NODES ?= 3
 
 labcluster_sources := $(filter-out %_test.go,$(wildcard labs/controlplane/*.go labs/controlplane/internal/*/*.go)) \
-	$(wildcard labs/controlplane/kwok/*) labs/controlplane/audit-policy.yaml labs/controlplane/go.mod labs/controlplane/go.sum
+	$(wildcard labs/controlplane/kwok/* labs/controlplane/*.yaml) labs/controlplane/go.mod labs/controlplane/go.sum
 
 # The version of Kubernetes is that of the module, and the server says so.
 kubernetes_version := $(shell sed -n 's,^	k8s.io/kubernetes \(v[0-9.]*\)$$,\1,p' labs/controlplane/go.mod)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/kubeconfig"
 
@@ -30,15 +31,8 @@ const (
 // componentNames are the processes that the supervisor runs, in the order in which they need each other.
 var componentNames = []string{etcdName, apiserverName, schedulerName, kwokName}
 
-const (
-	// serviceIP is the address of the Service kubernetes, the first of the first range.
-	serviceIP = "10.96.0.1"
-	// serviceCIDRs are the ranges of IPv4 and IPv6. A Service has an address of the first only, unless it asks for both.
-	serviceCIDRs = "10.96.0.0/16,fd00:10:96::/108"
-	// externalIP is what the endpoints of the Service kubernetes say. Loopback, where the API server really is, is not
-	// allowed there; this one is reserved for documentation, and nothing connects to it.
-	externalIP = "192.0.2.1"
-)
+// serviceIP is the address of the Service kubernetes, the first of the first range in components.yaml.
+const serviceIP = "10.96.0.1"
 
 // users are the kubeconfigs of a cluster, by name, and who their users are.
 var users = map[string]pki.User{
@@ -74,96 +68,22 @@ func pickEndpoints() (endpoints, error) {
 
 func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port) }
 
-// arguments are the command lines of the components.
-func (c cluster) arguments(p endpoints) map[string][]string {
-	return map[string][]string{
-		etcdName: {
-			"--name=lab",
-			"--initial-cluster=lab=" + loopback(p.etcdPeer),
-			"--data-dir=" + c.etcdData(),
-			"--listen-client-urls=" + loopback(p.etcd),
-			"--advertise-client-urls=" + loopback(p.etcd),
-			"--listen-peer-urls=" + loopback(p.etcdPeer),
-			"--initial-advertise-peer-urls=" + loopback(p.etcdPeer),
-			fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", p.etcdHealth),
-			"--client-cert-auth",
-			"--trusted-ca-file=" + c.PKI("etcd-ca.crt"),
-			"--cert-file=" + c.PKI("etcd.crt"),
-			"--key-file=" + c.PKI("etcd.key"),
-			"--peer-client-cert-auth",
-			"--peer-trusted-ca-file=" + c.PKI("etcd-ca.crt"),
-			"--peer-cert-file=" + c.PKI("etcd.crt"),
-			"--peer-key-file=" + c.PKI("etcd.key"),
-			"--log-level=warn",
-			// A lab cluster need not survive a power cut, and a sync costs milliseconds for each write.
-			"--unsafe-no-fsync",
-			// A lab cluster that is used for days stays below 2 GiB by far.
-			"--quota-backend-bytes=2147483648",
-			"--auto-compaction-mode=periodic",
-			"--auto-compaction-retention=5m",
-			// A member alone has no election to win and nobody to wait for.
-			"--heartbeat-interval=10",
-			"--election-timeout=100",
-			"--snapshot-count=10000",
-		},
-		apiserverName: c.apiserverArguments(p),
-		schedulerName: {
-			"--config=" + c.Path("config", "scheduler.yaml"),
-			"--authentication-kubeconfig=" + c.Kubeconfigs["scheduler"],
-			"--authorization-kubeconfig=" + c.Kubeconfigs["scheduler"],
-			"--bind-address=127.0.0.1",
-			fmt.Sprintf("--secure-port=%d", p.scheduler),
-			"--tls-cert-file=" + c.PKI("scheduler.crt"),
-			"--tls-private-key-file=" + c.PKI("scheduler.key"),
-		},
-		kwokName: {
-			"--kubeconfig=" + c.Kubeconfigs["kwok"],
-			"--config=" + c.Path("config", "kwok.yaml"),
-			"--manage-nodes-with-label-selector=" + kubelet + "=" + speaks,
-			"--cidr=10.244.0.0/16",
-			"--node-ip=172.18.0.2",
-		},
-	}
-}
+// commandLines has ${variables} of the cluster.
+//
+//go:embed components.yaml
+var commandLines []byte
 
-func (c cluster) apiserverArguments(p endpoints) []string {
-	return []string{
-		"--etcd-servers=" + loopback(p.etcd),
-		"--etcd-cafile=" + c.PKI("etcd-ca.crt"),
-		"--etcd-certfile=" + c.PKI("apiserver-etcd-client.crt"),
-		"--etcd-keyfile=" + c.PKI("apiserver-etcd-client.key"),
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", p.apiserver),
-		"--advertise-address=" + externalIP,
-		"--tls-cert-file=" + c.PKI("apiserver.crt"),
-		"--tls-private-key-file=" + c.PKI("apiserver.key"),
-		"--client-ca-file=" + c.PKI("ca.crt"),
-		"--authorization-mode=Node,RBAC",
-		"--allow-privileged=true",
-		"--service-cluster-ip-range=" + serviceCIDRs,
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-signing-key-file=" + c.ServiceAccountKey,
-		"--service-account-key-file=" + c.PKI("service-account.pub"),
-		"--service-account-key-file=" + c.PKI("service-account-next.pub"),
-		// The aggregation layer. With it, the ConfigMap extension-apiserver-authentication says what a controller
-		// manager needs to know to authenticate its own clients.
-		"--requestheader-client-ca-file=" + c.PKI("front-proxy-ca.crt"),
-		"--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-username-headers=X-Remote-User",
-		"--requestheader-group-headers=X-Remote-Group",
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + c.PKI("front-proxy-client.crt"),
-		"--proxy-client-key-file=" + c.PKI("front-proxy-client.key"),
-		"--audit-policy-file=" + c.Path("config", "audit-policy.yaml"),
-		"--audit-log-path=" + c.AuditLog,
-		// Each event is in the file before the client has its answer.
-		"--audit-log-mode=blocking",
-		// 0 is for never: the log is one file, however long it gets.
-		"--audit-log-maxsize=0",
-		// Nobody plays the part of the kubelets' servers, so that logs and exec cannot work. No node has an address of this
-		// kind: the API server says so at once, and does not ask the DNS who has a node's name.
-		"--kubelet-preferred-address-types=InternalDNS",
+// arguments are the command lines of the components.
+func (c cluster) arguments(p endpoints) (all map[string][]string, err error) {
+	variables := map[string]any{"dir": c.Dir, "etcd": p.etcd, "etcdPeer": p.etcdPeer, "etcdHealth": p.etcdHealth,
+		"apiserver": p.apiserver, "scheduler": p.scheduler}
+	err = yaml.Unmarshal(commandLines, &all)
+	for _, flags := range all {
+		for i, flag := range flags {
+			flags[i] = os.Expand(flag, func(name string) string { return fmt.Sprint(variables[name]) })
+		}
 	}
+	return all, err
 }
 
 // etcdData is the directory of etcd's data.
@@ -174,23 +94,15 @@ func (c cluster) etcdData() string { return c.Path("etcd", "data") }
 //go:embed audit-policy.yaml
 var auditPolicy string
 
-// schedulerConfig is for a scheduler that is alone and may be quick.
-const schedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection:
-  leaderElect: false
-clientConnection:
-  kubeconfig: %s
-  qps: 1000
-  burst: 2000
-`
+//go:embed scheduler.yaml
+var schedulerConfig string
 
 // writeConfig writes the configuration files of the components.
 func (c cluster) writeConfig() error {
 	kwok, err := kwokConfiguration()
 	for name, content := range map[string]string{
 		"audit-policy.yaml": auditPolicy,
-		"scheduler.yaml":    fmt.Sprintf(schedulerConfig, c.Kubeconfigs["scheduler"]),
+		"scheduler.yaml":    schedulerConfig,
 		"kwok.yaml":         kwok,
 	} {
 		err = errors.Join(err, os.WriteFile(c.Path("config", name), []byte(content), 0o600))

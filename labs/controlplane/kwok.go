@@ -13,19 +13,6 @@ import (
 //go:embed kwok
 var kwokFiles embed.FS
 
-// kwokOptions are kwok's settings for clusters with a thousand pods. A Lease is renewed when a quarter of its time is
-// over, so that one of a node that is silent on purpose is soon known from one that the machine has kept waiting. Pods
-// are looked at when their node is there, as they may have come first: by default kwok has no worker for that.
-const kwokOptions = `apiVersion: config.kwok.x-k8s.io/v1alpha1
-kind: KwokConfiguration
-options:
-  nodeLeaseDurationSeconds: 16
-  nodeLeaseParallelism: 16
-  podPlayStageParallelism: 32
-  nodePlayStageParallelism: 16
-  podsOnNodeSyncParallelism: 4
-`
-
 // includeLab is what an expression begins with that uses the definitions of lab.jq. kwok cannot load jq modules.
 const includeLab = `include "lab";`
 
@@ -48,7 +35,7 @@ func kwokConfiguration() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all := kwokOptions
+	all := ""
 	for _, name := range names {
 		content, err := kwokFiles.ReadFile(name)
 		if err != nil {

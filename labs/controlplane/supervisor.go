@@ -126,11 +126,12 @@ func (s *supervisor) configure(credentials *pki.Credentials) (err error) {
 	}
 	c := s.cluster
 	c.Server = loopback(s.ports.apiserver)
-	if err := errors.Join(c.writeConfig(), c.writeKubeconfigs(credentials), c.Save()); err != nil {
+	arguments, err := c.arguments(s.ports)
+	if err := errors.Join(err, c.writeConfig(), c.writeKubeconfigs(credentials), c.Save()); err != nil {
 		return err
 	}
 	s.processes = map[string]*supervised.Process{}
-	for name, args := range c.arguments(s.ports) {
+	for name, args := range arguments {
 		s.processes[name] = &supervised.Process{Name: name, Args: args, Log: c.Log(name)}
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfigs["admin"])
