@@ -7,20 +7,8 @@ import (
 	"strings"
 )
 
-// Exercise is a part of a chapter that the reader writes. A comment begins it:
-//
-//	<!-- exercise: bounds, 20 minutes, TestBounds TestABoundHolds -->
-//
-// and the next heading or exercise ends it. In between stand what is to be done, as a
-// table of examples; hints, folded; and the code, in blocks whose info strings end with
-// exercise.
-//
-// In an exercise of the other kind the reader gets a broken manager and writes the
-// scenario that rejects it:
-//
-//	<!-- scenario: too-many, 30 minutes, decide/counts-deletions, replicaset/surplus.txtar -->
-//
-// What is broken may be of an earlier chapter, as in 06/decide/counts-deletions.
+// Exercise is a part of a chapter that the reader writes, or a broken manager for which the reader writes the scenario
+// that rejects it. A comment begins it, as CONTRIBUTING.md says, and the next heading or exercise ends it.
 type Exercise struct {
 	Chapter *Chapter
 	// Place is that of the comment.

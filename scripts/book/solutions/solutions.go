@@ -1,16 +1,7 @@
 // Package solutions reads solutions of exercises other than the book's: wrong ones, each a likely misconception, and
 // right ones that are written differently.
 //
-// Those of an exercise are in labs/NN-slug/wrong/EXERCISE.txtar:
-//
-//	-- rounds-both-up.diff --
-//	# Both bounds are percentages, so both are rounded the same way.
-//	# caught by: maxUnavailable is rounded down
-//	 	surge := ...
-//	-	unavailable := ...
-//	+	unavailable := ...
-//	-- another-way.go --
-//	func bounds(...) ...
+// Those of an exercise are in labs/NN-slug/wrong/EXERCISE.txtar, of which labs/TEACHING.md has an example.
 //
 // A diff says which lines of the book's solution give way to which. The lines that it begins with, without numbers,
 // stand in one place of it only; a line with @@ separates two places.
