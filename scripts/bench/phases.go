@@ -196,10 +196,9 @@ func limitedPod(i int) *corev1.Pod {
 // daemonNodes are the nodes that one DaemonSet is about.
 const daemonNodes = 1000
 
-// daemons: a DaemonSet of many nodes, beside 100 others that want nodes which are not there, from its
-// creation until all its pods are Ready. Then all nodes get a label that nobody asks for, until a DaemonSet
-// that was created afterwards has its pod. Then they lose the label that brought the pods, until the last pod
-// is gone.
+// daemons: a DaemonSet of many nodes, beside 100 others that want nodes which are not there, from its creation until
+// all its pods are Ready. Then all nodes get a label that nobody asks for, until a DaemonSet that was created
+// afterwards has its pod. Then they lose the label that brought the pods, until the last pod is gone.
 func daemons(t *trial) {
 	t.createNamespaces("daemons", "others")
 	inParallel(daemonNodes, manyClients, func(i int) { t.create(daemonNode(i)) })

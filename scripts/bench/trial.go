@@ -178,9 +178,8 @@ type span struct {
 	begin, end     time.Time
 }
 
-// measure starts something and waits for the moments that end it. It says how long each took; without any,
-// until start had returned. If each is not 0 it also says what the leader has used meanwhile for each of so
-// many, and its memory.
+// measure starts something and waits for the moments that end it. It says how long each took; without any, until start
+// had returned. If each is not 0 it also says what the leader has used meanwhile for each of so many, and its memory.
 func (t *trial) measure(name string, each int, start func(), until marks) {
 	var before float64
 	if each > 0 {
@@ -248,8 +247,7 @@ func isControllerManager(user string) bool {
 	return user == "system:kube-controller-manager" || strings.HasPrefix(user, "system:serviceaccount:kube-system:")
 }
 
-// awaitRest waits until nothing is written for three seconds, because events are written after what they
-// are about.
+// awaitRest waits until nothing is written for three seconds, because events are written after what they are about.
 func (t *trial) awaitRest() {
 	for before, now := -1, 0; now > before; before, now = now, len(t.requests()) {
 		time.Sleep(3 * time.Second)

@@ -1,5 +1,4 @@
-// Command book keeps the book, the code of kcm and what kcm does in step.
-// `book help` lists its verbs.
+// Command book keeps the book, the code of kcm and what kcm does in step. `book help` lists its verbs.
 package main
 
 import (

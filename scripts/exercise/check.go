@@ -23,9 +23,8 @@ const (
 	soon  = 5 * time.Second
 )
 
-// check says what holds, exercise by exercise, and shows the first thing that does
-// not, or with ALL=1 each. Then, where CLUSTER is set and all holds, it goes to a
-// cluster.
+// check says what holds, exercise by exercise, and shows the first thing that does not, or with ALL=1 each. Then,
+// where CLUSTER is set and all holds, it goes to a cluster.
 func check(ctx context.Context, w *workspace.Workspace) error {
 	exercises, err := w.Choose(os.Getenv("ONLY"))
 	if err != nil {
@@ -198,8 +197,7 @@ func (c *checker) tell(e *chapters.Exercise, b behaviours.Behaviour) {
 	}
 }
 
-// explain says of a behaviour that does not hold what was expected, what was seen,
-// and where the rule stands.
+// explain says of a behaviour that does not hold what was expected, what was seen, and where the rule stands.
 func (c *checker) explain(e *chapters.Exercise, b behaviours.Behaviour) string {
 	var out strings.Builder
 	for _, part := range behaviours.Tell(b.Said) {

@@ -72,8 +72,7 @@ func playChapter(ctx context.Context, w *workspace.Workspace) error {
 	return nil
 }
 
-// scenariosOf returns an expression for the scenarios of the controllers that a
-// chapter brings, or "".
+// scenariosOf returns an expression for the scenarios of the controllers that a chapter brings, or "".
 func scenariosOf(w *workspace.Workspace) (string, error) {
 	all, err := chapters.Read(w.Root)
 	if err != nil {
@@ -104,8 +103,7 @@ func buildProgram(ctx context.Context, w *workspace.Workspace) error {
 	return nil
 }
 
-// build builds the reader's manager, or the program of the chapter's lab where it has no
-// manager yet.
+// build builds the reader's manager, or the program of the chapter's lab where it has no manager yet.
 func build(ctx context.Context, w *workspace.Workspace) (program string, err error) {
 	main := "kcm/cmd/kcm"
 	if _, err := os.Stat(filepath.Join(w.Dir, main)); err != nil {
@@ -129,8 +127,7 @@ func buildMain(ctx context.Context, module, main, bin string) (program string, e
 	return program, nil
 }
 
-// play plays something with a program in place of kcm, and something more in the
-// environment.
+// play plays something with a program in place of kcm, and something more in the environment.
 func play(ctx context.Context, root, program string, env []string, out io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "play"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
@@ -205,8 +202,7 @@ func reject(ctx context.Context, root, broken, script string) (string, error) {
 	return "the broken manager passes it each time, and it was played three times", nil
 }
 
-// buildBroken builds the finished manager with the wrong solution in it that a scenario
-// is to reject.
+// buildBroken builds the finished manager with the wrong solution in it that a scenario is to reject.
 func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *chapters.Exercise) (string, error) {
 	in := scenario.BrokenIn
 	exercises, err := book.Exercises(in)

@@ -144,8 +144,7 @@ func (g *grader) chapterOf(dir string) (*chapters.Chapter, error) {
 	return w.Chapter, nil
 }
 
-// grade grades each exercise by itself, so that what is wrong with one costs nothing in
-// another.
+// grade grades each exercise by itself, so that what is wrong with one costs nothing in another.
 func (g *grader) grade(ctx context.Context, dir string, chapter *chapters.Chapter) (*graded, error) {
 	exercises, err := g.open(ctx, chapter)
 	if err != nil {
@@ -233,8 +232,7 @@ func (g *grader) try(ctx context.Context, p *pristine, dir string) ([]behaviours
 // than 2 GiB, of which they use a tenth.
 const memory = 3 << 20
 
-// build compiles the tests of an exercise in a module, with nothing in it of what was
-// there before.
+// build compiles the tests of an exercise in a module, with nothing in it of what was there before.
 func (g *grader) build(ctx context.Context, p *pristine, files map[string][]byte) (*behaviours.Program, error) {
 	module := filepath.Join(g.temp, "module")
 	if err := weave.WriteFiles(module, files); err != nil {

@@ -1,10 +1,9 @@
 // Command exercise is for who writes the bodies that matter: it writes the workspace
 // of a chapter, checks what is in it, helps, and grades.
 //
-// In the environment, DEST is the workspace if it is not exercises/NN, ONLY the name
-// of one exercise, FROM the workspace whose exercises are carried over, ALL=1 shows
-// each behaviour that does not hold, CLUSTER=embedded or CLUSTER=kind checks on a
-// cluster, too, and YES=1 shows the solution of what does not hold yet.
+// In the environment, DEST is the workspace if it is not exercises/NN, ONLY the name of one exercise, FROM the
+// workspace whose exercises are carried over, ALL=1 shows each behaviour that does not hold, CLUSTER=embedded or
+// CLUSTER=kind checks on a cluster, too, and YES=1 shows the solution of what does not hold yet.
 package main
 
 import (

@@ -18,9 +18,8 @@ import (
 // How many scenarios are played at the same time with each manager.
 const atATime = 6
 
-// playScenarios plays the scenarios with kcm, or with both managers: one that the
-// original fails does not tell the truth about Kubernetes, and one that kcm fails is
-// a defect of kcm.
+// playScenarios plays the scenarios with kcm, or with both managers: one that the original fails does not tell the
+// truth about Kubernetes, and one that kcm fails is a defect of kcm.
 func playScenarios(ctx context.Context, pattern string, managers ...string) error {
 	all, err := scenarios.All("labs/scenarios")
 	if err != nil {

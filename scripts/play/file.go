@@ -47,8 +47,7 @@ func finished() (program string, err error) {
 	return program, nil
 }
 
-// allLoops starts a cluster with a manager that runs all loops. What it has
-// started ends with end.
+// allLoops starts a cluster with a manager that runs all loops. What it has started ends with end.
 func allLoops(ctx context.Context, narrator play.Narrator, reference bool,
 ) (s *play.Setting, end func() error, err error) {
 	program, err := finished()

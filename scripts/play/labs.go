@@ -140,8 +140,7 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	return err
 }
 
-// build builds the kcm of the lab's chapter as a reader does. A lab of no
-// chapter is about the finished one.
+// build builds the kcm of the lab's chapter as a reader does. A lab of no chapter is about the finished one.
 func (l lab) build(ctx context.Context, narrator play.Narrator, subject string) (program string, err error) {
 	chapter, _, _ := strings.Cut(l.name, "-")
 	if strings.Trim(chapter, "0123456789") != "" {

@@ -1,10 +1,9 @@
 // Command play plays scripts of labs/play: the labs of the book, the demo, the
 // scenarios with kcm and the original side by side, and your own.
 //
-// In the environment, CLUSTER=kind plays on a kind cluster, REFERENCE=1 with the
-// original kube-controller-manager, VIEW=1 shows the loops of a lab on a page,
-// KEEP=1 leaves everything up at the end, STEP=1 waits for Enter before each step,
-// and KCM names another program in place of the book's kcm.
+// In the environment, CLUSTER=kind plays on a kind cluster, REFERENCE=1 with the original kube-controller-manager,
+// VIEW=1 shows the loops of a lab on a page, KEEP=1 leaves everything up at the end, STEP=1 waits for Enter before
+// each step, and KCM names another program in place of the book's kcm.
 package main
 
 import (

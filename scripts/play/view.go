@@ -49,8 +49,7 @@ var explained = map[string]string{
 	"replicationcontroller-controller": "kcm/controller/replication",
 }
 
-// declared returns where the pages of the book declare what steps are about, by loop
-// and step.
+// declared returns where the pages of the book declare what steps are about, by loop and step.
 func declared() (map[string]map[string]string, error) {
 	all, err := chapters.Read(".")
 	if err != nil {
@@ -72,8 +71,7 @@ func declared() (map[string]map[string]string, error) {
 	return book, nil
 }
 
-// addressOf returns the page and the anchor of a declaration where the book shows it
-// last.
+// addressOf returns the page and the anchor of a declaration where the book shows it last.
 func addressOf(all []*chapters.Chapter, dir, name string) (address string) {
 	for _, chapter := range all {
 		for _, block := range chapter.Blocks {

@@ -42,8 +42,7 @@ type Chapter struct {
 	Number int
 	// Slug is the name of its directory, number included.
 	Slug string
-	// Path is that of its README.md, relative to the root of the repository,
-	// with forward slashes.
+	// Path is that of its README.md, relative to the root of the repository, with forward slashes.
 	Path string
 	// Pages are README.md, further pages of the lesson, and code.md.
 	Pages []*Page
@@ -222,8 +221,7 @@ func readPages(dir string) ([]*Page, error) {
 	return pages, nil
 }
 
-// Choose returns the chapters with these numbers, in the order of the book, or all
-// where none is given.
+// Choose returns the chapters with these numbers, in the order of the book, or all where none is given.
 func Choose(all []*Chapter, numbers ...string) ([]*Chapter, error) {
 	if len(numbers) == 0 {
 		return all, nil
@@ -240,8 +238,7 @@ func Choose(all []*Chapter, numbers ...string) ([]*Chapter, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(c *Chapter) bool { return !wanted[c.Number] }), nil
 }
 
-// OfController returns the first chapter whose roster of controllers has one of that
-// name or alias, or nil.
+// OfController returns the first chapter whose roster of controllers has one of that name or alias, or nil.
 func OfController(all []*Chapter, name string) *Chapter {
 	for _, c := range all {
 		for _, b := range c.Blocks {
@@ -353,8 +350,7 @@ func Fold(summary, text string) string {
 	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n\n</details>\n", summary, text)
 }
 
-// addSurroundings takes what a tool has written above and below the block for a
-// part of it.
+// addSurroundings takes what a tool has written above and below the block for a part of it.
 func (b *Block) addSurroundings() {
 	p := b.Page
 	if line := p.lines[max(b.opening-1, 0)]; strings.HasPrefix(line, "<sub>") && strings.HasSuffix(line, "</sub>\n") {

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Each does something for every chapter, for as many side by side as are allowed
-// at once, and prints what do says about a chapter when it is done. Its error has
-// those of the chapters in the order of the book. When the context ends, nothing
-// more is begun.
+// Each does something for every chapter, for as many side by side as are allowed at once, and prints what do says
+// about a chapter when it is done. Its error has those of the chapters in the order of the book. When the context
+// ends, nothing more is begun.
 func Each(ctx context.Context, all []*Chapter, atOnce int, out io.Writer, do func(*Chapter) (string, error)) error {
 	var group errgroup.Group
 	group.SetLimit(max(atOnce, 1))

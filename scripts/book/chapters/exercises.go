@@ -17,9 +17,8 @@ type Exercise struct {
 	Minutes int
 	// Tests are the functions that check it, the quickest first.
 	Tests []string
-	// Broken is the wrong solution that the manager has, as EXERCISE/WRONG, and
-	// Answer the script below labs/scenarios that rejects it. They are set where
-	// the reader writes a scenario.
+	// Broken is the wrong solution that the manager has, as EXERCISE/WRONG, and Answer the script below labs/scenarios
+	// that rejects it. They are set where the reader writes a scenario.
 	Broken, Answer string
 	// BrokenIn is the number of the chapter that has the wrong solution.
 	BrokenIn int

@@ -19,8 +19,7 @@ import (
 type Book struct {
 	source   *Source
 	chapters []*chapters.Chapter
-	// showings are where a declaration or a field is shown, in the order of the
-	// chapters.
+	// showings are where a declaration or a field is shown, in the order of the chapters.
 	showings map[key][]*Shown
 	// shown are the showings of each block.
 	shown map[*chapters.Block][]*Shown
@@ -63,11 +62,9 @@ type Shown struct {
 	Step           string
 	// Begin and End are where it stands in the body of the block. They are equal for a field.
 	Begin, End int
-	// References are the names in it that something else in the book declares, in the
-	// order of the text.
+	// References are the names in it that something else in the book declares, in the order of the text.
 	References []Reference
-	// History are the texts that it has from chapter to chapter. It has more than one
-	// where it changes.
+	// History are the texts that it has from chapter to chapter. It has more than one where it changes.
 	History []Version
 }
 
@@ -77,8 +74,7 @@ func (s *Shown) chapter() int { return s.Block.Chapter.Number }
 func (s *Shown) at() moment      { return momentOf(s.chapter(), s.after) }
 func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 
-// newBook brings the chapters and the code together. The error lists everything
-// in the chapters that makes no sense.
+// newBook brings the chapters and the code together. The error lists everything in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
 		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}}
@@ -174,8 +170,7 @@ func (s *Shown) check() error {
 	return nil
 }
 
-// checkFields finds fields that cannot come by themselves, because their struct
-// comes with all of its fields.
+// checkFields finds fields that cannot come by themselves, because their struct comes with all of its fields.
 func (w *Book) checkFields(block *chapters.Block) error {
 	for _, s := range w.shown[block] {
 		of := s.declaration.of
@@ -191,8 +186,7 @@ func (w *Book) checkFields(block *chapters.Block) error {
 	return nil
 }
 
-// final tells whether a showing has the form that the finished code has. That of
-// a roster may still lack elements.
+// final tells whether a showing has the form that the finished code has. That of a roster may still lack elements.
 func (s *Shown) final() bool { return s.roster || s.next == nil }
 
 // readDrafts cuts the body of a block of drafts into declarations.

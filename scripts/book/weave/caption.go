@@ -156,8 +156,7 @@ type Version struct {
 	Chapter *chapters.Chapter
 	// Step is the last one that has it, or "" where the whole chapter has.
 	Step, Text string
-	// Shown is what shows it in that chapter, or nil where it has changed without
-	// being shown.
+	// Shown is what shows it in that chapter, or nil where it has changed without being shown.
 	Shown *Shown
 }
 
@@ -192,8 +191,7 @@ func (w *Book) versions(k key) ([]Version, error) {
 	return all, nil
 }
 
-// gained returns what a roster names in one stage, and could not yet name in an earlier
-// one.
+// gained returns what a roster names in one stage, and could not yet name in an earlier one.
 func (w *Book) gained(s *Shown, from, to moment, changed change) []string {
 	if !s.roster {
 		return nil
@@ -211,8 +209,7 @@ func (w *Book) gained(s *Shown, from, to moment, changed change) []string {
 	return gained
 }
 
-// change is what lies between two texts: a diff, and how many lines it adds or takes
-// away of how many.
+// change is what lies between two texts: a diff, and how many lines it adds or takes away of how many.
 type change struct {
 	diff       string
 	lines, all int

@@ -28,8 +28,7 @@ func (w *Book) mistakes() []error {
 	return slices.DeleteFunc(mistakes, func(mistake error) bool { return mistake == nil })
 }
 
-// checkStages finds stages that do not compile. What is wrong in several is said
-// once.
+// checkStages finds stages that do not compile. What is wrong in several is said once.
 func (w *Book) checkStages() []error {
 	var mistakes []error
 	said := map[string]bool{}

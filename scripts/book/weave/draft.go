@@ -15,8 +15,7 @@ import (
 
 const packageClause = "package draft\n"
 
-// splitDrafts gives each draft its part of a block's body, which holds the
-// declarations that the info string names.
+// splitDrafts gives each draft its part of a block's body, which holds the declarations that the info string names.
 func splitDrafts(block *chapters.Block, drafts []*Shown) error {
 	// The package clause stands in the line of the fence, so lines are those of the page.
 	fset, source := token.NewFileSet(), strings.Repeat("\n", block.Line-1)+packageClause+block.Body

@@ -18,8 +18,7 @@ import (
 // Exercise is one of the book's with what the code has of it.
 type Exercise struct {
 	*chapters.Exercise
-	// Dir is that of the package, for example kcm/controller/deployment, or "" where
-	// the reader writes a scenario.
+	// Dir is that of the package, for example kcm/controller/deployment, or "" where the reader writes a scenario.
 	Dir       string
 	Solutions *solutions.Solutions
 	// Functions are what the reader writes, in the order of the chapter.
@@ -27,8 +26,7 @@ type Exercise struct {
 	// Others are the texts of the types, constants and variables of a whole package as
 	// the reader finds them, by their names.
 	Others map[string]string
-	// Imports are the paths of what the files of a whole package import, by the names that
-	// they use.
+	// Imports are the paths of what the files of a whole package import, by the names that they use.
 	Imports map[string]string
 	// TestFiles are those that the exercise's tests need, without directories.
 	TestFiles []string
@@ -41,8 +39,7 @@ type Function struct {
 	File string
 	// Text is what the book has, comment included. Cut is without the body.
 	Text, Cut string
-	// Unnamed tells that the reader does not even find its name: in a whole package, that
-	// is what others do not see.
+	// Unnamed tells that the reader does not even find its name: in a whole package, that is what others do not see.
 	Unnamed bool
 	// Imports are the paths of what the file imports, by the names that it uses.
 	Imports map[string]string
@@ -51,14 +48,12 @@ type Function struct {
 // NameOf returns the name of a function or a method as blocks write it.
 func NameOf(f *ast.FuncDecl) string { return receiverOf(f) + f.Name.Name }
 
-// Extent returns where in its file a declaration begins, with the comment above it, and
-// where it ends.
+// Extent returns where in its file a declaration begins, with the comment above it, and where it ends.
 func Extent(fset *token.FileSet, node ast.Decl) (begin, end int) {
 	return fset.Position(beginOf(node)).Offset, fset.Position(node.End()).Offset
 }
 
-// Exercises returns those of the chapters up to the one of that number, in the order
-// of the book.
+// Exercises returns those of the chapters up to the one of that number, in the order of the book.
 func (w *Book) Exercises(number int) ([]*Exercise, error) {
 	var all []*Exercise
 	var mistakes []error
@@ -84,9 +79,8 @@ func (w *Book) Chapter(number string) (*chapters.Chapter, error) {
 	return chosen[0], nil
 }
 
-// Module returns the files of the module that the reader of a chapter has, with other
-// texts for some declarations of exercises, by their names, and without those for which
-// it is "".
+// Module returns the files of the module that the reader of a chapter has, with other texts for some declarations of
+// exercises, by their names, and without those for which it is "".
 func (w *Book) Module(number int, others func(*Exercise) map[string]string) (map[string][]byte, error) {
 	exercises, err := w.Exercises(number)
 	if err != nil {
@@ -206,8 +200,7 @@ func exported(name string) bool {
 	return ast.IsExported(method) && ast.IsExported(strings.Trim(receiver, "(*"))
 }
 
-// seen returns what other packages see of types, constants or variables: of a type that
-// is a struct, its name.
+// seen returns what other packages see of types, constants or variables: of a type that is a struct, its name.
 func (s *Source) seen(d *Declaration) string {
 	text := d.text + "\n"
 	if !slices.ContainsFunc(d.names, exported) {
@@ -230,8 +223,7 @@ func (s *Source) within(d *Declaration, at token.Pos) int {
 // Unwritten begins what a body panics with that nobody has written yet.
 const Unwritten = "yours: "
 
-// testFiles returns the test files of a package that declare some tests, and those
-// that declare what they use.
+// testFiles returns the test files of a package that declare some tests, and those that declare what they use.
 func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(s.root, dir, "*_test.go"))
 	if err != nil {

@@ -10,14 +10,12 @@ import (
 	"strings"
 )
 
-// nameFile lists the names of kcm's declarations that the prose has in code spans.
-// A name that is in it and in the prose, but not in kcm any more, has been renamed
-// or removed. A span that was never in it is no name: a command, a field of an API,
-// something of upstream's.
+// nameFile lists the names of kcm's declarations that the prose has in code spans. A name that is in it and in the
+// prose, but not in kcm any more, has been renamed or removed. A span that was never in it is no name: a command, a
+// field of an API, something of upstream's.
 const nameFile = "chapters/names.txt"
 
-// reference matches a span that can be a name: an identifier, with a package, a
-// receiver or a call's parentheses.
+// reference matches a span that can be a name: an identifier, with a package, a receiver or a call's parentheses.
 var reference = regexp.MustCompile(`^(?:\(\*?(\w+)\)|\*?(\w+))((?:\.\w+)*)(?:\([^()]*\))?$`)
 
 // componentsOf returns the identifiers in a span, or nil where it can be no name.
@@ -60,8 +58,7 @@ func (s *Source) known() map[string]bool {
 	return known
 }
 
-// readNames returns what nameFile has, what it ought to have, and what is wrong in the
-// prose.
+// readNames returns what nameFile has, what it ought to have, and what is wrong in the prose.
 func (w *Book) readNames() (is, ought string, mistakes []error) {
 	text, _ := os.ReadFile(filepath.Join(w.source.root, nameFile)) // there is none as long as there are no names
 	recorded, known, names := strings.Fields(string(text)), w.source.known(), map[string]bool{}

@@ -131,9 +131,8 @@ func linksIn(source []byte) (links []link, anchors map[string]bool) {
 	return links, anchors
 }
 
-// checkDiagrams finds pictures that were not made from the source beside them.
-// scripts/diagrams writes the checksum of the source and of its style into the
-// picture, because a clone does not keep the times of files.
+// checkDiagrams finds pictures that were not made from the source beside them. scripts/diagrams writes the checksum of
+// the source and of its style into the picture, because a clone does not keep the times of files.
 func (p pages) checkDiagrams() []error {
 	sources, style := p.names(".mmd"), p["diagrams/mermaid.json"]
 	var mistakes []error
@@ -159,8 +158,7 @@ var (
 	sectionLink = regexp.MustCompile(`\]\(\d\d-[^)]+/[a-zA-Z0-9-]+\.md#[^)]+\)`)
 	// scriptLink is a link to a script: its words and the path in the repository.
 	scriptLink = regexp.MustCompile(`\[([^\]]+)\]\(\.\./(labs/[^)]+\.txtar)\)`)
-	// leavesOut is a line of a script that leaves the original out: a whole
-	// scenario, or a step of a lab.
+	// leavesOut is a line of a script that leaves the original out: a whole scenario, or a step of a lab.
 	leavesOut = regexp.MustCompile(`(?m)^(\[reference\] skip|only kcm) `)
 )
 

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// without returns the text of a declaration without the elements of lists that
-// name a hidden object: elements of composite literals, statements, and fields
-// of structs. The innermost such element goes, with the comment above it. A
+// without returns the text of a declaration without the elements of lists that name a hidden object: elements of
+// composite literals, statements, and fields of structs. The innermost such element goes, with the comment above it. A
 // statement whose block is empty after that goes, too.
 func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, error) {
 	gone := map[ast.Node]bool{}
@@ -75,10 +74,9 @@ func (p *Package) object(ident *ast.Ident) types.Object {
 	return object
 }
 
-// innermostElement returns the last node of a path that is an element of a list.
-// The values of a struct without the names of its fields are none: they cannot
-// be left out one by one. Nor can the value of a field of a struct that is itself
-// an element: a descriptor without its constructor describes nothing.
+// innermostElement returns the last node of a path that is an element of a list. The values of a struct without the
+// names of its fields are none: they cannot be left out one by one. Nor can the value of a field of a struct that is
+// itself an element: a descriptor without its constructor describes nothing.
 func (p *Package) innermostElement(path []ast.Node) ast.Node {
 	for i := len(path) - 1; i > 0; i-- {
 		switch parent := path[i-1].(type) {
@@ -147,9 +145,8 @@ func dropEmptied(node ast.Decl, gone map[ast.Node]bool) bool {
 	return found
 }
 
-// linesOf returns where in the text of a declaration a node stands, from the
-// first line of the comment above it to the end of its last line. A node that
-// shares its line with others is taken out with the comma that follows it.
+// linesOf returns where in the text of a declaration a node stands, from the first line of the comment above it to the
+// end of its last line. A node that shares its line with others is taken out with the comma that follows it.
 func (s *Source) linesOf(d *Declaration, node ast.Node) (begin, end int) {
 	begin = s.fset.Position(node.Pos()).Offset - d.offset
 	end = s.fset.Position(node.End()).Offset - d.offset

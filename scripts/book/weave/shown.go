@@ -141,9 +141,8 @@ func (s *Stage) declares(object types.Object) *Shown {
 	return part.showing
 }
 
-// Meant returns what a span in the prose of a chapter names, as the reader knows it
-// there, or nil where it names nothing that was shown by then, or may mean several
-// things.
+// Meant returns what a span in the prose of a chapter names, as the reader knows it there, or nil where it names
+// nothing that was shown by then, or may mean several things.
 func (v *View) Meant(chapter *chapters.Chapter, span string) *Shown {
 	components := componentsOf(span)
 	if components == nil {

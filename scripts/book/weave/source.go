@@ -52,10 +52,9 @@ type File struct {
 
 func (f *File) at(line int) chapters.Place { return chapters.Place{Path: f.path, Line: line} }
 
-// Declaration is one that stands in a file by itself: a function, a method, or
-// a group of constants, variables or types. A package's comment and its blank
-// imports count as declarations, too, by the names "package" and "import", and so
-// do the fields of a struct, by names like health.election.
+// Declaration is one that stands in a file by itself: a function, a method, or a group of constants, variables or
+// types. A package's comment and its blank imports count as declarations, too, by the names "package" and "import",
+// and so do the fields of a struct, by names like health.election.
 type Declaration struct {
 	pkg   *Package
 	file  *File
@@ -74,8 +73,7 @@ type Declaration struct {
 
 func (d *Declaration) String() string { return d.pkg.dir + " " + d.names[0] }
 
-// loadSource loads and type-checks the packages under kcm/, and the programs that
-// labs have.
+// loadSource loads and type-checks the packages under kcm/, and the programs that labs have.
 func loadSource(root string) (*Source, error) {
 	s := &Source{root: root, fset: token.NewFileSet(), packages: map[string]*Package{},
 		declares: map[types.Object]*Declaration{}, external: map[string]*types.Package{}}

@@ -106,8 +106,7 @@ func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 	return s, errors.Join(mistakes...)
 }
 
-// current returns what is in the stage of a moment, each in its latest form and
-// in the order of the finished files.
+// current returns what is in the stage of a moment, each in its latest form and in the order of the finished files.
 func (w *Book) current(at moment) []*Shown {
 	var all []*Shown
 	for k := range w.showings {
@@ -201,9 +200,8 @@ func (s *Stage) addFile(p *StagePackage, file *File, parts []*Part) error {
 	return nil
 }
 
-// importsFor returns the imports that the text of a file needs: for each name
-// before a dot that nothing declares, what this file, another of its package or
-// another of kcm imports by that name. Blank imports come with the file.
+// importsFor returns the imports that the text of a file needs: for each name before a dot that nothing declares, what
+// this file, another of its package or another of kcm imports by that name. Blank imports come with the file.
 func (s *Stage) importsFor(p *StagePackage, file *File, text string) (string, error) {
 	syntax, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 	if err != nil {
@@ -242,8 +240,7 @@ func (s *Stage) lookUpImport(p *StagePackage, file *File, name string) string {
 	return ""
 }
 
-// formatImports writes imports, those of this module by themselves; formatted groups
-// and sorts the rest.
+// formatImports writes imports, those of this module by themselves; formatted groups and sorts the rest.
 func formatImports(needed map[string]string, module string) string {
 	if len(needed) == 0 {
 		return ""
@@ -307,8 +304,7 @@ func (s *Stage) Import(path string) (*types.Package, error) {
 	return p.types, nil
 }
 
-// explain says where in the book an error in the stage comes from, and which
-// chapter comes too late.
+// explain says where in the book an error in the stage comes from, and which chapter comes too late.
 func (s *Stage) explain(err types.Error) error {
 	at := s.fset.Position(err.Pos)
 	dir, name := path.Split(at.Filename)

@@ -28,8 +28,7 @@ func Open(root string) (*Book, error) {
 	return newBook(source, all)
 }
 
-// Fill brings the blocks of all chapters up to date with the code, and says which
-// chapters it has changed.
+// Fill brings the blocks of all chapters up to date with the code, and says which chapters it has changed.
 func (w *Book) Fill(out io.Writer) error {
 	filled, err := w.filled()
 	if err != nil {
@@ -61,8 +60,7 @@ func (w *Book) Check(out io.Writer) error {
 	return errors.Join(mistakes...)
 }
 
-// BuildStage writes the code of the chapter with this number, all or up to a step, and
-// builds its kcm.
+// BuildStage writes the code of the chapter with this number, all or up to a step, and builds its kcm.
 func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Writer) error {
 	chapter, err := w.Chapter(number)
 	if err != nil {
@@ -95,9 +93,8 @@ func (w *Book) BuildStage(ctx context.Context, number, step string, out io.Write
 	return nil
 }
 
-// TestStages writes and compiles the code of every chapter, two side by side, and vets
-// and tests the packages that are not as in the stage before, or all packages. It links
-// no kcm: BuildStage does, when somebody wants to run one.
+// TestStages writes and compiles the code of every chapter, two side by side, and vets and tests the packages that are
+// not as in the stage before, or all packages. It links no kcm: BuildStage does, when somebody wants to run one.
 func (w *Book) TestStages(ctx context.Context, all bool, out io.Writer) error {
 	stages := map[*chapters.Chapter][]*Stage{}
 	before := map[string][]byte{} // the files of the stage before

@@ -21,8 +21,7 @@ import (
 	"strings"
 )
 
-// recordName is the file that remembers what was written, so that what a reader
-// has changed is not lost.
+// recordName is the file that remembers what was written, so that what a reader has changed is not lost.
 const recordName = ".weave.json"
 
 // directory is where the stage is written, relative to the root.
@@ -144,8 +143,7 @@ func (s *Stage) copy(files map[string][]byte, names ...string) error {
 	return nil
 }
 
-// lacksTested tells whether a file of tests is named after one that the stage does
-// not have yet.
+// lacksTested tells whether a file of tests is named after one that the stage does not have yet.
 func (p *StagePackage) lacksTested(test string) bool {
 	name := strings.TrimSuffix(path.Base(test), "_test.go") + ".go"
 	return slices.ContainsFunc(p.source.files, func(f *File) bool { return f.name == name }) &&

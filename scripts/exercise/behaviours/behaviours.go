@@ -33,8 +33,7 @@ type Behaviour struct {
 	Test string
 	// Holds tells whether it has passed.
 	Holds bool
-	// Said is what was printed while the test ran by itself, and why it was ended where
-	// it was.
+	// Said is what was printed while the test ran by itself, and why it was ended where it was.
 	Said string
 }
 
@@ -167,9 +166,8 @@ func (p *Program) run(ctx context.Context, function string) (found []Behaviour, 
 	return found, nil
 }
 
-// sort brings the behaviours of a test function into the order in which their
-// sentences stand in it, with those behind them that do not stand there as they are:
-// it is the same in each run, also where the test ranges over a map.
+// sort brings the behaviours of a test function into the order in which their sentences stand in it, with those behind
+// them that do not stand there as they are: it is the same in each run, also where the test ranges over a map.
 func (p *Program) sort(function string, found []Behaviour) {
 	if p.source == "" {
 		p.source = Source(p.Dir)
@@ -212,8 +210,7 @@ func (p *Program) Each(ctx context.Context, tests []string) ([]Behaviour, error)
 }
 
 // Try runs the tests that a pattern matches, but for those that another does. Its error is that it could not; how they
-// came to their end is part of the outcome. One that ends the process has not passed,
-// whatever it ends it with.
+// came to their end is part of the outcome. One that ends the process has not passed, whatever it ends it with.
 func (p *Program) Try(ctx context.Context, tests, but string, env ...string) (*Outcome, error) {
 	if p.Soon > 0 {
 		if o, err := p.try(ctx, p.Soon, tests, but, env); err != nil || !o.Late || o.hangs {
@@ -289,8 +286,7 @@ var (
 // unwritten is what a body panics with that nobody has written.
 var unwritten = regexp.MustCompile(`panic[^:\n]*: ` + weave.Unwritten + `(\S+)`)
 
-// Needs returns the exercise that has to be written before a test can pass, by what
-// the test has printed, or "".
+// Needs returns the exercise that has to be written before a test can pass, by what the test has printed, or "".
 func Needs(said string) string {
 	if match := unwritten.FindStringSubmatch(said); match != nil {
 		return match[1]
@@ -298,9 +294,8 @@ func Needs(said string) string {
 	return ""
 }
 
-// Tell reads what a test has printed, and returns what there is of it, one below the
-// other: the situation, what was expected and what was seen, if testify was given them,
-// and what else was printed.
+// Tell reads what a test has printed, and returns what there is of it, one below the other: the situation, what was
+// expected and what was seen, if testify was given them, and what else was printed.
 func Tell(said string) []string {
 	var situation, wanted, seen, text string
 	field, log := "", false

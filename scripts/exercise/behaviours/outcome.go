@@ -16,8 +16,7 @@ type Outcome struct {
 	Results map[string]string
 	// Passed tells whether the program has ended by itself and without a failure.
 	Passed bool
-	// Late and TooMuch say why it was ended: after the time that it had, or because of
-	// what it printed.
+	// Late and TooMuch say why it was ended: after the time that it had, or because of what it printed.
 	Late, TooMuch bool
 
 	output string
@@ -87,8 +86,7 @@ func (o *Outcome) Behaviours() []string {
 	})
 }
 
-// complete tells whether the program has run to its end: a panic leaves out what has not
-// begun.
+// complete tells whether the program has run to its end: a panic leaves out what has not begun.
 func (o *Outcome) complete() bool {
 	return !o.Late && !o.TooMuch && len(o.Order) > 0 && o.Crash() == "" &&
 		!slices.ContainsFunc(o.Order, func(test string) bool { return o.Results[test] == "" })

@@ -22,8 +22,7 @@ type proof struct {
 	book, cut      *variant
 	rights, wrongs []*variant
 
-	// behaviours are the full names of the subtests that have none themselves, as go
-	// prints them.
+	// behaviours are the full names of the subtests that have none themselves, as go prints them.
 	behaviours []string
 	rejected   int
 	// patience is how long a wrong body may run. Many hang.
@@ -155,8 +154,7 @@ func (p *proof) reject(ctx context.Context, v *variant) error {
 	if err != nil {
 		return err
 	}
-	// No other behaviour runs, so this one fails, or is the one in which the process came
-	// to its end.
+	// No other behaviour runs, so this one fails, or is the one in which the process came to its end.
 	result := o.Results[behaviour]
 	if result != "FAIL" && (result != "" || o.Passed || !slices.Contains(o.Order, behaviour)) {
 		v.failure = fmt.Errorf("is not rejected by %q", v.caughtBy)

@@ -19,11 +19,10 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// Run proves of the exercises of some chapters, or of all where none is given, that
-// the book's solution and another one pass all tests; that the body that the reader
-// begins with fails each; and that each wrong solution, of five or more, fails the
-// behaviour that it names. Where the reader writes a scenario, it proves nothing. What models draw
-// is up to RAPID_SEED.
+// Run proves of the exercises of some chapters, or of all where none is given, that the book's solution and another
+// one pass all tests; that the body that the reader begins with fails each; and that each wrong solution, of five or
+// more, fails the behaviour that it names. Where the reader writes a scenario, it proves nothing. What models draw is
+// up to RAPID_SEED.
 //
 // All bodies of a package's exercises are compiled into one test binary. Run prints a
 // row for each exercise. Its error has a line for each failure.

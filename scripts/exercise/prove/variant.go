@@ -36,8 +36,7 @@ type variant struct {
 	failure error
 }
 
-// limit is how long a variant may run at most, on a machine however busy. One that
-// takes longer hangs.
+// limit is how long a variant may run at most, on a machine however busy. One that takes longer hangs.
 const limit = 5 * time.Minute
 
 // run runs the tests that a pattern matches, for at most so long.
@@ -112,8 +111,7 @@ func withVariants(name, text, more string, variants []*variant) ([]byte, error) 
 	return workspace.WithImports(name, out.String(), importsOf(chooserImports))
 }
 
-// importsOf returns what solutions can import by which names: what is harmless, and what
-// the book does.
+// importsOf returns what solutions can import by which names: what is harmless, and what the book does.
 func importsOf(books map[string]string) map[string]string {
 	imports := map[string]string{}
 	for _, harmless := range slices.Backward(workspace.Harmless) {

@@ -45,8 +45,7 @@ func parse(file string, text []byte) (all []Declaration, err error) {
 	return all, nil
 }
 
-// usesOf returns all names in a declaration, which compiles. Those are true that it does
-// not declare itself.
+// usesOf returns all names in a declaration, which compiles. Those are true that it does not declare itself.
 func usesOf(text string) map[string]bool {
 	uses := map[string]bool{}
 	alone, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0)
@@ -62,8 +61,7 @@ func usesOf(text string) map[string]bool {
 	return uses
 }
 
-// needs tells whether a declaration needs another: it names it, or is the type of which
-// the other is a method.
+// needs tells whether a declaration needs another: it names it, or is the type of which the other is a method.
 func (d *Declaration) needs(other *Declaration) bool {
 	return slices.ContainsFunc(other.names, func(name string) bool {
 		receiver, method, isMethod := strings.Cut(name, ").")
@@ -78,8 +76,7 @@ func (d *Declaration) needs(other *Declaration) bool {
 	})
 }
 
-// reachable returns some declarations and those of others that they need, directly or
-// not.
+// reachable returns some declarations and those of others that they need, directly or not.
 func reachable(some, others []Declaration) []Declaration {
 	reached, left := slices.Clone(some), slices.Clone(others)
 	for i := 0; i < len(reached); i++ {

@@ -15,10 +15,9 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/weave"
 )
 
-// Graft puts the functions of an exercise that somebody has written, and what they use
-// that was added, in place of the book's into the files of its module. Nothing else of
-// what is in dir is taken. Where it is strict, because somebody has handed them in, its
-// error says what the exercise does not allow.
+// Graft puts the functions of an exercise that somebody has written, and what they use that was added, in place of the
+// book's into the files of its module. Nothing else of what is in dir is taken. Where it is strict, because somebody
+// has handed them in, its error says what the exercise does not allow.
 func Graft(dir string, e *weave.Exercise, files map[string][]byte, strict bool) error {
 	all, broken := readPackage(dir, e.Dir)
 	book := map[string]string{} // in which file what is declared
@@ -88,9 +87,8 @@ func isCode(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 }
 
-// readPackage reads what a package in a module declares, but for its tests, and returns
-// it with an error where a file does not compile. Files have their names in the module.
-// A link that leads out of it leads nowhere.
+// readPackage reads what a package in a module declares, but for its tests, and returns it with an error where a file
+// does not compile. Files have their names in the module. A link that leads out of it leads nowhere.
 func readPackage(module, dir string) ([]Declaration, error) {
 	root, err := os.OpenRoot(module)
 	if err != nil {
@@ -127,9 +125,8 @@ func readPackage(module, dir string) ([]Declaration, error) {
 	return all, broken
 }
 
-// Harmless are packages that do nothing to files, processes or the network, so that a
-// solution can use them though the book's does not. With one that ends with a slash all
-// below it are. The book's own other solutions have the same.
+// Harmless are packages that do nothing to files, processes or the network, so that a solution can use them though the
+// book's does not. With one that ends with a slash all below it are. The book's own other solutions have the same.
 var Harmless = []string{
 	"bytes", "cmp", "context", "errors", "fmt", "iter", "maps", "math", "math/bits", "math/rand", "math/rand/v2", "slices",
 	"sort", "strconv", "strings", "sync", "sync/atomic", "time", "unicode", "unicode/utf8",
@@ -144,9 +141,8 @@ func isHarmless(path string) bool {
 	})
 }
 
-// allowed says what in some declarations an exercise does not allow: packages that
-// neither the book's solution uses nor are harmless, what the tests declare, and what
-// would change what they see or print.
+// allowed says what in some declarations an exercise does not allow: packages that neither the book's solution uses
+// nor are harmless, what the tests declare, and what would change what they see or print.
 func allowed(e *weave.Exercise, declarations []Declaration, book map[string]string) error {
 	has, written := map[string]bool{}, false
 	for _, d := range declarations {
@@ -189,9 +185,8 @@ func allowed(e *weave.Exercise, declarations []Declaration, book map[string]stri
 	return nil
 }
 
-// meddles tells whether a declaration that was added means something to code that does
-// not name it: it has a name of Go's own, or is a method by which values of one of the
-// book's types are printed.
+// meddles tells whether a declaration that was added means something to code that does not name it: it has a name of
+// Go's own, or is a method by which values of one of the book's types are printed.
 func meddles(d Declaration, book map[string]string) bool {
 	if receiver, method, ok := strings.Cut(d.Name, ")."); ok {
 		printing := []string{"String", "GoString", "Format", "Error", "MarshalJSON"}

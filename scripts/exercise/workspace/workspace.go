@@ -1,10 +1,8 @@
-// Package workspace writes what the reader of a chapter works in, and reads what has
-// become of it.
+// Package workspace writes what the reader of a chapter works in, and reads what has become of it.
 //
-// A workspace is a module of its own: the code of the chapter's stage without the
-// bodies that the reader writes, its tests, and the chapter without its answers. In
-// .book/ lies what was written, so that it can be told later what the reader has
-// changed.
+// A workspace is a module of its own: the code of the chapter's stage without the bodies that the reader writes, its
+// tests, and the chapter without its answers. In .book/ lies what was written, so that it can be told later what the
+// reader has changed.
 package workspace
 
 import (
@@ -129,8 +127,7 @@ func (w *Workspace) Choose(name string) ([]*chapters.Exercise, error) {
 	return nil, fmt.Errorf("chapter %02d has no exercise %s: it has %s", w.Number, name, strings.Join(known, ", "))
 }
 
-// Answer is what the reader has of an exercise: the functions, or all that a whole
-// package declares, or the scenario.
+// Answer is what the reader has of an exercise: the functions, or all that a whole package declares, or the scenario.
 type Answer []Declaration
 
 // Answer returns what the reader has of an exercise.
@@ -208,16 +205,14 @@ func scenarioOf(e *chapters.Exercise) string { return "scenarios/" + e.Name + ".
 // Written says what has become of a workspace.
 type Written struct {
 	*Workspace
-	// Kept are the files that the reader has changed. Carried are the earlier exercises
-	// that are the reader's, Left those that have changed since they passed. New tells
-	// whether there was no workspace.
+	// Kept are the files that the reader has changed. Carried are the earlier exercises that are the reader's, Left
+	// those that have changed since they passed. New tells whether there was no workspace.
 	Kept, Carried, Left []string
 	New                 bool
 }
 
-// Write writes the workspace of a chapter, whose number is as it was typed, to a
-// directory, if not exercises/NN. From is the workspace that has the earlier chapters,
-// if not the last one beside it or below exercises/.
+// Write writes the workspace of a chapter, whose number is as it was typed, to a directory, if not exercises/NN. From
+// is the workspace that has the earlier chapters, if not the last one beside it or below exercises/.
 func Write(root, number, dir, from string) (*Written, error) {
 	book, err := weave.Open(root)
 	if err != nil {
@@ -322,8 +317,7 @@ func (w *Written) carry(book *weave.Book, files map[string][]byte, from string) 
 	return nil
 }
 
-// earlier returns the workspace that earlier exercises are carried over from, if
-// there is one.
+// earlier returns the workspace that earlier exercises are carried over from, if there is one.
 func (w *Workspace) earlier(all []*chapters.Chapter, from string) (*Workspace, error) {
 	if from != "" {
 		earlier, err := Open(w.Root, all, from)
