@@ -101,7 +101,6 @@ func Busy(t *testing.T, client kubernetes.Interface, start Start, sent func() in
 	return n
 }
 
-// run runs a controller until body returns.
 func run(t *testing.T, client kubernetes.Interface, start Start, note func(key string), body func(context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -97,7 +97,6 @@ var auditPolicy string
 //go:embed scheduler.yaml
 var schedulerConfig string
 
-// writeConfig writes the configuration files of the components.
 func (c cluster) writeConfig() error {
 	kwok, err := kwokConfiguration()
 	for name, content := range map[string]string{

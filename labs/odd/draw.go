@@ -211,7 +211,6 @@ func (d *drawer) patch(of Op) Op {
 	return of
 }
 
-// status writes a status by hand.
 func (d *drawer) status(of Op) Op {
 	status, has := d.filled(of.Kind)["status"]
 	if !has {

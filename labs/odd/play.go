@@ -203,7 +203,6 @@ func sleep(ctx context.Context, d time.Duration) {
 //go:embed setup.txtar
 var setUp string
 
-// setUp creates the namespaces.
 func (r *round) setUp(ctx context.Context) error {
 	script, err := play.ParseScript("setup.txtar", setUp)
 	for _, name := range Namespaces(r.seed) {

@@ -59,7 +59,6 @@ func (p *Play) ownNamespace(args []string) []string {
 	return append(args[:len(args):len(args)], "-n", p.namespace)
 }
 
-// runKubectl runs kubectl and returns all that it has printed.
 func (p *Play) runKubectl(c *call) (string, error) {
 	binary, err := cluster.Binary(p.ctx, c.Stderr())
 	if err != nil {

@@ -16,7 +16,6 @@ type question struct {
 	expression *expression
 }
 
-// asked is the question of a line.
 func asked(c *call) question {
 	return question{argument[*operand](c, "OBJECT"), argument[*expression](c, "EXPR")}
 }

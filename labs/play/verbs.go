@@ -45,7 +45,6 @@ type call struct {
 	meanwhile bool
 }
 
-// called reads the arguments of a verb.
 func (v *verb) called(ts *testscript.TestScript, not bool, args []string) (*call, error) {
 	found, err := v.check(not, args)
 	if err != nil {

@@ -72,7 +72,6 @@ func parseManifest(document string, overlay []byte) (*unstructured.Unstructured,
 	return object, object.UnmarshalJSON(content)
 }
 
-// overlayed is an OVERLAY as JSON.
 func overlayed(overlay string) ([]byte, error) {
 	change, err := yaml.YAMLToJSONStrict([]byte(overlay))
 	if err != nil {

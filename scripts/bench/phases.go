@@ -70,12 +70,10 @@ func whole(t *trial) {
 	t.createPods("1000-pod Deployment, the original with all its loops", "big", bigReplicas)
 }
 
-// createPods measures how a Deployment of n pods comes.
 func (t *trial) createPods(name, namespace string, n int) {
 	t.measure(name, n, func() { t.create(newDeployment(namespace, "web", n)) }, rolledOut(t, namespace, 1, n))
 }
 
-// rolledOut are the moments of Deployments that come, with their pods.
 func rolledOut(t *trial, namespace string, deployments, pods int) marks {
 	return marks{
 		"all pods created": t.when(namespace, tally{existing: pods}),

@@ -63,7 +63,6 @@ func verb(root, use, short string, run func(*weave.Book, *cobra.Command, []strin
 	}}
 }
 
-// transcripts returns the verbs about what the chapters say to type.
 func transcripts(root string) *cobra.Command {
 	command := group("transcripts", "run what the chapters say to type")
 	for use, short := range map[string]string{

@@ -66,7 +66,6 @@ func check(ctx context.Context, w *workspace.Workspace) error {
 	return nil
 }
 
-// checker checks the exercises of a workspace.
 type checker struct {
 	w        *workspace.Workspace
 	temp     string

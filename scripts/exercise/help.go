@@ -14,7 +14,6 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/exercise/workspace"
 )
 
-// hint shows one hint more.
 func hint(_ context.Context, w *workspace.Workspace) error {
 	e, err := firstOpen(w)
 	if err != nil {

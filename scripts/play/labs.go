@@ -99,7 +99,6 @@ func playAll(ctx context.Context, _ []string) error {
 	return table.Err()
 }
 
-// play plays a lab on a cluster of its own.
 func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	subject, reference := subject()
 	viewed := l.record != nil || os.Getenv("VIEW") != "" && l.script.NeedsCluster()

@@ -15,7 +15,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/odd"
 )
 
-// oddPlay plays seeds with odd objects.
 type oddPlay struct {
 	runs      int
 	seed      uint64 // the first

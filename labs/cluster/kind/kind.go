@@ -17,7 +17,6 @@ import (
 // namePrefix begins the name of each kind cluster of ours.
 const namePrefix = "kcm-book-"
 
-// kindCluster is a cluster of kind's.
 type kindCluster struct {
 	files  cluster.Files
 	name   string // kind's

@@ -368,7 +368,6 @@ var (
 	stepName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 )
 
-// addComment does what a comment says to the tools.
 func (c *Chapter) addComment(p *Page, line int, match []string) error {
 	switch place := p.place(line); match[2] {
 	case "aside":
@@ -390,7 +389,6 @@ func (c *Chapter) addComment(p *Page, line int, match []string) error {
 	return nil
 }
 
-// readInfo says what the info string means.
 func (b *Block) readInfo() {
 	if len(b.Info) < 2 {
 		return
@@ -411,7 +409,6 @@ func (b *Block) readInfo() {
 	}
 }
 
-// readDeclarations takes words for a package, names, and what they are.
 func (b *Block) readDeclarations(words []string) {
 	b.Package = words[0]
 	for _, word := range words[1:] {

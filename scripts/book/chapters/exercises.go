@@ -67,7 +67,6 @@ var (
 		`\s*(?:(\d\d)/)?([a-z0-9-]+/[a-z0-9-]+),\s*(\S+\.txtar)$`)
 )
 
-// beginExercise reads what a comment says of an exercise.
 func (c *Chapter) beginExercise(said string, p *Page, line int) error {
 	if err := c.endExercise(line); err != nil {
 		return err

@@ -98,7 +98,6 @@ func (s *Site) picture(file string) (address, size string, err error) {
 	return address, size, nil
 }
 
-// renderFiles puts the pages of files and directories to those of the site.
 func (s *Site) renderFiles(put func(string) func([]byte, error)) (failed error) {
 	for _, shown := range s.view.All {
 		if shown.File != "" {

@@ -156,7 +156,6 @@ func (s *Site) addressOf(shown *weave.Shown) string {
 	return s.byPath[shown.Block.Path].Out + "#" + anchorOf(shown)
 }
 
-// render returns the files of the site by their paths in it.
 func (s *Site) render() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	var failed error

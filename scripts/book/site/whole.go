@@ -58,7 +58,6 @@ func relink(page *Page, change func(address string) string) (*html.Node, error) 
 	return section, nil
 }
 
-// whole returns the book as one page.
 func (s *Site) whole() ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<div class=\"whole\">\n<section>\n<h1>%s</h1>\n<ul>\n", html.EscapeString(s.pages[0].Title))

@@ -347,7 +347,6 @@ func (w *Book) content(block *chapters.Block) (chapters.Text, error) {
 	return text, w.addCaption(block, &text)
 }
 
-// stepOf returns the lines of the step of a lab that a block shows.
 func stepOf(block *chapters.Block, script *txtar.Archive) (string, error) {
 	lines := strings.Split(strings.TrimSpace(string(script.Comment)), "\n")
 	begin := slices.Index(lines, "step "+block.Step)

@@ -150,7 +150,6 @@ func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
 	return e, nil
 }
 
-// hasAllOf tells that an exercise has all that its package declares.
 func (s *Source) hasAllOf(e *Exercise) error {
 	has := maps.Clone(e.Others)
 	maps.Copy(has, e.Texts())

@@ -108,7 +108,6 @@ func loadSource(root string) (*Source, error) {
 	return s, errors.Join(failures...)
 }
 
-// programs returns the directories of labs that have Go code.
 func programs(root string) []string {
 	files, _ := filepath.Glob(filepath.Join(root, "labs/[0-9][0-9]-*/*/*.go")) // the pattern is well-formed
 	var dirs []string

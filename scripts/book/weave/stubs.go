@@ -188,7 +188,6 @@ func (d *Declaration) isFunction() bool {
 	return ok
 }
 
-// signature returns a function without its body.
 func (s *Source) signature(d *Declaration) string {
 	return strings.TrimRight(d.text[:s.within(d, d.node.(*ast.FuncDecl).Body.Lbrace)], " ")
 }

@@ -99,7 +99,6 @@ func WriteFiles(dir string, files map[string][]byte) error {
 
 func checksum(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
 
-// contents returns the files of the stage's module by their paths in it.
 func (s *Stage) contents() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	if err := s.copy(files, "go.mod", "go.sum"); err != nil {

@@ -25,7 +25,6 @@ type program struct {
 	failure error
 }
 
-// add adds an exercise and all bodies that it needs.
 func (p *program) add(e *weave.Exercise) {
 	proof := &proof{Exercise: e, book: &variant{}}
 	p.proofs = append(p.proofs, proof)

@@ -59,7 +59,6 @@ const (
 	progressFile = ".book/progress.json"
 )
 
-// state says of which chapter a workspace is.
 type state struct {
 	Chapter int `json:"chapter"`
 }
@@ -244,7 +243,6 @@ func Write(root, number, dir, from string) (*Written, error) {
 	return w, w.put(book.Chapters(), files)
 }
 
-// addTexts adds what is not code.
 func (w *Workspace) addTexts(files map[string][]byte) error {
 	note, err := filled("note.md", w)
 	if err != nil {

@@ -34,7 +34,6 @@ type Process struct {
 	run *run // the last one, nil if it was never started
 }
 
-// run is one run of a process.
 type run struct {
 	cmd     *exec.Cmd
 	logFrom int64         // where in the log it begins
