@@ -194,10 +194,7 @@ func (r *round) play(ctx context.Context, ops []Op, about string) error {
 }
 
 func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	_ = proxy.Pause(ctx, time.Now().Add(d))
 }
 
 //go:embed setup.txtar

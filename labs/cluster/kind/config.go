@@ -24,6 +24,12 @@ func config(name, image, shared string) *v1alpha4.Cluster {
 	return c
 }
 
+//go:embed unprobed.yaml
+var unprobed string
+
+//go:embed trust-next-key.yaml
+var trustNextKey string
+
 // podPatches are kubeadm's patches, by file name, of the pods that it makes for the components that can be frozen.
 func podPatches() map[string]string {
 	patches := map[string]string{"kube-apiserver+json.yaml": trustNextKey}
@@ -32,20 +38,3 @@ func podPatches() map[string]string {
 	}
 	return patches
 }
-
-// unprobed takes off the liveness probe: the kubelet would restart a component that is frozen.
-const unprobed = `apiVersion: v1
-kind: Pod
-metadata: {name: COMPONENT, namespace: kube-system}
-spec:
-  containers:
-  - name: COMPONENT
-    livenessProbe: null
-`
-
-// trustNextKey gives the API server a second key to trust. It is no flag in config.yaml because there each flag has one
-// value, and kubeadm's own key must stay.
-const trustNextKey = `- op: add
-  path: /spec/containers/0/command/-
-  value: --service-account-key-file=/lab/` + nextKeyName + `
-`

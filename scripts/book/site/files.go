@@ -24,7 +24,7 @@ func (s *Site) isDirectory(name string) bool {
 // addressOfFile returns where a file or a directory of the repository is shown, from the root of the site.
 func (s *Site) addressOfFile(file string) string {
 	scenario := strings.TrimSuffix(strings.TrimPrefix(file, "labs/scenarios/"), ".txtar")
-	isMeant := func(one scenarioFile) bool { return one.folder == scenario || one.name == scenario }
+	isMeant := func(one scenarioFile) bool { return one.Folder == scenario || one.Name == scenario }
 	switch {
 	case s.byPath[file] != nil:
 		return s.byPath[file].Out
@@ -186,7 +186,7 @@ func (s *Site) code(page *Page, content string) []byte {
 }
 
 // scenarioFile is one of labs/scenarios. Its sentence is its name, which has the folder before it.
-type scenarioFile struct{ folder, name, sentence, text string }
+type scenarioFile struct{ Folder, Name, Sentence, Text string }
 
 func (s *Site) readScenarios() error {
 	files, failed := fs.Glob(s.files, "labs/scenarios/*/*.txtar")
@@ -201,32 +201,14 @@ func (s *Site) readScenarios() error {
 	return failed
 }
 
-const (
-	aboutScenarios = `<h1>Scenarios</h1>
-<p>Each is a sentence about what a controller manager does, and a script that shows it. ` +
-		`<code>make compare ONLY=deployment/the-name</code> plays one with kcm and with the original, ` +
-		"whose sentence it is as well.</p>\n"
-	foldedScenario = `<details><summary>%s</summary>
-<figure class="code" id="%[2]s">
-<figcaption><p>labs/scenarios/%[2]s.txtar</p></figcaption>
-<pre><code>%[3]s</code></pre>
-</figure>
-</details>
-`
-)
-
 // scenarioList returns all scenarios, folded below their sentences.
-func (s *Site) scenarioList(page *Page) []byte {
-	var out bytes.Buffer
-	out.WriteString(aboutScenarios)
-	folder := ""
+func (s *Site) scenarioList(page *Page) ([]byte, error) {
 	for _, one := range s.scenarios {
-		if one.folder != folder {
-			folder = one.folder
-			page.headings = append(page.headings, &Heading{Title: folder, Anchor: folder, Level: 2})
-			fmt.Fprintf(&out, "<h2 id=%[1]q><a href=\"#%[1]s\">%[1]s</a></h2>\n", folder)
+		if n := len(page.headings); n == 0 || page.headings[n-1].Title != one.Folder {
+			page.headings = append(page.headings, &Heading{Title: one.Folder, Anchor: one.Folder, Level: 2})
 		}
-		fmt.Fprintf(&out, foldedScenario, html.EscapeString(one.sentence), one.name, html.EscapeString(one.text))
 	}
-	return out.Bytes()
+	var out bytes.Buffer
+	err := pageTemplate.ExecuteTemplate(&out, "scenarios.html", s.scenarios)
+	return out.Bytes(), err
 }

@@ -38,7 +38,7 @@ func (s *Site) searchIndex(scenarios *Page) ([]byte, error) {
 	}
 	s.addDeclarations(x)
 	for _, one := range s.scenarios {
-		x.add(one.sentence, scenarios.Out+"#"+one.name, "scenario")
+		x.add(one.Sentence, scenarios.Out+"#"+one.Name, "scenario")
 	}
 	return asScript("index", x)
 }

@@ -28,7 +28,7 @@ import (
 //go:embed static
 var static embed.FS
 
-var pageTemplate = template.Must(template.ParseFS(static, "static/page.html"))
+var pageTemplate = template.Must(template.ParseFS(static, "static/*.html"))
 
 // Site is the book as pages.
 type Site struct {
@@ -172,7 +172,9 @@ func (s *Site) render() (map[string][]byte, error) {
 	}
 	put("book.html")(s.whole())
 	put("book.epub")(s.epub(time.Now()))
-	put(list.Out)(s.layOut(list, s.scenarioList(list)))
+	scenarios, err := s.scenarioList(list)
+	failed = errors.Join(failed, err)
+	put(list.Out)(s.layOut(list, scenarios))
 	put("history.js")(s.histories())
 	for _, name := range []string{"site.css", "site.js"} {
 		put(name)(static.ReadFile("static/" + name))
