@@ -12,18 +12,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// clusterVariable in the environment says what Start starts, and what make's targets work on.
-const clusterVariable = "CLUSTER"
-
-// What it may be. Unset and empty mean embedded.
-const (
-	onEmbedded = "embedded"
-	onKind     = "kind"
-)
-
 // OnKind tells whether CLUSTER in the environment asks for kind, so that a test or lab can skip what only the embedded
 // cluster can do, and the other way round.
-func OnKind() bool { return os.Getenv(clusterVariable) == onKind }
+func OnKind() bool { return os.Getenv("CLUSTER") == "kind" }
 
 // Options are what may be otherwise than it is by default.
 type Options struct {
@@ -41,14 +32,13 @@ type Options struct {
 // see the package's documentation for what differs. Any other value is an error. The cluster lives until Close is
 // called, ctx ends or this process ends.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	switch choice := os.Getenv(clusterVariable); choice {
-	case "", onEmbedded:
+	switch choice := os.Getenv("CLUSTER"); choice {
+	case "", "embedded":
 		return StartEmbedded(ctx, o)
-	case onKind:
+	case "kind":
 		return start(ctx, "kindcluster", o)
 	default:
-		return nil, fmt.Errorf("%s is %q: set it to %s or %s, or to nothing, which means %s",
-			clusterVariable, choice, onEmbedded, onKind, onEmbedded)
+		return nil, fmt.Errorf("CLUSTER is %q: set it to embedded or kind, or to nothing, which means embedded", choice)
 	}
 }
 

@@ -41,9 +41,7 @@ func tallyOf(obj metav1.Object) tally {
 	switch obj := obj.(type) {
 	case *corev1.Pod:
 		counts := tally{existing: 1}
-		if slices.ContainsFunc(obj.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		}) {
+		if controller.IsPodReady(obj) {
 			counts[ready] = 1
 			if obj.DeletionTimestamp == nil {
 				counts[serving], counts[serving+obj.Spec.Containers[0].Image] = 1, 1
