@@ -224,7 +224,7 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *c
 	if err != nil {
 		return "", err
 	}
-	all := book.Chapters()
+	all := book.Chapters
 	files, err := book.Module(all[len(all)-1].Number, func(e *weave.Exercise) map[string]string {
 		if e.Exercise == broken.Exercise {
 			return texts
@@ -251,7 +251,7 @@ func judgeAll(ctx context.Context, root string, numbers []string) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := chapters.Choose(book.Chapters(), numbers...)
+	chosen, err := chapters.Choose(book.Chapters, numbers...)
 	if err != nil {
 		return err
 	}

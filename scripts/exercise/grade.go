@@ -137,7 +137,7 @@ func (g *grader) chapterOf(dir string) (*chapters.Chapter, error) {
 	if number := os.Getenv("NN"); number != "" {
 		return g.book.Chapter(number)
 	}
-	w, err := workspace.Open("", g.book.Chapters(), dir)
+	w, err := workspace.Open("", g.book.Chapters, dir)
 	if err != nil {
 		return nil, fmt.Errorf("it does not say of which chapter it is, and NN=06 would say so for all: %w", err)
 	}

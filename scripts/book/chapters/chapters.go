@@ -160,8 +160,8 @@ type Text struct {
 
 var chapterDirectory = regexp.MustCompile(`^(\d\d)-[a-z0-9-]+$`)
 
-// Read reads the chapters in chapters/ under root, in their order.
-func Read(root string) ([]*Chapter, error) {
+// Read reads the chapters in chapters/ under root that have these numbers, or all, in their order.
+func Read(root string, numbers ...string) ([]*Chapter, error) {
 	readmes, err := filepath.Glob(filepath.Join(root, "chapters", "*", "README.md"))
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func Read(root string) ([]*Chapter, error) {
 	if len(chapters) == 0 {
 		return nil, fmt.Errorf("there is no chapter in %s/chapters: run this in the root of the repository", root)
 	}
-	return chapters, nil
+	return Choose(chapters, numbers...)
 }
 
 // pageName matches what a page of a chapter is called.

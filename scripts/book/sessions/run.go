@@ -25,11 +25,8 @@ const patience = 20 * time.Second
 // Run runs the sessions of the chapters with these numbers, or of all, four side by side: most of the time they wait.
 // With fill, it puts in what is printed where it differs from what a chapter shows; else its error says where.
 func Run(ctx context.Context, root string, numbers []string, fill bool, out io.Writer) error {
-	all, err := chapters.Read(root)
+	all, err := chapters.Read(root, numbers...)
 	if err != nil {
-		return err
-	}
-	if all, err = chapters.Choose(all, numbers...); err != nil {
 		return err
 	}
 	exchanges := map[*chapters.Chapter][]*exchange{}

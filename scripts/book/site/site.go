@@ -103,7 +103,7 @@ func read(root string) (*Site, error) {
 			{Title: "The whole book on one page", Out: "book.html"},
 			{Title: "The book as EPUB", Out: "book.epub"},
 		}}
-	if err := errors.Join(s.readScenarios(), s.addPages(book.Chapters())); err != nil {
+	if err := errors.Join(s.readScenarios(), s.addPages(book.Chapters)); err != nil {
 		return nil, err
 	}
 	for _, page := range s.pages {

@@ -17,8 +17,9 @@ import (
 
 // Book is the book beside the finished code.
 type Book struct {
+	// Chapters are in the order of the book.
+	Chapters []*chapters.Chapter
 	source   *Source
-	chapters []*chapters.Chapter
 	// showings are where a declaration or a field is shown, in the order of the chapters.
 	showings map[key][]*Shown
 	// shown are the showings of each block.
@@ -76,7 +77,7 @@ func (s *Shown) shownAt() moment { return momentOf(s.chapter(), s.Block.After) }
 
 // newBook brings the chapters and the code together. The error lists everything in the chapters that makes no sense.
 func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
-	w := &Book{source: source, chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
+	w := &Book{source: source, Chapters: all, showings: map[key][]*Shown{}, shown: map[*chapters.Block][]*Shown{},
 		versionsOf: map[key][]Version{}, hiddenIn: map[moment]map[types.Object]bool{}}
 	var mistakes []error
 	for _, block := range w.blocks() {
@@ -97,7 +98,7 @@ func newBook(source *Source, all []*chapters.Chapter) (*Book, error) {
 
 func (w *Book) blocks() []*chapters.Block {
 	var all []*chapters.Block
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		all = append(all, chapter.Blocks...)
 	}
 	return all
@@ -289,7 +290,7 @@ func (w *Book) hidden(at moment) map[types.Object]bool {
 func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 	filled := map[*chapters.Chapter][][]byte{}
 	var mistakes []error
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		texts := map[*chapters.Block]chapters.Text{}
 		for _, block := range chapter.Blocks {
 			var err error
@@ -302,7 +303,7 @@ func (w *Book) filled() (map[*chapters.Chapter][][]byte, error) {
 	}
 	err := errors.Join(mistakes...)
 	if err == nil {
-		chapters.Turn(w.chapters, filled)
+		chapters.Turn(w.Chapters, filled)
 	}
 	return filled, err
 }

@@ -79,7 +79,7 @@ func testBook(t *testing.T, files map[string]string) {
 			stages[stage][name] = files[path]
 		}
 	}
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		for _, at := range momentsOf(chapter) {
 			s := &Stage{weave: w, number: chapter.Number, at: at}
 			if want := stages[filepath.Base(s.directory())]; want != nil {
@@ -119,7 +119,7 @@ func assertRoundTrip(t *testing.T, w *Book) {
 	filled, err := w.filled()
 	require.NoError(t, err)
 	var emptied []*chapters.Chapter
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		require.Equal(t, sourceOf(chapter), string(bytes.Join(filled[chapter], nil)), chapter.Path)
 		texts := map[*chapters.Block]chapters.Text{}
 		for _, block := range chapter.Blocks {
@@ -141,7 +141,7 @@ func assertRoundTrip(t *testing.T, w *Book) {
 	require.NoError(t, err)
 	refilled, err := again.filled()
 	require.NoError(t, err)
-	for i, chapter := range w.chapters {
+	for i, chapter := range w.Chapters {
 		require.Equal(t, sourceOf(chapter), string(bytes.Join(refilled[emptied[i]], nil)), chapter.Path)
 	}
 }

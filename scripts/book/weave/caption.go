@@ -166,7 +166,7 @@ func (w *Book) versions(k key) ([]Version, error) {
 		return known, nil
 	}
 	var all []Version
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		for _, at := range momentsOf(chapter) {
 			latest := w.latest(k, at)
 			if latest == nil {

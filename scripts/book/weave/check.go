@@ -32,7 +32,7 @@ func (w *Book) mistakes() []error {
 func (w *Book) checkStages() []error {
 	var mistakes []error
 	said := map[string]bool{}
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		for _, at := range momentsOf(chapter) {
 			_, err := w.compiling(at)
 			if err == nil {
@@ -53,7 +53,7 @@ func (w *Book) checkStages() []error {
 // show what the reader finds.
 func (w *Book) checkBounds() []error {
 	var mistakes []error
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		if !chapter.Timed() {
 			mistakes = append(mistakes, fmt.Errorf("%s does not say how long it takes: "+
 				"write <sub>To read: .</sub> below its title", chapter.Path))
@@ -91,7 +91,7 @@ func (w *Book) checkTexts(filled map[*chapters.Chapter][][]byte, failed error) [
 		}
 	}
 	differ(nameFile, is, ought)
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		for i, page := range chapter.Pages {
 			differ(page.Path, string(page.Source), string(filled[chapter][i]))
 		}

@@ -57,7 +57,7 @@ func Extent(fset *token.FileSet, node ast.Decl) (begin, end int) {
 func (w *Book) Exercises(number int) ([]*Exercise, error) {
 	var all []*Exercise
 	var mistakes []error
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		if chapter.Number > number {
 			break
 		}
@@ -72,7 +72,7 @@ func (w *Book) Exercises(number int) ([]*Exercise, error) {
 
 // Chapter returns the chapter of that number, as somebody types it.
 func (w *Book) Chapter(number string) (*chapters.Chapter, error) {
-	chosen, err := chapters.Choose(w.chapters, number)
+	chosen, err := chapters.Choose(w.Chapters, number)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +137,9 @@ func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
 		}
 	}
 	if e.Whole() {
-		if err := w.source.hasAllOf(e); err != nil {
-			return nil, e.Errorf("%w", err)
-		}
+		err = w.source.hasAllOf(e)
 	}
-	if e.Dir != "" {
+	if err == nil && e.Dir != "" {
 		e.TestFiles, err = w.source.testFiles(e.Dir, e.Tests)
 	}
 	if err != nil {

@@ -42,13 +42,13 @@ func TestABlockShowsAWrongSolutionWithWhatCatchesIt(t *testing.T) {
 	root := writeShop(t)
 	w, err := openShop(t, root)
 	require.NoError(t, err)
-	text := sourceOf(w.chapters[0])
+	text := sourceOf(w.Chapters[0])
 	assert.Contains(t, text, "```diff bounds/a-quarter\n \tmore := some / 4\n-\treturn more, some / 5\n+\treturn more, some / 4\n```\n\n"+fold)
 
 	replace(t, root, "chapters/01-shop/README.md", fold, "<details><summary>What was believed, and what catches it</summary>\n\nWhat holds for more.\n\n</details>\n")
 	w, err = openShop(t, root)
 	require.NoError(t, err)
-	assert.Equal(t, text, sourceOf(w.chapters[0]), "what stood there is written anew")
+	assert.Equal(t, text, sourceOf(w.Chapters[0]), "what stood there is written anew")
 }
 
 func TestABlockOfNoWrongSolutionIsAMistake(t *testing.T) {
@@ -159,7 +159,7 @@ func TestAnExerciseShowsWhatTheReaderFindsAndWhatNothingAboveShows(t *testing.T)
 	w, err := openShop(t, root)
 	require.NoError(t, err)
 	assert.Empty(t, w.mistakes())
-	text := sourceOf(w.chapters[1])
+	text := sourceOf(w.Chapters[1])
 	assert.Contains(t, text, strings.ReplaceAll(`**Yours**
 
 <sub>[kcm/shop/shop.go](../../kcm/shop/shop.go) · yours</sub>
@@ -214,7 +214,7 @@ Divide.
 	replace(t, root, name, "```go stub", "```go stub without str")
 	hidden, err := openShop(t, root)
 	require.NoError(t, err)
-	assert.Contains(t, sourceOf(hidden.chapters[1]), "```go stub without str\nimport (\n\t\"example.com/book/kcm/coins\"\n)\n")
+	assert.Contains(t, sourceOf(hidden.Chapters[1]), "```go stub without str\nimport (\n\t\"example.com/book/kcm/coins\"\n)\n")
 	replace(t, root, name, "without str", "without strconv")
 	_, err = openShop(t, root)
 	assert.ErrorContains(t, err, "the stub is to be without the import strconv, which the answer does not have")
@@ -248,7 +248,7 @@ func TestAnExerciseShowsOfAStructWhatItUsesAndNobodyHasSeenUnlessItFillsIt(t *te
 		})
 		w, err := openShop(t, root)
 		require.NoError(t, err)
-		bodies := stubsOf(w.chapters[0])
+		bodies := stubsOf(w.Chapters[0])
 		require.Len(t, bodies, 2)
 		assert.Contains(t, bodies[0], c.shown, c.first)
 		_, again, _ := strings.Cut(bodies[1], "type till struct {\n\tbox\n")

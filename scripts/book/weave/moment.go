@@ -28,11 +28,11 @@ func momentsOf(c *chapters.Chapter) []moment {
 // step returns the name of the step that a moment is, or "" at the end of a chapter.
 func (w *Book) step(at moment) string {
 	number, after := int(at/steps), int(at%steps)
-	i := slices.IndexFunc(w.chapters, func(c *chapters.Chapter) bool { return c.Number == number })
-	if i < 0 || after >= len(w.chapters[i].Steps) {
+	i := slices.IndexFunc(w.Chapters, func(c *chapters.Chapter) bool { return c.Number == number })
+	if i < 0 || after >= len(w.Chapters[i].Steps) {
 		return ""
 	}
-	return w.chapters[i].Steps[after]
+	return w.Chapters[i].Steps[after]
 }
 
 // latest returns the form that a declaration has at a moment, or nil.

@@ -62,7 +62,7 @@ func (s *Source) known() map[string]bool {
 func (w *Book) readNames() (is, ought string, mistakes []error) {
 	text, _ := os.ReadFile(filepath.Join(w.source.root, nameFile)) // there is none as long as there are no names
 	recorded, known, names := strings.Fields(string(text)), w.source.known(), map[string]bool{}
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		for _, span := range chapter.Spans {
 			components := componentsOf(span.Text)
 			name := strings.Join(components, ".")

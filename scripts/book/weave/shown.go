@@ -27,9 +27,6 @@ type View struct {
 	byName map[string][]*Shown
 }
 
-// Chapters returns the chapters in the order of the book.
-func (w *Book) Chapters() []*chapters.Chapter { return w.chapters }
-
 // View returns what the blocks show. The stages have to compile.
 func (w *Book) View() (*View, error) {
 	v := &View{Blocks: w.shown, byName: map[string][]*Shown{}}
@@ -41,7 +38,7 @@ func (w *Book) View() (*View, error) {
 			v.add(s)
 		}
 	}
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		seen := map[*Shown]bool{}
 		for _, at := range slices.Backward(momentsOf(chapter)) {
 			stage, err := w.compiling(at)

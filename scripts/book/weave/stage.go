@@ -125,7 +125,7 @@ func (d *Declaration) compare(other *Declaration) int {
 }
 
 func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
-	p := &StagePackage{source: s.weave.source.packages[dir], dir: dir, names: map[string]bool{}, finished: true}
+	p := &StagePackage{source: s.weave.source.packages[dir], dir: dir, names: map[string]bool{}}
 	s.packages[dir] = p
 	for _, parts := range byFile {
 		for _, part := range parts {
@@ -134,11 +134,8 @@ func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
 			}
 		}
 	}
-	for _, d := range p.source.declarations {
-		if !s.hasFinal(d) {
-			p.finished = false
-		}
-	}
+	goesOn := func(d *Declaration) bool { return !s.hasFinal(d) }
+	p.finished = !slices.ContainsFunc(p.source.declarations, goesOn)
 	for _, file := range p.source.files {
 		if parts, joins := byFile[file.name]; joins {
 			if err := s.addFile(p, file, parts); err != nil {
@@ -161,7 +158,7 @@ func (s *Stage) hasFinal(d *Declaration) bool {
 		return latest != nil && latest.next == nil
 	}
 	last := s.at
-	for _, chapter := range s.weave.chapters {
+	for _, chapter := range s.weave.Chapters {
 		if !chapter.Aside {
 			last = max(last, endOf(chapter.Number))
 		}

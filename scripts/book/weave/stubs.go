@@ -21,7 +21,7 @@ func (w *Book) stubs() (map[*chapters.Block]chapters.Text, error) {
 	}
 	w.stubTexts = map[*chapters.Block]chapters.Text{}
 	open := map[part]bool{} // by other stubs
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		for _, e := range chapter.Exercises {
 			s := &stub{w, e, nil, map[string]string{}, map[part]bool{}, map[*Declaration]bool{}}
 			for _, block := range e.Blocks {

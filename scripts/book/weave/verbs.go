@@ -34,7 +34,7 @@ func (w *Book) Fill(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		changed, err := chapter.Write(w.source.root, filled[chapter])
 		for _, path := range changed {
 			fmt.Fprintln(out, "filled", path)
@@ -54,7 +54,7 @@ func (w *Book) Fill(out io.Writer) error {
 // for each mistake in the book.
 func (w *Book) Check(out io.Writer) error {
 	mistakes := w.mistakes()
-	chapters.Table(w.chapters, out)
+	chapters.Table(w.Chapters, out)
 	missing, total := w.unshown()
 	fmt.Fprintf(out, "declarations shown: %d of %d\n", total-len(missing), total)
 	return errors.Join(mistakes...)
@@ -99,7 +99,7 @@ func (w *Book) TestStages(ctx context.Context, all bool, out io.Writer) error {
 	stages := map[*chapters.Chapter][]*Stage{}
 	before := map[string][]byte{} // the files of the stage before
 	var withCode []*chapters.Chapter
-	for _, chapter := range w.chapters {
+	for _, chapter := range w.Chapters {
 		for _, at := range momentsOf(chapter) {
 			s, err := w.compiling(at)
 			if err != nil {

@@ -344,7 +344,7 @@ func TestTheBookOfThisRepositoryIsAsItShouldBe(t *testing.T) {
 	assert.Empty(t, missing)
 	assert.Positive(t, total)
 
-	last := w.chapters[len(w.chapters)-1].Number
+	last := w.Chapters[len(w.Chapters)-1].Number
 	s, err := w.stage(endOf(last), nil)
 	require.NoError(t, err)
 	for _, dir := range w.source.dirs() {

@@ -31,7 +31,7 @@ func Run(ctx context.Context, root string, numbers []string, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	chosen, err := chapters.Choose(book.Chapters(), numbers...)
+	chosen, err := chapters.Choose(book.Chapters, numbers...)
 	if err != nil {
 		return err
 	}

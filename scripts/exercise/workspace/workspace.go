@@ -240,7 +240,7 @@ func Write(root, number, dir, from string) (*Written, error) {
 	if err := w.carry(book, files, from); err != nil {
 		return nil, err
 	}
-	return w, w.put(book.Chapters(), files)
+	return w, w.put(book.Chapters, files)
 }
 
 func (w *Workspace) addTexts(files map[string][]byte) error {
@@ -289,7 +289,7 @@ var remark = regexp.MustCompile(`(?m)^<!-- (exercise|scenario): [^>]*-->\n`)
 // carry puts the reader's own functions of earlier chapters into the files, where
 // they have passed there and are still the same. Others are left.
 func (w *Written) carry(book *weave.Book, files map[string][]byte, from string) error {
-	earlier, err := w.earlier(book.Chapters(), from)
+	earlier, err := w.earlier(book.Chapters, from)
 	if err != nil || earlier == nil {
 		return err
 	}
@@ -359,10 +359,8 @@ func (w *Written) put(all []*chapters.Chapter, files map[string][]byte) error {
 			return err
 		}
 		// go takes no notice of what lies below a directory that begins with a dot.
-		if err := weave.WriteFile(filepath.Join(w.Dir, bookDir, name), files[name]); err != nil {
-			return err
-		}
-		if err := weave.WriteFile(filepath.Join(w.Dir, name), text); err != nil {
+		baseErr := weave.WriteFile(filepath.Join(w.Dir, bookDir, name), files[name])
+		if err := errors.Join(baseErr, weave.WriteFile(filepath.Join(w.Dir, name), text)); err != nil {
 			return err
 		}
 	}
