@@ -241,7 +241,7 @@ func buildBroken(ctx context.Context, root string, book *weave.Book, scenario *c
 	if strings.HasPrefix(broken.Dir, "labs/") {
 		main = broken.Dir // a program of the chapter's own
 	}
-	return buildMain(ctx, module, main, filepath.Join("..", "bin", scenario.Chapter.Slug)) // others are played meanwhile
+	return buildMain(ctx, module, main, filepath.Join("..", "bin", scenario.Chapter.Slug)) // others run meanwhile
 }
 
 // judgeAll proves that the book's own scenarios reject the broken managers. That the

@@ -1,7 +1,7 @@
 // Package sessions runs what the chapters of the book tell their readers to type, and keeps what they show of it true.
 //
-// What sh and console blocks are, and what of their output may differ from run to run, CONTRIBUTING.md tells. Those of a
-// chapter are one session, on a cluster of its own that is not the one of make cluster.
+// What sh and console blocks are, and what of their output may differ from run to run, CONTRIBUTING.md tells. Those of
+// a chapter are one session, on a cluster of its own that is not the one of make cluster.
 package sessions
 
 import (

@@ -1,6 +1,6 @@
-// Package weave keeps the chapters of the book and the finished code of kcm one source. What a block of a chapter shows,
-// what drafts, rosters and steps are, and what weave writes itself, CONTRIBUTING.md tells whoever writes a chapter; the
-// info strings are in package chapters. Here is what follows of it for the code.
+// Package weave keeps the chapters of the book and the finished code of kcm one source. What a block of a chapter
+// shows, what drafts, rosters and steps are, and what weave writes itself, CONTRIBUTING.md tells whoever writes a
+// chapter; the info strings are in package chapters. Here is what follows of it for the code.
 //
 // The last chapter that shows a declaration shows it as it is in kcm/, and weave fills that block; an earlier one shows
 // a draft, whose text is the chapter's. What a draft imports is imported by some file of kcm. A roster loses the
