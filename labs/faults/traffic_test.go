@@ -55,7 +55,7 @@ func TestAManagerSeesOneNamespaceAlone(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"/apis/apps/v1/namespaces/n/replicasets?limit=500",
-		"/api/v1/namespaces?fieldSelector=metadata.name%3Dn&limit=500",
+		"/api/v1/namespaces?limit=500&fieldSelector=metadata.name%3Dn",
 		"/api/v1/nodes", "/api/v1/namespaces/kube-system/serviceaccounts/a",
 	}, seen)
 }
