@@ -1,8 +1,10 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 )
 
@@ -12,16 +14,18 @@ const (
 	sharedPath = "/lab"
 )
 
-// config is the cluster that kind is to create: one node, which shares the directory shared with the host.
+var workers = pflag.Int("workers", 0, "how many nodes a kind cluster has beside that of the control plane")
+
+// config is the cluster that kind is to create: a node, which shares the directory shared with the host, and workers.
 func config(name, image, shared string) *v1alpha4.Cluster {
 	return &v1alpha4.Cluster{
 		TypeMeta: v1alpha4.TypeMeta{Kind: "Cluster", APIVersion: "kind.x-k8s.io/v1alpha4"},
 		Name:     name,
-		Nodes: []v1alpha4.Node{{
+		Nodes: append([]v1alpha4.Node{{
 			Role:        v1alpha4.ControlPlaneRole,
 			Image:       image,
 			ExtraMounts: []v1alpha4.Mount{{HostPath: shared, ContainerPath: sharedPath}},
-		}},
+		}}, slices.Repeat([]v1alpha4.Node{{Role: v1alpha4.WorkerRole, Image: image}}, *workers)...),
 		KubeadmConfigPatches: []string{apiserverPatch, initPatch, kubeletPatch},
 	}
 }
