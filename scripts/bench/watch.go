@@ -31,6 +31,8 @@ const (
 	slicesThere, endpointsThere       = "EndpointSlices", "Endpoints"
 	endpointsInAll, readyInSlices     = "endpoints in slices", "endpoints ready in slices"
 	readyInEndpoints, writesForNobody = "addresses in Endpoints", "writes of slices about no pod that is ready"
+	unheard, emptied, open            = "nodes Unknown", "nodes to be emptied", "nodes without a taint"
+	ranged, tooLate                   = "nodes with a range", "pods that went too late"
 )
 
 // tally counts several things, each under its name.
@@ -48,6 +50,20 @@ func tallyOf(obj metav1.Object) tally {
 			if obj.DeletionTimestamp == nil {
 				counts[serving], counts[serving+obj.Spec.Containers[0].Image] = 1, 1
 			}
+		}
+		return counts
+	case *corev1.Node:
+		counts := tally{ranged: len(obj.Spec.PodCIDRs)}
+		if slices.ContainsFunc(obj.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+		}) {
+			counts[unheard] = 1
+		}
+		switch {
+		case isEmptied(obj):
+			counts[emptied] = 1
+		case len(obj.Spec.Taints) == 0:
+			counts[open] = 1
 		}
 		return counts
 	case *appsv1.Deployment:
@@ -86,22 +102,28 @@ func readyIn(slice *discoveryv1.EndpointSlice) map[types.UID]bool {
 	return ready
 }
 
+// isEmptied tells whether a node has a taint by which its pods are to go.
+func isEmptied(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == "NoExecute" })
+}
+
 // watch counts what is on the cluster, by namespace, and tells when a count is reached.
 type watch struct {
 	mu      sync.Mutex
 	objects map[types.UID]tally
 	counts  map[string]tally
 	waiting []*moment
+	asked   map[string]time.Time // when the pods of a node were first to go, by its name
 }
 
 // observe returns a watch that has seen all there is. It ends with ctx.
 func observe(ctx context.Context, client kubernetes.Interface) *watch {
-	w := &watch{objects: map[types.UID]tally{}, counts: map[string]tally{}}
+	w := &watch{objects: map[types.UID]tally{}, counts: map[string]tally{}, asked: map[string]time.Time{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	core := factory.Core().V1()
 	var synced []cache.InformerSynced
 	for _, informer := range []cache.SharedIndexInformer{
-		core.Namespaces().Informer(), core.Pods().Informer(), core.ConfigMaps().Informer(),
+		core.Namespaces().Informer(), core.Pods().Informer(), core.ConfigMaps().Informer(), core.Nodes().Informer(),
 		core.ResourceQuotas().Informer(), core.Endpoints().Informer(),
 		factory.Apps().V1().Deployments().Informer(), factory.Batch().V1().Jobs().Informer(),
 		factory.Discovery().V1().EndpointSlices().Informer(),
@@ -131,6 +153,12 @@ func (w *watch) change(obj metav1.Object, is, forGood tally) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if node, isNode := obj.(*corev1.Node); isNode && isEmptied(node) && w.asked[node.Name].IsZero() {
+		w.asked[node.Name] = now
+	}
+	if pod, isPod := obj.(*corev1.Pod); isPod && is == nil && now.Sub(w.asked[pod.Spec.NodeName]) > tolerated+tolerance {
+		forGood[tooLate]++
+	}
 	counts := w.counts[obj.GetNamespace()]
 	if counts == nil {
 		counts = tally{}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// simulatedNodes are played by kwok. The plain ones are beside them, and nobody plays these.
+	simulatedNodes, plainNodes = 10, 2000
+	// silentNodes fall silent, each with some pods.
+	silentNodes, podsOfEach = 200, 3
+	// kubelets renew Leases side by side, each those of as many nodes, one after the other, in ten seconds.
+	kubelets, heartbeat = 50, 10 * time.Second
+	// tolerated is for how long the pods may stay when their node is to be emptied. Some seconds later is too late.
+	tolerated, tolerance = time.Minute, 5 * time.Second
+)
+
+// joinAndFallSilent: nodes come at once, each until it has a range and no taint any more. Then their kubelets say no
+// more than that they are there. Then a tenth falls silent at once, and when half of those are to be emptied the leader
+// is killed. The other replica waits for the Lease, whose times are the default ones, and leads before the first pod
+// has to go. Both run no other loops, and may empty five nodes a second.
+func joinAndFallSilent(t *trial) {
+	t.flags = append([]string{"--node-eviction-rate=5", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/8", loops(
+		"node-ipam-controller", "node-lifecycle-controller", "taint-eviction-controller", "ttl-controller")}, wideLimits...)
+	t.createNamespaces("silence")
+	inParallel(plainNodes, manyClients, func(i int) { t.create(leaseOf(i)) })
+	var silent atomic.Int64
+	t.beat(&silent)
+	t.lead()
+	t.await(t.when("", tally{ranged: simulatedNodes, open: simulatedNodes}))
+	all := simulatedNodes + plainNodes
+	t.measure(fmt.Sprintf("%d nodes join", plainNodes), plainNodes,
+		func() { inParallel(plainNodes, manyClients, func(i int) { t.create(plainNode(i)) }) },
+		marks{"all with a range": t.when("", tally{ranged: all}), "all without a taint": t.when("", tally{open: all})})
+	inParallel(silentNodes*podsOfEach, manyClients, t.createPatientPod)
+	t.awaitRest()
+	t.measure(fmt.Sprintf("%d nodes at rest, for a minute", plainNodes), 1, func() { time.Sleep(time.Minute) }, marks{})
+	successor, name := t.start(t.program, t.flags...), fmt.Sprintf("%d of %d nodes silent", silentNodes, plainNodes)
+	t.measure(name, silentNodes, func() { silent.Store(silentNodes) }, marks{
+		"all Unknown":        t.when("", tally{unheard: silentNodes}),
+		"half to be emptied": t.when("", tally{emptied: silentNodes / 2}),
+	})
+	name += ", and the leader killed"
+	t.measure(name, 0, func() {
+		t.end(syscall.SIGKILL)
+		t.leader = successor
+	}, marks{"all pods gone": t.when("silence", tally{existing: 0})})
+	t.note(name, tooLate, "", float64(t.in("silence")[tooLate]))
+}
+
+func plainNode(i int) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: named("", fmt.Sprint("plain-", i))}
+	node.Labels = map[string]string{"lab.kcm-book.io/kubelet": "silent", corev1.LabelTopologyZone: "plain"}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
+func leaseOf(i int) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: named(corev1.NamespaceNodeLease, plainNode(i).Name)}
+}
+
+// createPatientPod creates a pod that runs on a node, and tolerates for a while that it is silent.
+func (t *trial) createPatientPod(i int) {
+	pod := newPod("silence", numbered(i))
+	pod.Spec.NodeName, pod.Spec.TerminationGracePeriodSeconds = plainNode(i/podsOfEach).Name, new(int64)
+	pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists,
+		Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(tolerated.Seconds()))}}
+	t.create(pod)
+	t.patch(pod, `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`, "status")
+}
+
+// beat renews the Leases of all nodes but the first ones, which are silent, until the trial ends.
+func (t *trial) beat(silent *atomic.Int64) {
+	for k := range kubelets {
+		go func() {
+			var ended error
+			defer catch(&ended)
+			next := time.NewTicker(heartbeat * kubelets / plainNodes)
+			for i := k; ; i = (i + kubelets) % plainNodes {
+				if i >= int(silent.Load()) {
+					now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+					t.patch(leaseOf(i), `{"spec":{"renewTime":"`+now+`"}}`)
+				}
+				<-next.C
+			}
+		}()
+	}
+}
