@@ -15,36 +15,35 @@ const (
 	simulatedNodes, plainNodes = 10, 2000
 	// silentNodes fall silent, each with some pods.
 	silentNodes, podsOfEach = 200, 3
-	// kubelets renew Leases side by side, each those of as many nodes, one after the other, in ten seconds.
-	kubelets, heartbeat = 50, 10 * time.Second
-	// tolerated is for how long the pods may stay when their node is to be emptied. Some seconds later is too late.
+	// tolerated is for how long the pods may stay from when their node has the taint. Some seconds later is too late.
 	tolerated, tolerance = time.Minute, 5 * time.Second
 )
 
-// joinAndFallSilent: nodes come at once, each until it has a range and no taint any more. Then their kubelets say no
-// more than that they are there. Then a tenth falls silent at once, and when half of those are to be emptied the leader
-// is killed. The other replica waits for the Lease, whose times are the default ones, and leads before the first pod
-// has to go. Both run no other loops, and may empty five nodes a second.
+// joinAndFallSilent: nodes come at once, until each has a range and no taint any more. Then nothing happens but that
+// their Leases are renewed. Then a tenth falls silent at once, and when half of those have the taint by which pods have
+// to go the leader is killed. The other replica waits for the Lease, whose times are the default ones, and leads before
+// the first pod has to go. Both run no other loops, and may give the taint to five nodes a second.
 func joinAndFallSilent(t *trial) {
 	t.flags = append([]string{"--node-eviction-rate=5", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/8", loops(
 		"node-ipam-controller", "node-lifecycle-controller", "taint-eviction-controller", "ttl-controller")}, wideLimits...)
 	t.createNamespaces("silence")
 	inParallel(plainNodes, manyClients, func(i int) { t.create(leaseOf(i)) })
 	var silent atomic.Int64
-	t.beat(&silent)
+	go t.beat(&silent)
 	t.lead()
-	t.await(t.when("", tally{ranged: simulatedNodes, open: simulatedNodes}))
+	t.await(t.when("", tally{ranged: simulatedNodes}))
 	all := simulatedNodes + plainNodes
 	t.measure(fmt.Sprintf("%d nodes join", plainNodes), plainNodes,
 		func() { inParallel(plainNodes, manyClients, func(i int) { t.create(plainNode(i)) }) },
-		marks{"all with a range": t.when("", tally{ranged: all}), "all without a taint": t.when("", tally{open: all})})
+		marks{"all with a range": t.when("", tally{ranged: all}),
+			"all without a taint": t.when("", tally{ranged: all, taints + "NoSchedule": 0})})
 	inParallel(silentNodes*podsOfEach, manyClients, t.createPatientPod)
 	t.awaitRest()
 	t.measure(fmt.Sprintf("%d nodes at rest, for a minute", plainNodes), 1, func() { time.Sleep(time.Minute) }, marks{})
 	successor, name := t.start(t.program, t.flags...), fmt.Sprintf("%d of %d nodes silent", silentNodes, plainNodes)
 	t.measure(name, silentNodes, func() { silent.Store(silentNodes) }, marks{
-		"all Unknown":        t.when("", tally{unheard: silentNodes}),
-		"half to be emptied": t.when("", tally{emptied: silentNodes / 2}),
+		"all closed to new pods": t.when("", tally{taints + "NoSchedule": silentNodes}),
+		"half to be emptied":     t.when("", tally{taints + "NoExecute": silentNodes / 2}),
 	})
 	name += ", and the leader killed"
 	t.measure(name, 0, func() {
@@ -75,20 +74,15 @@ func (t *trial) createPatientPod(i int) {
 	t.patch(pod, `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`, "status")
 }
 
-// beat renews the Leases of all nodes but the first ones, which are silent, until the trial ends.
+// beat renews the Leases of all nodes but the first ones, which are silent, every ten seconds until the trial ends.
 func (t *trial) beat(silent *atomic.Int64) {
-	for k := range kubelets {
-		go func() {
-			var ended error
-			defer catch(&ended)
-			next := time.NewTicker(heartbeat * kubelets / plainNodes)
-			for i := k; ; i = (i + kubelets) % plainNodes {
-				if i >= int(silent.Load()) {
-					now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
-					t.patch(leaseOf(i), `{"spec":{"renewTime":"`+now+`"}}`)
-				}
-				<-next.C
+	var ended error
+	defer catch(&ended)
+	for next := time.NewTicker(10 * time.Second); ; <-next.C {
+		inParallel(plainNodes, fewClients, func(i int) {
+			if now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"); i >= int(silent.Load()) {
+				t.patch(leaseOf(i), `{"spec":{"renewTime":"`+now+`"}}`)
 			}
-		}()
+		})
 	}
 }

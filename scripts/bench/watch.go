@@ -23,7 +23,7 @@ import (
 
 //lint:file-ignore SA1019 Endpoints are deprecated, and both write them.
 
-// What is counted. What ends with a space is also counted for each image.
+// What is counted. What ends with a space is also counted for each image, and taints only for each effect.
 const (
 	existing, ready, serving          = "pods", "pods Ready", "pods Ready and not going "
 	complete, completed               = "Deployments complete ", "Jobs complete"
@@ -31,8 +31,7 @@ const (
 	slicesThere, endpointsThere       = "EndpointSlices", "Endpoints"
 	endpointsInAll, readyInSlices     = "endpoints in slices", "endpoints ready in slices"
 	readyInEndpoints, writesForNobody = "addresses in Endpoints", "writes of slices about no pod that is ready"
-	unheard, emptied, open            = "nodes Unknown", "nodes to be emptied", "nodes without a taint"
-	ranged, tooLate                   = "nodes with a range", "pods that went too late"
+	ranged, taints, tooLate           = "nodes with a range", "taints of nodes ", "pods that went too late"
 )
 
 // tally counts several things, each under its name.
@@ -54,16 +53,8 @@ func tallyOf(obj metav1.Object) tally {
 		return counts
 	case *corev1.Node:
 		counts := tally{ranged: len(obj.Spec.PodCIDRs)}
-		if slices.ContainsFunc(obj.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
-		}) {
-			counts[unheard] = 1
-		}
-		switch {
-		case isEmptied(obj):
-			counts[emptied] = 1
-		case len(obj.Spec.Taints) == 0:
-			counts[open] = 1
+		for _, taint := range obj.Spec.Taints {
+			counts[taints+string(taint.Effect)]++
 		}
 		return counts
 	case *appsv1.Deployment:
@@ -102,18 +93,13 @@ func readyIn(slice *discoveryv1.EndpointSlice) map[types.UID]bool {
 	return ready
 }
 
-// isEmptied tells whether a node has a taint by which its pods are to go.
-func isEmptied(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == "NoExecute" })
-}
-
 // watch counts what is on the cluster, by namespace, and tells when a count is reached.
 type watch struct {
 	mu      sync.Mutex
 	objects map[types.UID]tally
 	counts  map[string]tally
 	waiting []*moment
-	asked   map[string]time.Time // when the pods of a node were first to go, by its name
+	asked   map[string]time.Time // when the pods of a node were to go, by its name
 }
 
 // observe returns a watch that has seen all there is. It ends with ctx.
@@ -153,8 +139,8 @@ func (w *watch) change(obj metav1.Object, is, forGood tally) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if node, isNode := obj.(*corev1.Node); isNode && isEmptied(node) && w.asked[node.Name].IsZero() {
-		w.asked[node.Name] = now
+	if name := obj.GetName(); is[taints+"NoExecute"] > 0 && w.asked[name].IsZero() {
+		w.asked[name] = now
 	}
 	if pod, isPod := obj.(*corev1.Pod); isPod && is == nil && now.Sub(w.asked[pod.Spec.NodeName]) > tolerated+tolerance {
 		forGood[tooLate]++
