@@ -13,16 +13,17 @@ import (
 const (
 	// simulatedNodes are played by kwok. The plain ones are beside them, and nobody plays these.
 	simulatedNodes, plainNodes = 10, 2000
-	// silentNodes fall silent, each with some pods.
+	// silentNodes fall silent, and later as many more, each with some pods.
 	silentNodes, podsOfEach = 200, 3
 	// tolerated is for how long the pods may stay from when their node has the taint. Some seconds later is too late.
 	tolerated, tolerance = time.Minute, 5 * time.Second
 )
 
 // joinAndFallSilent: nodes come at once, until each has a range and no taint any more. Then nothing happens but that
-// their Leases are renewed. Then a tenth falls silent at once, and when half of those have the taint by which pods have
-// to go the leader is killed. The other replica waits for the Lease, whose times are the default ones, and leads before
-// the first pod has to go. Both run no other loops, and may give the taint to five nodes a second.
+// their Leases are renewed. Then a tenth falls silent at once, until its pods are gone. Then as many more do, and when
+// half of those have the taint by which pods have to go the leader is killed. The other replica waits for the Lease,
+// whose times are the default ones, and leads before the first pod has to go. Both run no other loops, and may give the
+// taint to five nodes a second.
 func joinAndFallSilent(t *trial) {
 	t.flags = append([]string{"--node-eviction-rate=5", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/8", loops(
 		"node-ipam-controller", "node-lifecycle-controller", "taint-eviction-controller", "ttl-controller")}, wideLimits...)
@@ -37,15 +38,17 @@ func joinAndFallSilent(t *trial) {
 		func() { inParallel(plainNodes, manyClients, func(i int) { t.create(plainNode(i)) }) },
 		marks{"all with a range": t.when("", tally{ranged: all}),
 			"all without a taint": t.when("", tally{ranged: all, taints + "NoSchedule": 0})})
-	inParallel(silentNodes*podsOfEach, manyClients, t.createPatientPod)
+	inParallel(2*silentNodes*podsOfEach, manyClients, t.createPatientPod)
 	t.awaitRest()
 	t.measure(fmt.Sprintf("%d nodes at rest, for a minute", plainNodes), 1, func() { time.Sleep(time.Minute) }, marks{})
-	successor, name := t.start(t.program, t.flags...), fmt.Sprintf("%d of %d nodes silent", silentNodes, plainNodes)
-	t.measure(name, silentNodes, func() { silent.Store(silentNodes) }, marks{
+	t.measure(fmt.Sprintf("%d nodes silent", silentNodes), silentNodes, func() { silent.Store(silentNodes) }, marks{
 		"all closed to new pods": t.when("", tally{taints + "NoSchedule": silentNodes}),
-		"half to be emptied":     t.when("", tally{taints + "NoExecute": silentNodes / 2}),
+		"all pods gone":          t.when("silence", tally{existing: silentNodes * podsOfEach}),
 	})
-	name += ", and the leader killed"
+	successor, name := t.start(t.program, t.flags...), fmt.Sprintf("%d more silent, and the leader killed", silentNodes)
+	half := t.when("", tally{taints + "NoExecute": silentNodes * 3 / 2})
+	silent.Store(2 * silentNodes)
+	t.await(half)
 	t.measure(name, 0, func() {
 		t.end(syscall.SIGKILL)
 		t.leader = successor
