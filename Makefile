@@ -313,5 +313,5 @@ bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum l
 	@cd labs/controlplane && go build -buildvcs=false -tags '$(labcluster_tags)' -ldflags '$(labcluster_ldflags)' -o ../../$@ k8s.io/kubernetes/cmd/kube-controller-manager
 
 .PHONY: bench
-bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, 35 minutes (ARGS="-rounds 5", or "-only 'load|namespace'")
+bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, 50 minutes (ARGS="-rounds 5", or "-only 'load|namespace'")
 	@go run ./scripts/bench $(ARGS)

@@ -226,6 +226,7 @@ func (s *stage) setUp(ctx context.Context) error {
 	s.namespace = created.Name
 	s.kubeconfig = filepath.Join(s.Dir, "kubeconfig", s.namespace+".kubeconfig")
 	s.traffic = newTraffic(s.namespace, s.collections, s.Fault, func(fault Fault) { s.strike(ctx, fault) })
+	s.traffic.nodes, s.traffic.late = s.Workload.Nodes, cmp.Or(s.Workload.Late.Duration, lateness)
 	if s.Workload.Bare {
 		return nil
 	}
@@ -274,7 +275,7 @@ func (s *stage) start() error {
 	flags := []string{"--kubeconfig=" + s.kubeconfig, "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--leader-elect=" + strconv.FormatBool(s.Fault.Name == "freeze"), "--leader-elect-resource-namespace=" + s.namespace,
 		"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"}
-	p, err := s.manager.Start(s.Workload.Loops, flags...)
+	p, err := s.manager.Start(s.Workload.Loops, append(flags, s.Workload.Flags...)...)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,8 @@ type traffic struct {
 	collections map[string]bool
 	// strike is what happens outside of the proxy when a fault's number is reached.
 	strike func(Fault)
+	nodes  bool          // the managers write nodes, and see none but those of the namespace's zone
+	late   time.Duration // how late an event is
 
 	mu      sync.Mutex
 	watched map[string]bool // resources of which a watch was begun
@@ -74,7 +76,7 @@ type struck struct {
 }
 
 func newTraffic(namespace string, collections map[string]bool, fault Fault, strike func(Fault)) *traffic {
-	t := &traffic{namespace: namespace, collections: collections, strike: strike, watched: map[string]bool{}}
+	t := &traffic{namespace: namespace, collections: collections, strike: strike, watched: map[string]bool{}, late: lateness}
 	t.arm(fault)
 	return t
 }
@@ -111,6 +113,9 @@ var besides = regexp.MustCompile(`^(events|leases)(/|$)|/token$`)
 
 // counts tells whether a write to a path counts, and what it writes.
 func (t *traffic) counts(path string) (object string, counts bool) {
+	if node, is := strings.CutPrefix(path, "/api/v1/nodes/"); is && t.nodes {
+		return "nodes/" + node, true
+	}
 	found := inNamespace.FindStringSubmatch(path)
 	if found == nil || besides.MatchString(found[2]) {
 		return "", false
@@ -128,9 +133,10 @@ func (t *traffic) narrow(request *http.Request) (resource string, found bool) {
 	switch {
 	case t.namespace == "":
 	case request.URL.Path == "/api/v1/namespaces":
-		query := request.URL.Query()
-		query.Set("fieldSelector", "metadata.name="+t.namespace)
-		request.URL.RawQuery = query.Encode()
+		request.URL.RawQuery += "&fieldSelector=metadata.name%3D" + t.namespace
+	case t.nodes && request.URL.Path == "/api/v1/nodes":
+		request.URL.RawQuery += "&labelSelector=topology.kubernetes.io/zone%3D" + t.namespace
+	case t.nodes && resource == "leases": // those of nodes are in another namespace
 	case t.collections[request.URL.Path]:
 		request.URL.Path = path.Dir(request.URL.Path) + "/namespaces/" + t.namespace + "/" + resource
 	default:
@@ -275,7 +281,7 @@ func (t *traffic) beginWatch(resource string) (older bool, late time.Duration, m
 		return false, 0, time.Time{}
 	}
 	if t.behind {
-		late = lateness
+		late = t.late
 	}
 	missing = t.missing
 	t.behind, t.missing = false, time.Time{}
@@ -295,7 +301,7 @@ func (t *traffic) event(resource string, line []byte) (hold time.Duration, misse
 	}
 	t.struck = struck{time.Now(), "an event of " + resource}
 	if t.fault.Name == "late" {
-		return lateness, false
+		return t.late, false
 	}
 	t.missing = time.Now().Add(gap)
 	return 0, true

@@ -55,9 +55,27 @@ func TestAManagerSeesOneNamespaceAlone(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"/apis/apps/v1/namespaces/n/replicasets?limit=500",
-		"/api/v1/namespaces?fieldSelector=metadata.name%3Dn&limit=500",
+		"/api/v1/namespaces?limit=500&fieldSelector=metadata.name%3Dn",
 		"/api/v1/nodes", "/api/v1/namespaces/kube-system/serviceaccounts/a",
 	}, seen)
+}
+
+func TestAManagerThatWritesNodesSeesThoseOfItsZoneAndAllLeases(t *testing.T) {
+	t.Parallel()
+	s := &server{}
+	traffic, do := trafficWith("none", s)
+	traffic.nodes = true
+	for _, target := range []string{"/api/v1/nodes?watch=true", "/apis/coordination.k8s.io/v1/leases?limit=500"} {
+		_, err := do(request(http.MethodGet, target))
+		require.NoError(t, err)
+	}
+	require.Equal(t, "/api/v1/nodes?watch=true&labelSelector=topology.kubernetes.io/zone%3Dn", s.asked[0].URL.RequestURI())
+	require.Equal(t, "/apis/coordination.k8s.io/v1/leases?limit=500", s.asked[1].URL.RequestURI())
+	_, err := do(request(http.MethodPatch, "/api/v1/nodes/n-1/status"))
+	require.NoError(t, err)
+	writes, _, _ := traffic.seen()
+	require.Len(t, writes, 1)
+	require.Equal(t, "PATCH nodes/n-1/status", writes[0].What)
 }
 
 func TestOnlyWritesToTheNamespaceCountAndNoEventsOrLeases(t *testing.T) {

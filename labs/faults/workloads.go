@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/txtar"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
@@ -28,6 +29,11 @@ type Workload struct {
 	Bare bool `json:"bare"`
 	// Goes tells that the script deletes the namespace.
 	Goes bool `json:"goes"`
+	// Nodes tells that the loops write nodes, and see those alone whose zone is the namespace.
+	Nodes bool `json:"nodes"`
+	// Flags are more of the manager's, and Late is how late events are, if not 1.5 s.
+	Flags []string        `json:"flags"`
+	Late  metav1.Duration `json:"late"`
 
 	script *play.Script
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -155,7 +156,7 @@ func (d *drawer) kind() *Kind {
 func (d *drawer) create() Op {
 	k := d.kind()
 	op := Op{Verb: "create", Kind: k, Namespace: d.namespace(k), Name: one(d, k.Names...)}
-	if k.Cluster && k.Kind != "CustomResourceDefinition" {
+	if k.Cluster && k.Kind != "CustomResourceDefinition" || op.Namespace == corev1.NamespaceNodeLease {
 		op.Name = own(d.seed, op.Name)
 	}
 	op.Body = d.good(k, op.Namespace)
@@ -177,6 +178,8 @@ func (d *drawer) namespace(k *Kind) string {
 		return own(d.seed, one(d, "c", "d"))
 	case k.Kind == "Secret" && d.in100(20):
 		return metav1.NamespaceSystem // where the token cleaner looks
+	case k.Kind == "Lease" && d.in100(60):
+		return corev1.NamespaceNodeLease
 	}
 	return one(d, Namespaces(d.seed)...)
 }

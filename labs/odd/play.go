@@ -345,8 +345,8 @@ func (r *round) cleanUp(ctx context.Context) error {
 // drew tells whether an object belongs to the draw.
 func (r *round) drew(k *Kind, o unstructured.Unstructured) bool {
 	elsewhere := k.Kind == "CustomResourceDefinition" || k.Kind == "Secret" && o.GetNamespace() == metav1.NamespaceSystem
-	return strings.HasPrefix(o.GetNamespace()+o.GetName(), own(r.seed, "")) ||
-		elsewhere && slices.Contains(k.Names, o.GetName())
+	isOwn := strings.HasPrefix(o.GetNamespace(), own(r.seed, "")) || strings.HasPrefix(o.GetName(), own(r.seed, ""))
+	return isOwn || elsewhere && slices.Contains(k.Names, o.GetName())
 }
 
 // end deletes an object, unless it goes with its namespace, and takes away its finalizers but those that a loop takes

@@ -70,6 +70,7 @@ var phases = []phase{
 	{"jobs", runJobs, false, both},
 	{"services", rollOutService, true, both},
 	{"among", changeAmongServices, true, both},
+	{"nodes", joinAndFallSilent, true, both},
 }
 
 func main() {

@@ -432,10 +432,10 @@ func (t *trial) create(obj object) object {
 	return created.(object)
 }
 
-// patch changes the object that has the kind and the name of this one.
-func (t *trial) patch(obj object, patch string) {
-	request := t.request("PATCH", obj).Name(obj.GetName()).SetHeader("Content-Type", string(types.MergePatchType))
-	must(request.Body([]byte(patch)).Do(t.ctx).Error())
+// patch changes the object that has the kind and the name of this one, or a part of it.
+func (t *trial) patch(obj object, patch string, part ...string) {
+	request := t.request("PATCH", obj).Name(obj.GetName()).SubResource(part...).Body([]byte(patch))
+	must(request.SetHeader("Content-Type", string(types.MergePatchType)).Do(t.ctx).Error())
 }
 
 // delete deletes the object that has the kind and the name of this one, if it is there, and then what it owns.

@@ -48,7 +48,7 @@ func loops(names ...string) string { return "--controllers=" + strings.Join(name
 func try(ctx context.Context, run func(*trial), p program, figures *table) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer catch(&err)
-	c, err := cluster.Start(ctx, cluster.Options{Nodes: 10}) // each has room for 1000 pods
+	c, err := cluster.Start(ctx, cluster.Options{Nodes: simulatedNodes}) // each has room for 1000 pods
 	must(err)
 	defer func() {
 		stop() // so that the watch ends before what it watches
@@ -215,7 +215,8 @@ func (t *trial) note(of, what, unit string, value float64) {
 	values[t.name] = append(values[t.name], value)
 }
 
-// countRequests counts the requests in each span, and says of which verbs and resources they were.
+// countRequests counts the requests in each span, and says of which verbs and resources they were,
+// and what was answered.
 func (t *trial) countRequests() {
 	requests := t.requests()
 	for _, s := range t.spans {
@@ -223,7 +224,7 @@ func (t *trial) countRequests() {
 		for _, e := range requests {
 			if at := e.RequestReceivedTimestamp.Time; !at.Before(s.begin) && !at.After(s.end) {
 				n++
-				kinds[e.Verb+" "+e.ObjectRef.Resource]++
+				kinds[fmt.Sprint(e.Verb, " ", e.ObjectRef.Resource, " ", e.ResponseStatus.Code)]++
 			}
 		}
 		t.note(s.name, s.requests, "", float64(n)/float64(s.each))

@@ -23,7 +23,7 @@ import (
 
 //lint:file-ignore SA1019 Endpoints are deprecated, and both write them.
 
-// What is counted. What ends with a space is also counted for each image.
+// What is counted. What ends with a space is also counted for each image, and taints only for each effect.
 const (
 	existing, ready, serving          = "pods", "pods Ready", "pods Ready and not going "
 	complete, completed               = "Deployments complete ", "Jobs complete"
@@ -31,6 +31,7 @@ const (
 	slicesThere, endpointsThere       = "EndpointSlices", "Endpoints"
 	endpointsInAll, readyInSlices     = "endpoints in slices", "endpoints ready in slices"
 	readyInEndpoints, writesForNobody = "addresses in Endpoints", "writes of slices about no pod that is ready"
+	ranged, taints, tooLate           = "nodes with a range", "taints of nodes ", "pods that went too late"
 )
 
 // tally counts several things, each under its name.
@@ -46,6 +47,12 @@ func tallyOf(obj metav1.Object) tally {
 			if obj.DeletionTimestamp == nil {
 				counts[serving], counts[serving+obj.Spec.Containers[0].Image] = 1, 1
 			}
+		}
+		return counts
+	case *corev1.Node:
+		counts := tally{ranged: len(obj.Spec.PodCIDRs)}
+		for _, taint := range obj.Spec.Taints {
+			counts[taints+string(taint.Effect)]++
 		}
 		return counts
 	case *appsv1.Deployment:
@@ -90,16 +97,17 @@ type watch struct {
 	objects map[types.UID]tally
 	counts  map[string]tally
 	waiting []*moment
+	asked   map[string]time.Time // when the pods of a node were to go, by its name
 }
 
 // observe returns a watch that has seen all there is. It ends with ctx.
 func observe(ctx context.Context, client kubernetes.Interface) *watch {
-	w := &watch{objects: map[types.UID]tally{}, counts: map[string]tally{}}
+	w := &watch{objects: map[types.UID]tally{}, counts: map[string]tally{}, asked: map[string]time.Time{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	core := factory.Core().V1()
 	var synced []cache.InformerSynced
 	for _, informer := range []cache.SharedIndexInformer{
-		core.Namespaces().Informer(), core.Pods().Informer(), core.ConfigMaps().Informer(),
+		core.Namespaces().Informer(), core.Pods().Informer(), core.ConfigMaps().Informer(), core.Nodes().Informer(),
 		core.ResourceQuotas().Informer(), core.Endpoints().Informer(),
 		factory.Apps().V1().Deployments().Informer(), factory.Batch().V1().Jobs().Informer(),
 		factory.Discovery().V1().EndpointSlices().Informer(),
@@ -129,6 +137,12 @@ func (w *watch) change(obj metav1.Object, is, forGood tally) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if name := obj.GetName(); is[taints+"NoExecute"] > 0 && w.asked[name].IsZero() {
+		w.asked[name] = now
+	}
+	if pod, isPod := obj.(*corev1.Pod); isPod && is == nil && now.Sub(w.asked[pod.Spec.NodeName]) > tolerated+tolerance {
+		forGood[tooLate]++
+	}
 	counts := w.counts[obj.GetNamespace()]
 	if counts == nil {
 		counts = tally{}

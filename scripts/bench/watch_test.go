@@ -50,6 +50,25 @@ func TestPodsAreCounted(t *testing.T) {
 	until(tally{existing: 1, ready: 0, gone: 1})
 }
 
+func TestPodsThatGoLongAfterTheirNodeHasGotTheTaintGoTooLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &watch{objects: map[types.UID]tally{}, counts: map[string]tally{}, asked: map[string]time.Time{}}
+		node := plainNode(0)
+		node.Spec.Taints = []corev1.Taint{{Effect: corev1.TaintEffectNoSchedule}, {Effect: corev1.TaintEffectNoExecute}}
+		w.change(node, tallyOf(node), nil)
+		require.Equal(t, tally{ranged: 0, taints + "NoSchedule": 1, taints + "NoExecute": 1}, w.in(""))
+		pod := testPod("a", corev1.ConditionTrue)
+		pod.Spec.NodeName = node.Name
+		for _, later := range []time.Duration{tolerated + tolerance, time.Nanosecond} {
+			time.Sleep(later)
+			w.change(node, tallyOf(node), nil) // that it still has the taint is no news
+			w.change(pod, nil, tally{gone: 1})
+		}
+		require.Equal(t, 1, w.in("ns")[tooLate])
+	})
+}
+
 func TestARolloutIsCompleteWhenItsStatusSaysSo(t *testing.T) {
 	t.Parallel()
 	d := newDeployment("ns", "web", 3)

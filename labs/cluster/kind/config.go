@@ -2,8 +2,10 @@ package main
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	"sigs.k8s.io/yaml"
 )
@@ -14,13 +16,16 @@ const sharedName = "shared"
 //go:embed config.yaml
 var configYAML []byte
 
-// config is the cluster that kind is to create: one node, which shares the directory shared with the host.
+var workers = pflag.Int("workers", 0, "how many nodes a kind cluster has beside that of the control plane")
+
+// config is the cluster that kind is to create: a node, which shares the directory shared with the host, and workers.
 func config(name, image, shared string) *v1alpha4.Cluster {
 	c := &v1alpha4.Cluster{}
 	if err := yaml.UnmarshalStrict(configYAML, c); err != nil {
 		panic(err)
 	}
 	c.Name, c.Nodes[0].Image, c.Nodes[0].ExtraMounts[0].HostPath = name, image, shared
+	c.Nodes = append(c.Nodes, slices.Repeat([]v1alpha4.Node{{Role: v1alpha4.WorkerRole, Image: image}}, *workers)...)
 	return c
 }
 

@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	kind "sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
 	kindcmd "sigs.k8s.io/kind/pkg/cmd"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
 
@@ -105,15 +107,17 @@ func (c *kindCluster) removeNode() error {
 	return nil
 }
 
+// findNode finds the cluster's node, of several that of the control plane.
 func (c *kindCluster) findNode() error {
 	found, err := c.engine.ListNodes(c.name)
 	if err != nil {
 		return fmt.Errorf("look for the node of kind cluster %s: %w", c.name, saidBy(err))
 	}
-	if len(found) == 0 {
+	i := slices.IndexFunc(found, func(n nodes.Node) bool { return strings.HasSuffix(n.String(), "-control-plane") })
+	if i < 0 {
 		return fmt.Errorf("%w: kind cluster %s has no node", errNotRunning, c.name)
 	}
-	c.node = found[0]
+	c.node = found[i]
 	return nil
 }
 

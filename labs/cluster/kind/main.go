@@ -45,7 +45,7 @@ func run(ctx context.Context) error {
 	dir := pflag.String("dir", "", "directory of the cluster's files")
 	attach := pflag.Bool("attach", false, "print where its files are as a line of JSON when it is ready, "+
 		"and remove it when standard input ends")
-	pflag.Int("nodes", 1, "for bin/labcluster: a kind cluster has one, as a second would take as much memory again")
+	pflag.Int("nodes", 1, "for bin/labcluster: a second node of kind would take as much memory again, see --workers")
 	pflag.Parse()
 	switch command := pflag.Arg(0); command {
 	case "up":
