@@ -114,7 +114,10 @@ func TestTheTaintsOfANodeFollowFromWhatIsSaidOfIt(t *testing.T) {
 		"it has no turn then":                                {says: "Ready", turn: granted},
 		"while nobody is evicted, it keeps its pods":         {says: "? Ready", turn: never, taints: []corev1.Taint{taint("unreachable", noExec)}, want: "unreachable:NoSchedule"},
 		"a node of which nothing is said keeps what evicts":  {turn: waits, taints: []corev1.Taint{taint("unreachable", noExec)}, want: "unreachable:NoExecute"},
-		"while nobody is evicted, it does not":               {turn: never, taints: []corev1.Taint{taint("unreachable", noExec)}},
+		"also one of which nobody understands what is said": {turn: waits, taints: []corev1.Taint{taint("unreachable", noExec)}, want: "unreachable:NoExecute", edits: []func(*corev1.Node){func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: "Perhaps"}}
+		}}},
+		"while nobody is evicted, it does not": {turn: never, taints: []corev1.Taint{taint("unreachable", noExec)}},
 		"of two conditions of one type the first counts": {says: "Ready", edits: []func(*corev1.Node){func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Ready", Status: no})
 		}}},
