@@ -542,6 +542,21 @@ func TestWhatHasChangedIsLookedAtAgain(t *testing.T) {
 	})
 }
 
+func TestWhatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	play(t, func(w *world) {
+		w.beat("node-1")
+		require.NoError(t, w.nodes.Delete("node-1"))
+		w.show()
+		w.beat("node-1")
+		w.show()
+		require.NoError(t, w.leases.Delete("node-1"))
+		w.show()
+		_, heard := w.loop.heard.Load("node-1")
+		assert.False(t, heard, "node-1 is gone, its kubelet has renewed its Lease once more, and that is gone, too")
+	}, well("node-1", "node-2")...)
+}
+
 func TestWhatIsRefusedIsTriedAgainAsOftenAsThePeriodSays(t *testing.T) {
 	t.Parallel()
 	nodes := corev1.Resource("nodes")

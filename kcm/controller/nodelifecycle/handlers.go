@@ -29,6 +29,11 @@ func (c *Controller) watchLeases(informer cache.SharedIndexInformer) {
 		Update: func(old, lease *coordinationv1.Lease) {
 			told(lease, !old.Spec.RenewTime.Equal(lease.Spec.RenewTime))
 		},
+		Delete: func(lease *coordinationv1.Lease) {
+			if node, _ := c.nodes.Get(lease.Name); node == nil && lease.Namespace == corev1.NamespaceNodeLease {
+				c.heard.Delete(lease.Name) // a kubelet may renew its Lease when its node is gone
+			}
+		},
 	}))
 }
 
