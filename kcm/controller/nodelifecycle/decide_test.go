@@ -206,9 +206,9 @@ func TestANodeMayBeSilentForItsGracePeriod(t *testing.T) {
 	}{
 		"since it was heard":                                           {testNode("node-1", "Ready"), 0, 100 * time.Second, 150 * time.Second},
 		"also just after it was created":                               {testNode("node-1", "Ready"), 0, time.Second, 51 * time.Second},
-		"one that has not said how it is may be so since its creation": {testNode("node-1"), 0, time.Second, 60 * time.Second},
-		"also if something else was said of it":                        {testNode("node-1", "not NetworkUnavailable"), 0, time.Second, 60 * time.Second},
-		"but not for less than since it was heard":                     {testNode("node-1"), 0, 100 * time.Second, 150 * time.Second},
+		"one that has not said how it is may be so since its creation": {testNode("node-1"), 0, -time.Hour, 60 * time.Second},
+		"also if something else was said of it":                        {testNode("node-1", "not NetworkUnavailable"), 0, -time.Hour, 60 * time.Second},
+		"or since its Lease was renewed":                               {testNode("node-1"), 0, 100 * time.Second, 160 * time.Second},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
