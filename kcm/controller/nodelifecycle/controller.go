@@ -45,9 +45,9 @@ type Controller struct {
 // informers, which the caller starts, and writes through client. It has no use for DaemonSets.
 //
 // A node is silent when it has not been heard for grace, or, if its kubelet has not said yet how it
-// is, when it has neither been created nor heard for startup, but not sooner than period. Of each zone rate nodes a second are
-// evicted; none if more than the share of unhealthyZone is not ready, or secondaryRate if it has more
-// than largeCluster nodes.
+// is, when it has neither been created nor heard for startup, but not sooner than period. Of each zone
+// rate nodes a second are evicted; none if more than the share of unhealthyZone is not ready, or
+// secondaryRate if it has more than largeCluster nodes.
 func NewNodeLifecycleController(
 	ctx context.Context,
 	leaseInformer coordinationinformers.LeaseInformer,
@@ -112,13 +112,18 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 }
 
 // sync brings one node closer to what is known of it. A write is followed by the next sync when the
-// cache shows it. That nobody can tell whether the node is silent keeps no taint from it.
+// cache shows it. That nobody can tell whether the node is silent keeps no taint from it. However late
+// a watch is, the node is looked at again within a grace period.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	seen, err := c.observe(ctx, key)
 	if seen.node == nil {
 		return nil
 	}
-	return errors.Join(err, c.act(ctx, seen.node, decide(seen)))
+	err = errors.Join(err, c.act(ctx, seen.node, decide(seen)))
+	if errors.Is(err, controller.ErrStaleCache) {
+		c.loop.AddAfter(key, max(c.patience.grace, time.Second))
+	}
+	return err
 }
 
 // observe returns what is known of a node, without one if it is gone. With an error the node may be

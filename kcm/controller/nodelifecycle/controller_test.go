@@ -583,10 +583,23 @@ func TestWhatHasChangedIsLookedAtAgain(t *testing.T) {
 			w.late["nodes"] = true
 			w.node("node-1", func(n *corev1.Node) { n.Labels["a"] = "b" })
 			assert.Equal(t, "nothing", w.at(10*time.Minute).of("node-1:"), "node-1 is silent, and somebody has labelled it, which no cache shows for ten minutes")
-			assert.LessOrEqual(t, w.requests, 2*15, "requests: with each look at the Lease one to write that it is unknown")
+			assert.LessOrEqual(t, w.requests, 2*25, "requests: with each look at the Lease one to write that it is unknown")
 			w.late["nodes"] = false
 			w.show()
 			assert.Contains(t, w.at(10*time.Minute+time.Second).of("node-1:"), "00:10:00 node-1: ? Ready", "then it is seen")
+		}, well("node-1", "node-2")...)
+	})
+	t.Run("what a webhook calls a conflict is tried again within a grace period", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(w *world) {
+			w.silence("node-1")
+			w.refuse = func(request string) error {
+				if request == "patch nodes/status" && time.Since(midnight) < 10*time.Minute {
+					return apierrors.NewConflict(corev1.Resource("nodes"), "node-1", errors.New("not now"))
+				}
+				return nil
+			}
+			assert.Regexp(t, `^00:10:.. node-1: \? Ready`, w.at(11*time.Minute).of("node-1:"), "node-1 is silent, and until 00:10 that may not be written")
 		}, well("node-1", "node-2")...)
 	})
 	t.Run("a node that is gone is no failure", func(t *testing.T) {

@@ -14,7 +14,7 @@
 //     likelier that this process is cut off than that all nodes are dead.
 //   - The pods of a node that is Unknown are not ready, so that Services leave them out.
 //   - What is refused is tried again, ever less often; of a node at least as often as
-//     --node-monitor-period says.
+//     --node-monitor-period says, and within a grace period if it seems to have changed.
 //
 // What a restart forgets: for how long a node has been silent, so that each gets a whole grace period
 // anew, and when a zone has had its last turn. Taints stay, with the time from which pods count.

@@ -41,7 +41,6 @@ func (c *Controller) isSilent(ctx context.Context, node *corev1.Node) (bool, err
 		return true, nil
 	}
 	if err := c.lookTwice(ctx, node); err != nil {
-		c.loop.AddAfter(cache.MetaObjectToName(node), max(c.patience.grace, time.Second)) // however late the watch is
 		return false, err
 	}
 	return !c.hasTime(node), nil // it may have been heard while the question was on its way
