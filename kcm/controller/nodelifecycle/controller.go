@@ -2,6 +2,7 @@ package nodelifecycle
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -44,9 +45,9 @@ type Controller struct {
 // informers, which the caller starts, and writes through client. It has no use for DaemonSets.
 //
 // A node is silent when it has not been heard for grace, or, if its kubelet has not said yet how it
-// is, for startup since its creation, but not sooner than period. Of each zone rate nodes a second are
-// evicted; none if more than the share of unhealthyZone is not ready, or secondaryRate if it has more
-// than largeCluster nodes.
+// is, when it has neither been created nor heard for startup, but not sooner than period. Of each zone
+// rate nodes a second are evicted; none if more than the share of unhealthyZone is not ready, or
+// secondaryRate if it has more than largeCluster nodes.
 func NewNodeLifecycleController(
 	ctx context.Context,
 	leaseInformer coordinationinformers.LeaseInformer,
@@ -65,7 +66,7 @@ func NewNodeLifecycleController(
 		pods:     podInformer.Lister(),
 		nodes:    nodeInformer.Lister(),
 		events:   controller.NewEvents(ctx, client, "node-controller"),
-		patience: patience{grace: max(grace, period), startup: startup},
+		patience: patience{grace: max(grace, period), startup: max(startup, period)},
 		zones:    newZones(rates{rate, secondaryRate, int(largeCluster), unhealthyZone}),
 	}
 	c.told = controller.NewOwnWrites(&c.lease)
@@ -111,28 +112,31 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 }
 
 // sync brings one node closer to what is known of it. A write is followed by the next sync when the
-// cache shows it.
+// cache shows it. That nobody can tell whether the node is silent keeps no taint from it. However late
+// a watch is, the node is looked at again within a grace period.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	seen, err := c.observe(ctx, key)
-	if err != nil || seen.node == nil {
-		return err
+	if seen.node == nil {
+		return nil
 	}
-	return c.act(ctx, seen.node, decide(seen))
+	err = errors.Join(err, c.act(ctx, seen.node, decide(seen)))
+	if errors.Is(err, controller.ErrStaleCache) {
+		c.loop.AddAfter(key, max(c.patience.grace, time.Second))
+	}
+	return err
 }
 
-// observe returns what is known of a node, without one if it is gone.
+// observe returns what is known of a node, without one if it is gone. With an error the node may be
+// silent, and is not taken for it.
 func (c *Controller) observe(ctx context.Context, key cache.ObjectName) (situation, error) {
 	node, _ := c.nodes.Get(key.Name) // nil if the cache has none
 	if node == nil {
 		return situation{}, nil
 	}
 	silent, err := c.isSilent(ctx, node)
-	if err != nil {
-		return situation{}, err
-	}
 	turn, next, wait := c.zones.turn(key.Name, time.Now())
 	if next != "" {
 		c.loop.AddAfter(cache.ObjectName{Name: next}, wait)
 	}
-	return situation{node: node, silent: silent, turn: turn, now: metav1.Now()}, nil
+	return situation{node: node, silent: silent, turn: turn, now: metav1.Now()}, err
 }

@@ -98,10 +98,23 @@ func TestANodeThatIsNotHeardIsUnknown(t *testing.T) {
 		{"a node that has never said how it is has the time to start", "it is created at midnight without conditions", []runtime.Object{young("node-1"), well("node-2")[0]}, func(w *world) {
 			w.silence("node-1")
 		}, never, "00:01:00 node-1: " + isUnknownNow + "; 00:01:00 node-1: has unreachable:NoSchedule unreachable:NoExecute"},
-		{"it has more if its Lease is renewed", "it is created at midnight without conditions, and its Lease is renewed until 00:01", []runtime.Object{young("node-1"), well("node-2")[0]}, never, func(w *world) {
+		{"it has the same time again if its Lease is renewed", "it is created at midnight without conditions, and its Lease is renewed until 00:01", []runtime.Object{young("node-1"), well("node-2")[0]}, never, func(w *world) {
 			w.at(time.Minute)
 			w.silence("node-1")
-		}, "00:01:50 node-1: " + isUnknownNow + "; 00:01:50 node-1: has unreachable:NoSchedule unreachable:NoExecute"},
+		}, "00:02:00 node-1: " + isUnknownNow + "; 00:02:00 node-1: has unreachable:NoSchedule unreachable:NoExecute"},
+		{"the time to start may be shorter than the grace period", "it is created at midnight without conditions, has 10 s to start, and the grace is 20 s", []runtime.Object{young("node-1"), well("node-2")[0]}, func(w *world) {
+			w.startup, w.grace = 10*time.Second, 20*time.Second
+			w.silence("node-1")
+		}, never, "00:00:10 node-1: " + isUnknownNow + "; 00:00:10 node-1: has unreachable:NoSchedule unreachable:NoExecute"},
+		{"it ends when it would have, whichever process leads", "it is created at midnight without conditions, and at 00:00:30 another process leads", []runtime.Object{young("node-1"), well("node-2")[0]}, func(w *world) {
+			w.silence("node-1")
+		}, func(w *world) { w.at(30 * time.Second); w.restart() }, "00:01:00 node-1: " + isUnknownNow + "; 00:01:00 node-1: has unreachable:NoSchedule unreachable:NoExecute"},
+		{"the first that it says is a heartbeat, though it does not say when", "it is created at midnight without conditions, and says at 00:00:55 that it is ready, without a time", []runtime.Object{young("node-1"), well("node-2")[0]}, func(w *world) {
+			w.silence("node-1")
+		}, func(w *world) {
+			w.at(55 * time.Second)
+			w.node("node-1", say("Ready"), func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Time{} })
+		}, "00:01:45 node-1: " + isUnknownNow + "; 00:01:50 node-1: has unreachable:NoSchedule unreachable:NoExecute"},
 		{"with a period that is longer than the grace, that counts", "the period is an hour, the grace 50 s, and it is silent for half an hour", well("node-1", "node-2"), func(w *world) {
 			w.period = time.Hour
 			w.silence("node-1")
@@ -170,6 +183,51 @@ func TestALateWatchOfLeasesMakesNoNodeUnknown(t *testing.T) {
 			w.late["leases"] = false
 			assert.Regexp(t, `^00:0[34]:.. node-1: \? Ready`, w.at(5*time.Minute).of("^[0-9:]+ node-.:"),
 				"the watch of Leases is late from 00:01 to 00:03, and at 00:01:30 node-1 falls silent")
+		}, well("node-1", "node-2")...)
+	})
+	t.Run("a node that falls silent meanwhile is found a grace period after that at the latest", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(w *world) {
+			w.at(time.Minute)
+			w.late["leases"] = true
+			w.at(90 * time.Second)
+			w.silence("node-1")
+			w.at(11 * time.Minute)
+			w.late["leases"] = false
+			assert.Regexp(t, `^00:1[12]:.. node-1: \? Ready`, w.at(13*time.Minute).of("^[0-9:]+ node-.:"),
+				"the watch of Leases is late from 00:01 to 00:11, and at 00:01:30 node-1 falls silent")
+		}, well("node-1", "node-2")...)
+	})
+	t.Run("a node that is heard while its Lease is asked for is left alone", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(w *world) {
+			asked := 0
+			w.silence("node-1")
+			w.refuse = func(request string) error {
+				if asked++; request == "list leases" && asked == 1 {
+					w.beat("node-1")
+					w.leaseCache.CatchUp()
+				}
+				return nil
+			}
+			assert.Regexp(t, `^00:01:40 node-1: \? Ready`, w.at(2*time.Minute).of("^[0-9:]+ node-.:"),
+				"the last heartbeat comes when nothing was heard for the grace period of 50 s, before the API server has answered")
+		}, well("node-1", "node-2")...)
+	})
+	t.Run("a node of which nobody can tell whether it is silent has its taints", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(w *world) {
+			w.silence("node-1")
+			w.refuse = func(request string) error {
+				if request == "list leases" {
+					return apierrors.NewInternalError(errors.New("no leader"))
+				}
+				return nil
+			}
+			w.at(time.Minute)
+			w.node("node-1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+			assert.Equal(t, "00:01:00 node-1: has unschedulable:NoSchedule", w.at(10*time.Minute).of("^[0-9:]+ node-.:"),
+				"node-1 is silent since midnight, nobody may look at its Lease, and at 00:01 it is cordoned")
 		}, well("node-1", "node-2")...)
 	})
 	t.Run("what is in the cache, and of which no handler was told, does not count", func(t *testing.T) {
@@ -525,10 +583,23 @@ func TestWhatHasChangedIsLookedAtAgain(t *testing.T) {
 			w.late["nodes"] = true
 			w.node("node-1", func(n *corev1.Node) { n.Labels["a"] = "b" })
 			assert.Equal(t, "nothing", w.at(10*time.Minute).of("node-1:"), "node-1 is silent, and somebody has labelled it, which no cache shows for ten minutes")
-			assert.LessOrEqual(t, w.requests, 2*15, "requests: with each look at the Lease one to write that it is unknown")
+			assert.LessOrEqual(t, w.requests, 2*25, "requests: with each look at the Lease one to write that it is unknown")
 			w.late["nodes"] = false
 			w.show()
 			assert.Contains(t, w.at(10*time.Minute+time.Second).of("node-1:"), "00:10:00 node-1: ? Ready", "then it is seen")
+		}, well("node-1", "node-2")...)
+	})
+	t.Run("what a webhook calls a conflict is tried again within a grace period", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(w *world) {
+			w.silence("node-1")
+			w.refuse = func(request string) error {
+				if request == "patch nodes/status" && time.Since(midnight) < 10*time.Minute {
+					return apierrors.NewConflict(corev1.Resource("nodes"), "node-1", errors.New("not now"))
+				}
+				return nil
+			}
+			assert.Regexp(t, `^00:10:.. node-1: \? Ready`, w.at(11*time.Minute).of("node-1:"), "node-1 is silent, and until 00:10 that may not be written")
 		}, well("node-1", "node-2")...)
 	})
 	t.Run("a node that is gone is no failure", func(t *testing.T) {
@@ -540,6 +611,21 @@ func TestWhatHasChangedIsLookedAtAgain(t *testing.T) {
 			assert.LessOrEqual(t, w.requests, 2, "requests for a silent node that is gone, which no cache shows: a look at the Lease, and what is written")
 		}, well("node-1", "node-2")...)
 	})
+}
+
+func TestWhatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	play(t, func(w *world) {
+		w.beat("node-1")
+		require.NoError(t, w.nodes.Delete("node-1"))
+		w.show()
+		w.beat("node-1")
+		w.show()
+		require.NoError(t, w.leases.Delete("node-1"))
+		w.show()
+		_, heard := w.loop.heard.Load("node-1")
+		assert.False(t, heard, "node-1 is gone, its kubelet has renewed its Lease once more, and that is gone, too")
+	}, well("node-1", "node-2")...)
 }
 
 func TestWhatIsRefusedIsTriedAgainAsOftenAsThePeriodSays(t *testing.T) {

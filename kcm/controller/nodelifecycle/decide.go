@@ -117,7 +117,7 @@ func noExecute(node *corev1.Node, turn turn) []corev1.Taint {
 		return []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}}
 	case status == corev1.ConditionUnknown:
 		return []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
-	case status == "" && i >= 0:
+	case status != corev1.ConditionTrue && i >= 0:
 		return node.Spec.Taints[i : i+1]
 	}
 	return nil

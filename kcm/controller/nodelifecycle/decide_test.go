@@ -114,7 +114,10 @@ func TestTheTaintsOfANodeFollowFromWhatIsSaidOfIt(t *testing.T) {
 		"it has no turn then":                                {says: "Ready", turn: granted},
 		"while nobody is evicted, it keeps its pods":         {says: "? Ready", turn: never, taints: []corev1.Taint{taint("unreachable", noExec)}, want: "unreachable:NoSchedule"},
 		"a node of which nothing is said keeps what evicts":  {turn: waits, taints: []corev1.Taint{taint("unreachable", noExec)}, want: "unreachable:NoExecute"},
-		"while nobody is evicted, it does not":               {turn: never, taints: []corev1.Taint{taint("unreachable", noExec)}},
+		"also one of which nobody understands what is said": {turn: waits, taints: []corev1.Taint{taint("unreachable", noExec)}, want: "unreachable:NoExecute", edits: []func(*corev1.Node){func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: "Perhaps"}}
+		}}},
+		"while nobody is evicted, it does not": {turn: never, taints: []corev1.Taint{taint("unreachable", noExec)}},
 		"of two conditions of one type the first counts": {says: "Ready", edits: []func(*corev1.Node){func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Ready", Status: no})
 		}}},
@@ -203,9 +206,9 @@ func TestANodeMayBeSilentForItsGracePeriod(t *testing.T) {
 	}{
 		"since it was heard":                                           {testNode("node-1", "Ready"), 0, 100 * time.Second, 150 * time.Second},
 		"also just after it was created":                               {testNode("node-1", "Ready"), 0, time.Second, 51 * time.Second},
-		"one that has not said how it is may be so since its creation": {testNode("node-1"), 0, time.Second, 60 * time.Second},
-		"also if something else was said of it":                        {testNode("node-1", "not NetworkUnavailable"), 0, time.Second, 60 * time.Second},
-		"but not for less than since it was heard":                     {testNode("node-1"), 0, 100 * time.Second, 150 * time.Second},
+		"one that has not said how it is may be so since its creation": {testNode("node-1"), 0, -time.Hour, 60 * time.Second},
+		"also if something else was said of it":                        {testNode("node-1", "not NetworkUnavailable"), 0, -time.Hour, 60 * time.Second},
+		"or since its Lease was renewed":                               {testNode("node-1"), 0, 100 * time.Second, 160 * time.Second},
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()

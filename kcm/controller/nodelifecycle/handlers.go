@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	nodeutil "k8s.io/component-helpers/node/util"
 
@@ -29,6 +30,11 @@ func (c *Controller) watchLeases(informer cache.SharedIndexInformer) {
 		Update: func(old, lease *coordinationv1.Lease) {
 			told(lease, !old.Spec.RenewTime.Equal(lease.Spec.RenewTime))
 		},
+		Delete: func(lease *coordinationv1.Lease) {
+			if node, _ := c.nodes.Get(lease.Name); node == nil && lease.Namespace == corev1.NamespaceNodeLease {
+				c.heard.Delete(lease.Name) // a kubelet may renew its Lease when its node is gone
+			}
+		},
 	}))
 }
 
@@ -46,7 +52,11 @@ func (c *Controller) watchNodes(informer cache.SharedIndexInformer, podsOn func(
 	}
 	c.synced = append(c.synced, controller.Handle(informer, controller.Handlers[*corev1.Node]{
 		Add: func(node *corev1.Node) {
-			c.heard.Store(node.Name, time.Now())
+			if lastHeartbeat(node) != nil {
+				c.heard.Store(node.Name, time.Now())
+			} else {
+				c.heard.LoadOrStore(node.Name, node.CreationTimestamp.Time)
+			}
 			changed(node)
 			wakePods(node)
 			c.tell(node, "RegisteredNode", "Node %[1]s event: Registered Node %[1]s in Controller", node.Name)
@@ -77,12 +87,13 @@ func (c *Controller) wake(nodes []string) {
 	}
 }
 
-// lastHeartbeat returns when the kubelet has said last how the node is, by the node's clock.
-func lastHeartbeat(node *corev1.Node) time.Time {
+// lastHeartbeat returns when the kubelet has said last how the node is, by the node's clock, or nil if
+// it has not yet.
+func lastHeartbeat(node *corev1.Node) *metav1.Time {
 	if _, ready := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady); ready != nil {
-		return ready.LastHeartbeatTime.Time
+		return &ready.LastHeartbeatTime
 	}
-	return time.Time{}
+	return nil
 }
 
 // isUnknown tells whether nobody knows how a node is, as it was heard of once and is not any more.

@@ -17,33 +17,44 @@ import (
 // patience is for how long a node may be silent.
 type patience struct {
 	grace   time.Duration // since its last heartbeat
-	startup time.Duration // since it was created, before its kubelet has said how it is
+	startup time.Duration // the same before its kubelet has said how it is: that may take longer
 }
 
-// ends returns until when a node may be silent that was heard at some time.
+// ends returns until when a node may be silent that was heard at some time. Its creation counts as a
+// heartbeat, but only until its kubelet has said something: it has the time of the API server's clock.
 func (p patience) ends(node *corev1.Node, heard time.Time) time.Time {
-	end := heard.Add(p.grace)
-	if started := node.CreationTimestamp.Add(p.startup); statusOf(node, corev1.NodeReady) == "" && started.After(end) {
-		return started
+	if lastHeartbeat(node) != nil {
+		return heard.Add(p.grace)
 	}
-	return end
+	if created := node.CreationTimestamp.Time; created.After(heard) {
+		heard = created
+	}
+	return heard.Add(p.startup)
 }
 
-// isSilent tells whether a node has been silent for too long, and nobody has said so yet. If it is
-// not, it will be looked at when its time is up: no notification comes of a heartbeat that does not.
+// isSilent tells whether a node has been silent for too long, and nobody has said so yet.
 func (c *Controller) isSilent(ctx context.Context, node *corev1.Node) (bool, error) {
-	if isUnknown(node) {
-		return false, nil
-	}
-	heard, _ := c.heard.LoadOrStore(node.Name, time.Now())
-	if left := time.Until(c.patience.ends(node, heard.(time.Time))); left > 0 {
-		c.loop.AddAfter(cache.MetaObjectToName(node), left)
+	if isUnknown(node) || c.hasTime(node) {
 		return false, nil
 	}
 	if c.live == nil {
 		return true, nil
 	}
-	return true, c.lookTwice(ctx, node)
+	if err := c.lookTwice(ctx, node); err != nil {
+		return false, err
+	}
+	return !c.hasTime(node), nil // it may have been heard while the question was on its way
+}
+
+// hasTime tells whether a node may be silent for longer. If so, it will be looked at when its time is
+// up: no notification comes of a heartbeat that does not.
+func (c *Controller) hasTime(node *corev1.Node) bool {
+	heard, _ := c.heard.LoadOrStore(node.Name, time.Now())
+	left := time.Until(c.patience.ends(node, heard.(time.Time)))
+	if left > 0 {
+		c.loop.AddAfter(cache.MetaObjectToName(node), left)
+	}
+	return left > 0
 }
 
 // anyLease is whose Leases the loop knows to be newer than it was told: those of all nodes come by

@@ -11,13 +11,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 )
 
 // model is a world with five nodes in two zones and two pods, in which anything may happen at any time:
-// nodes fall silent and are heard again, users change taints and labels, watches are late, requests are
-// refused or their answers lost, and another process leads. The judge goes by what the API server has.
+// nodes fall silent and are heard again, or are made anew, users change taints and labels, watches are
+// late, requests are refused or their answers lost, and another process leads. The judge goes by what
+// the API server has.
 type model struct {
 	*world
 	leads   time.Time // since when this process leads
@@ -157,6 +159,18 @@ func anything(m *model) map[string]func(*rapid.T) {
 				func(n *corev1.Node) { n.Labels["node.kubernetes.io/exclude-disruption"] = "" },
 			}[what])
 			m.step(t, "a user changes %s: %d", name, what)
+		},
+		"a node is made anew": func(t *rapid.T) {
+			name := nodes.Draw(t, "node")
+			_ = m.nodes.Delete(name)
+			node := young(name)
+			if rapid.Bool().Draw(t, "speaks") {
+				node = well(name)[0].(*corev1.Node)
+			}
+			node.CreationTimestamp, node.Labels[corev1.LabelTopologyZone] = metav1.Now(), name[:1]
+			m.beats[name] = time.Now()
+			m.add(node)
+			m.step(t, "there is another node of the name %s, with %d conditions", name, len(node.Status.Conditions))
 		},
 		"a watch is late or not": func(t *rapid.T) {
 			resource := resources.Draw(t, "resource")

@@ -90,7 +90,7 @@ func (m *model) mayGo(pod *corev1.Pod, node *corev1.Node, now time.Time) bool {
 			stands := equality.Semantic.DeepEqual(s.taint, taint) || isOfLost(s.taint) && isOfLost(taint)
 			if seconds := m.seconds(pod, s.taint); !stands || seconds < 0 || m.seconds(pod, taint) < 0 {
 				continue
-			} else if from := s.from; !now.Before(later(from, pod.CreationTimestamp.Time).Add(time.Duration(seconds) * time.Second)) {
+			} else if from := s.from; !now.Before(later(from, boundAt(pod)).Add(time.Duration(seconds) * time.Second)) {
 				return true
 			}
 		}
@@ -216,8 +216,20 @@ func anything(m *model) map[string]func(*rapid.T) {
 				t.SkipNow()
 			}
 			pod.Spec.NodeName, pod.CreationTimestamp = nodes.Draw(t, "node"), metav1.Now()
+			if rapid.Bool().Draw(t, "waits") {
+				pod.Spec.NodeName = ""
+			}
 			m.add(pod)
 			m.step(t, "a pod comes")
+		},
+		"a pod is bound": func(t *rapid.T) {
+			pod, err := m.pods.Get(pods.Draw(t, "pod"))
+			if err != nil || pod.Spec.NodeName != "" {
+				t.SkipNow()
+			}
+			bound(nodes.Draw(t, "node"))(pod)
+			stored(m.pods.Update(pod))
+			m.step(t, "a pod is bound")
 		},
 		"a pod is gone": func(t *rapid.T) {
 			_ = m.pods.Delete(pods.Draw(t, "pod"))
@@ -283,6 +295,9 @@ func (m *model) comeToRest(t *rapid.T) {
 		m.fail(t, "it does not come to rest")
 	}
 	for _, pod := range m.pods.List() {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
 		node := stored(m.nodes.Get(pod.Spec.NodeName))
 		for _, taint := range node.Spec.Taints {
 			if pod.DeletionTimestamp == nil && m.seconds(pod, taint) >= 0 {
