@@ -3,6 +3,7 @@ package nodeipam
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -26,7 +27,10 @@ func (c *Controller) assign(ctx context.Context, node *corev1.Node, ranges []net
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	answer, err := c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err == nil && len(answer.Spec.PodCIDRs) == 0 {
+		err = apierrors.NewInternalError(errors.New("a webhook leaves them out"))
+	}
 	switch {
 	case err == nil:
 		c.mu.Lock()
@@ -36,7 +40,7 @@ func (c *Controller) assign(ctx context.Context, node *corev1.Node, ranges []net
 		return nil
 	case controller.IsGone(err):
 		return nil
-	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown: // an answer
+	case errors.As(err, new(apierrors.APIStatus)): // an answer
 		c.tell(node, "CIDRAssignmentFailed")
 	}
 	return fmt.Errorf("write ranges %v of node %s: %w", ranges, node.Name, err)

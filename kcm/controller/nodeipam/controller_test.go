@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -351,6 +352,7 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 		invalid("a", "spec", "unschedulable"),
 		apierrors.NewTooManyRequests("not now", 0),
 		apierrors.NewInternalError(errors.New("failed calling webhook")),
+		&apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "a webhook that gives no reason denied it"}},
 	} {
 		t.Run(string(apierrors.ReasonForError(refusal)), func(t *testing.T) {
 			in(t, nil, func(c *cluster) {
@@ -358,17 +360,36 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 					c.answer(refusal, false)
 					c.come(node("a"), node("b"))
 					story := c.after(20 * time.Minute)
-					assert.Equal(t, 18, strings.Count(story, "a 10.9.0.0/28"), "from 5 ms on, each time twice as long, up to 1000 s")
-					assert.Equal(t, 18, strings.Count(story, "b 10.9.0.16/28"))
+					assert.Equal(t, 19, strings.Count(story, "a 10.9.0.0/28"), "from 5 ms on, each time twice as long, up to 300 s")
+					assert.Equal(t, 19, strings.Count(story, "b 10.9.0.16/28"))
 					assert.Contains(t, story, event("a", "CIDRAssignmentFailed"))
 					assert.NotContains(t, story, "10.9.0.32/28", "it is the same range each time")
 					c.answer(nil, false)
-					assert.Equal(t, "a 10.9.0.0/28; b 10.9.0.16/28", c.after(1000*time.Second))
+					assert.Equal(t, "a 10.9.0.0/28; b 10.9.0.16/28", c.after(tellAgain))
 					assert.Equal(t, "nothing", c.after(time.Hour))
 				})
 			})
 		})
 	}
+}
+
+func TestWhatAWebhookLeavesOutIsWrittenAgain(t *testing.T) {
+	in(t, nil, func(c *cluster) {
+		leavesOut := true
+		c.client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return leavesOut, node("a"), nil
+		})
+		c.runs(four, func() {
+			c.come(node("a"))
+			assert.Contains(t, c.after(time.Hour), event("a", "CIDRAssignmentFailed"))
+			c.mu.Lock()
+			leavesOut = false
+			c.mu.Unlock()
+			assert.Equal(t, "a 10.9.0.0/28", c.after(tellAgain))
+		})
+	})
 }
 
 func TestANodeThatIsBeingDeletedIsNotWritten(t *testing.T) {
