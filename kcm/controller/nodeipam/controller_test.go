@@ -429,14 +429,26 @@ func TestAnAnswerThatIsLostCostsNoRange(t *testing.T) {
 }
 
 func TestACacheThatIsBehindCausesNoRequest(t *testing.T) {
-	in(t, []*corev1.Node{node("a")}, func(c *cluster) {
-		c.late()
-		c.runs(four, func() {
-			assert.Equal(t, "a 10.9.0.0/28", c.after(time.Minute))
-			for range 5 {
-				c.watch.Modify(node("a"))
-				assert.Equal(t, "nothing", c.after(time.Minute))
-			}
+	t.Run("of a node that changes", func(t *testing.T) {
+		in(t, []*corev1.Node{node("a")}, func(c *cluster) {
+			c.late()
+			c.runs(four, func() {
+				assert.Equal(t, "a 10.9.0.0/28", c.after(time.Minute))
+				for range 5 {
+					c.watch.Modify(node("a"))
+					assert.Equal(t, "nothing", c.after(time.Minute))
+				}
+			})
+		})
+	})
+	t.Run("of a node that has waited", func(t *testing.T) {
+		in(t, []*corev1.Node{node("all", "10.9.0.0/26"), node("a")}, func(c *cluster) {
+			c.late()
+			c.runs(four, func() {
+				c.after(time.Minute)
+				c.watch.Delete(node("all", "10.9.0.0/26"))
+				assert.Equal(t, "a 10.9.0.0/28", c.after(time.Hour))
+			})
 		})
 	})
 }
