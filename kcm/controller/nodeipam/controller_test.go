@@ -548,11 +548,16 @@ func TestThePiecesAreMeasured(t *testing.T) {
 		"node_ipam_controller_cirdset_max_cidrs":                    4,
 		"node_ipam_controller_cidrset_usage_cidrs":                  0.5,
 		"node_ipam_controller_cidrset_allocation_tries_per_request": 1,
-		"kcm_node_ipam_shared_ranges":                               1,
+		"of these up to 1":            2,
+		"of these up to 5":            2,
+		"of these up to 25":           2,
+		"of these up to 125":          2,
+		"of these up to 625":          2,
+		"kcm_node_ipam_shared_ranges": 1,
 	}, measured(t, "10.77.0.0/26"))
 }
 
-// measured returns what the metrics say of a range, and of a histogram the sum.
+// measured returns what the metrics say of a range, and of a histogram the sum and the buckets.
 func measured(t *testing.T, cluster string) map[string]float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	require.NoError(t, err)
@@ -561,6 +566,9 @@ func measured(t *testing.T, cluster string) map[string]float64 {
 		for _, m := range f.Metric {
 			if len(m.Label) == 1 && m.Label[0].GetName() == "clusterCIDR" && m.Label[0].GetValue() == cluster {
 				all[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+				for _, b := range m.GetHistogram().GetBucket() {
+					all[fmt.Sprint("of these up to ", b.GetUpperBound())] = float64(b.GetCumulativeCount())
+				}
 			}
 		}
 	}
