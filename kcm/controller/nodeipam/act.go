@@ -29,7 +29,7 @@ func (c *Controller) assign(ctx context.Context, node *corev1.Node, ranges []net
 	}
 	answer, err := c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err == nil && len(answer.Spec.PodCIDRs) == 0 {
-		err = apierrors.NewInternalError(errors.New("a webhook leaves them out"))
+		err = apierrors.NewInternalError(errors.New("admission leaves them out"))
 	}
 	switch {
 	case err == nil:
