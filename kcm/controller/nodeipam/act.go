@@ -3,6 +3,7 @@ package nodeipam
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -17,7 +18,7 @@ import (
 
 // assign writes a node's ranges, the same each time: if they were written already, and only
 // the answer was lost, nothing changes. The UID in the patch keeps it from another node of
-// the name, and who has got other ranges refuses it.
+// the name, and who has got other ranges refuses it. An answer without ranges is a refusal.
 func (c *Controller) assign(ctx context.Context, node *corev1.Node, ranges []netip.Prefix) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": node.UID},
@@ -26,7 +27,10 @@ func (c *Controller) assign(ctx context.Context, node *corev1.Node, ranges []net
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	answer, err := c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err == nil && len(answer.Spec.PodCIDRs) == 0 {
+		err = apierrors.NewInternalError(errors.New("admission leaves them out"))
+	}
 	switch {
 	case err == nil:
 		c.mu.Lock()
@@ -36,7 +40,7 @@ func (c *Controller) assign(ctx context.Context, node *corev1.Node, ranges []net
 		return nil
 	case controller.IsGone(err):
 		return nil
-	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown: // an answer
+	case errors.As(err, new(apierrors.APIStatus)): // an answer
 		c.tell(node, "CIDRAssignmentFailed")
 	}
 	return fmt.Errorf("write ranges %v of node %s: %w", ranges, node.Name, err)

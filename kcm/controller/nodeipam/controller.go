@@ -22,13 +22,15 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// tellAgain is how often an event says that nothing is left for a node. Events are kept for an
-// hour.
+// tellAgain is how often an event says that nothing is left for a node: events are kept for an
+// hour. A write that fails is not put off for longer, either. (The original tries at each change
+// of the node, too, and a kubelet causes one every five minutes.)
 const tellAgain = 5 * time.Minute
 
 // Controller has its handlers set ranges aside, for one node after the other, and its workers
@@ -58,6 +60,8 @@ func New(
 		QueueName:  "cidrallocator_node",
 		Sync:       c.sync,
 		MaxRetries: controller.RetryForever,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](
+			5*time.Millisecond, tellAgain),
 	})
 	c.synced = controller.Handle(nodes.Informer(), controller.Handlers[*corev1.Node]{
 		Add:          c.seen,

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -351,6 +352,7 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 		invalid("a", "spec", "unschedulable"),
 		apierrors.NewTooManyRequests("not now", 0),
 		apierrors.NewInternalError(errors.New("failed calling webhook")),
+		&apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "a webhook that gives no reason denied it"}},
 	} {
 		t.Run(string(apierrors.ReasonForError(refusal)), func(t *testing.T) {
 			in(t, nil, func(c *cluster) {
@@ -358,17 +360,36 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 					c.answer(refusal, false)
 					c.come(node("a"), node("b"))
 					story := c.after(20 * time.Minute)
-					assert.Equal(t, 18, strings.Count(story, "a 10.9.0.0/28"), "from 5 ms on, each time twice as long, up to 1000 s")
-					assert.Equal(t, 18, strings.Count(story, "b 10.9.0.16/28"))
+					assert.Equal(t, 19, strings.Count(story, "a 10.9.0.0/28"), "from 5 ms on, each time twice as long, up to 300 s")
+					assert.Equal(t, 19, strings.Count(story, "b 10.9.0.16/28"))
 					assert.Contains(t, story, event("a", "CIDRAssignmentFailed"))
 					assert.NotContains(t, story, "10.9.0.32/28", "it is the same range each time")
 					c.answer(nil, false)
-					assert.Equal(t, "a 10.9.0.0/28; b 10.9.0.16/28", c.after(1000*time.Second))
+					assert.Equal(t, "a 10.9.0.0/28; b 10.9.0.16/28", c.after(tellAgain))
 					assert.Equal(t, "nothing", c.after(time.Hour))
 				})
 			})
 		})
 	}
+}
+
+func TestWhatAWebhookLeavesOutIsWrittenAgain(t *testing.T) {
+	in(t, nil, func(c *cluster) {
+		leavesOut := true
+		c.client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return leavesOut, node("a"), nil
+		})
+		c.runs(four, func() {
+			c.come(node("a"))
+			assert.Contains(t, c.after(time.Hour), event("a", "CIDRAssignmentFailed"))
+			c.mu.Lock()
+			leavesOut = false
+			c.mu.Unlock()
+			assert.Equal(t, "a 10.9.0.0/28", c.after(tellAgain))
+		})
+	})
 }
 
 func TestANodeThatIsBeingDeletedIsNotWritten(t *testing.T) {
@@ -408,14 +429,26 @@ func TestAnAnswerThatIsLostCostsNoRange(t *testing.T) {
 }
 
 func TestACacheThatIsBehindCausesNoRequest(t *testing.T) {
-	in(t, []*corev1.Node{node("a")}, func(c *cluster) {
-		c.late()
-		c.runs(four, func() {
-			assert.Equal(t, "a 10.9.0.0/28", c.after(time.Minute))
-			for range 5 {
-				c.watch.Modify(node("a"))
-				assert.Equal(t, "nothing", c.after(time.Minute))
-			}
+	t.Run("of a node that changes", func(t *testing.T) {
+		in(t, []*corev1.Node{node("a")}, func(c *cluster) {
+			c.late()
+			c.runs(four, func() {
+				assert.Equal(t, "a 10.9.0.0/28", c.after(time.Minute))
+				for range 5 {
+					c.watch.Modify(node("a"))
+					assert.Equal(t, "nothing", c.after(time.Minute))
+				}
+			})
+		})
+	})
+	t.Run("of a node that has waited", func(t *testing.T) {
+		in(t, []*corev1.Node{node("all", "10.9.0.0/26"), node("a")}, func(c *cluster) {
+			c.late()
+			c.runs(four, func() {
+				c.after(time.Minute)
+				c.watch.Delete(node("all", "10.9.0.0/26"))
+				assert.Equal(t, "a 10.9.0.0/28", c.after(time.Hour))
+			})
 		})
 	})
 }
@@ -515,11 +548,16 @@ func TestThePiecesAreMeasured(t *testing.T) {
 		"node_ipam_controller_cirdset_max_cidrs":                    4,
 		"node_ipam_controller_cidrset_usage_cidrs":                  0.5,
 		"node_ipam_controller_cidrset_allocation_tries_per_request": 1,
-		"kcm_node_ipam_shared_ranges":                               1,
+		"of these up to 1":            2,
+		"of these up to 5":            2,
+		"of these up to 25":           2,
+		"of these up to 125":          2,
+		"of these up to 625":          2,
+		"kcm_node_ipam_shared_ranges": 1,
 	}, measured(t, "10.77.0.0/26"))
 }
 
-// measured returns what the metrics say of a range, and of a histogram the sum.
+// measured returns what the metrics say of a range, and of a histogram the sum and the buckets.
 func measured(t *testing.T, cluster string) map[string]float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	require.NoError(t, err)
@@ -528,6 +566,9 @@ func measured(t *testing.T, cluster string) map[string]float64 {
 		for _, m := range f.Metric {
 			if len(m.Label) == 1 && m.Label[0].GetName() == "clusterCIDR" && m.Label[0].GetValue() == cluster {
 				all[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+				for _, b := range m.GetHistogram().GetBucket() {
+					all[fmt.Sprint("of these up to ", b.GetUpperBound())] = float64(b.GetCumulativeCount())
+				}
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func cutInto(words ...string) (ranges Ranges) {
 // four is a cluster with four pieces, .0, .16, .32 and .48.
 var four = cutInto("10.9.0.0/26 28")
 
-// held says which pieces have holders, by their numbers: "0 1x2 3".
+// String says which pieces have holders, by their numbers: "0 1x2 3".
 func (p *pool) String() string {
 	var held []string
 	for i, n := range p.holders {

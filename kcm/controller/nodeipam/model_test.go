@@ -68,6 +68,7 @@ const (
 	lost     outcome = "done, but the answer is lost"
 	dropped  outcome = "lost, and not done"
 	underWay outcome = "lost, and done later"
+	leftOut  outcome = "left out by a webhook"
 )
 
 var refusals = []error{
@@ -151,7 +152,7 @@ func (m *model) answer(action clienttesting.Action) (bool, runtime.Object, error
 	if m.how == lost {
 		return true, nil, errors.New("EOF")
 	}
-	m.granted[uid] = err == nil
+	m.granted[uid] = err == nil && m.how != leftOut
 	return true, done, err
 }
 
@@ -167,6 +168,8 @@ func (m *model) assign(name string, uid types.UID, ranges []string) (runtime.Obj
 		return there, nil
 	case len(there.Spec.PodCIDRs) > 0:
 		return nil, invalid(name, "spec", "podCIDRs")
+	case m.how == leftOut:
+		return there, nil
 	}
 	m.judge(uid, ranges)
 	there.Spec.PodCIDRs = ranges
@@ -285,7 +288,7 @@ func anything(m *model) map[string]func(*rapid.T) {
 			m.pass(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "time"))
 		},
 		"answers": func(t *rapid.T) {
-			m.how = rapid.SampledFrom([]outcome{well, well, refused, lost, dropped, underWay, underWay, underWay}).Draw(t, "how")
+			m.how = rapid.SampledFrom([]outcome{well, well, refused, leftOut, lost, dropped, underWay, underWay, underWay}).Draw(t, "how")
 			m.refusal = rapid.SampledFrom(refusals).Draw(t, "refusal")
 		},
 		"an old request is carried out": func(t *rapid.T) {

@@ -133,7 +133,8 @@ func (c *Controller) lookAtAll() []*corev1.Node {
 	return nodes
 }
 
-// changed looks at a node that does not say what it should.
+// changed looks at a node that does not say what it should. (The original lets another way to
+// write the number stand, such as 015.)
 func (c *Controller) changed(node *corev1.Node) {
 	if node.Annotations[corev1.ObjectTTLAnnotationKey] != c.wanted() {
 		c.loop.Add(cache.MetaObjectToName(node))

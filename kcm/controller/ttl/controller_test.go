@@ -240,6 +240,7 @@ func TestANodeIsToldHowLongItMayGoByWhatItHasRead(t *testing.T) {
 		"a node that was told nothing":        some(0, 1, "")[0],
 		"a node that was told something else": some(0, 1, "300")[0],
 		"a node that has no number":           some(0, 1, "soon")[0],
+		"a node that has it in another way":   some(0, 1, "00")[0],
 		"a node that is being deleted": {ObjectMeta: metav1.ObjectMeta{
 			Name: "node-0", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"example.com/hold"},
 		}},
