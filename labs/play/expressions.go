@@ -269,7 +269,7 @@ func describe(state history.State) string {
 					" deletion=" + self.metadata.?deletionTimestamp.orValue("")`)
 			case "nodes":
 				line += " " + said(object, `"Ready=" + condition(self, "Ready").status +
-					self.spec.?taints.orValue([]).map(t, " " + t.key + ":" + t.effect).join("")`)
+					self.?spec.?taints.orValue([]).map(t, " " + t.key + ":" + t.effect).join("")`)
 			case "events":
 				count, _, _ := unstructured.NestedInt64(object.Object, "count")
 				line = fmt.Sprintf("Event %s %s (%d): %s",

@@ -79,8 +79,9 @@ function shapesOf(scene, width) {
 	if (scene.nodes.length) shapes.push(["nodes", "text", { x: 0, y: y + 19, class: "head" }, "Nodes"]);
 	if (scene.nodes.length && !wide) y += 26;
 	for (const n of scene.nodes) {
-		const top = y, wrong = n.taints || (n.state === "Ready=True" ? "" : "no taint");
-		box(n.id, 1, y, n, [n.name, n.state + (n.range ? `, range ${n.range}` : "")], wrong);
+		// Two taints of one key are one text: unreachable:NoSchedule+NoExecute.
+		const top = y, taints = n.taints.replace(/(\S+):(\w+), \1:/g, "$1:$2+");
+		box(n.id, 1, y, n, [`${n.name}: ${n.state}`, n.range && `range ${n.range}`], taints || (n.state === "Ready=True" ? "" : "no taint"));
 		if (!wide) y += boxHeight + 4;
 		y = Math.max(top + boxHeight, y + podShapes(shapes, n, x[2], y + 2, w[2])) + gap;
 	}
