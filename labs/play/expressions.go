@@ -267,6 +267,9 @@ func describe(state history.State) string {
 			case "pods":
 				line += " " + said(object, `image(self) + " " + self.status.phase + " ready=" + string(ready(self)) +
 					" deletion=" + self.metadata.?deletionTimestamp.orValue("")`)
+			case "nodes":
+				line += " " + said(object, `"Ready=" + condition(self, "Ready").status +
+					self.?spec.?taints.orValue([]).map(t, " " + t.key + ":" + t.effect).join("")`)
 			case "events":
 				count, _, _ := unstructured.NestedInt64(object.Object, "count")
 				line = fmt.Sprintf("Event %s %s (%d): %s",

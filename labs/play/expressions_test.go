@@ -268,6 +268,18 @@ func TestAKindMeansTheOneOfTheOlderGroup(t *testing.T) {
 	}
 }
 
+func TestWhoseWaitWasInVainIsToldHowNodesAre(t *testing.T) {
+	t.Parallel()
+	node := func(text string) string {
+		o := object(t, text)
+		return describe(history.State{"nodes": {o.GetUID(): o}})
+	}
+	require.Equal(t, "Node/a Ready=", node(`{apiVersion: v1, kind: Node, metadata: {name: a}}`))
+	require.Equal(t, "Node/b Ready=Unknown node.kubernetes.io/unreachable:NoSchedule", node(`{apiVersion: v1, kind: Node,
+		metadata: {name: b}, spec: {taints: [{key: node.kubernetes.io/unreachable, effect: NoSchedule}]},
+		status: {conditions: [{type: Ready, status: Unknown}]}}`))
+}
+
 func TestAStatusAboutAnEarlierSpecIsBehind(t *testing.T) {
 	t.Parallel()
 	p, _ := playOf()

@@ -107,6 +107,20 @@ func (p *Play) delete(c *call) error {
 	})
 }
 
+// silence lets a node's kubelet fall silent. The lab cluster plays only nodes whose label says that theirs speaks.
+func (p *Play) silence(c *call) error { return p.tellKubelet(c.args[0], "silent") }
+
+// heal lets it speak again.
+func (p *Play) heal(c *call) error { return p.tellKubelet(c.args[0], "speaks") }
+
+func (p *Play) tellKubelet(node, to string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"lab.kcm-book.io/kubelet":%q}}}`, to)
+	return p.insist("tell the kubelet of "+node, func() error {
+		_, err := p.client.Resource(kindOf["node"]).Patch(p.ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+}
+
 // insist sends a write until the API server answers: while that is away, whoever uses a cluster tries again. What is
 // there already then, or gone, a try has made or deleted whose answer was lost.
 func (p *Play) insist(what string, write func() error) error {
@@ -130,16 +144,13 @@ func isAnswer(err error) bool {
 }
 
 func cascade(flag string) (metav1.DeletionPropagation, error) {
-	switch how := strings.TrimPrefix(flag, "--cascade="); how {
-	case "orphan":
-		return metav1.DeletePropagationOrphan, nil
-	case "background":
-		return metav1.DeletePropagationBackground, nil
-	case "foreground":
-		return metav1.DeletePropagationForeground, nil
-	default:
-		return "", fmt.Errorf("%s: write --cascade=orphan, background or foreground", flag)
+	for how, propagation := range map[string]metav1.DeletionPropagation{"orphan": metav1.DeletePropagationOrphan,
+		"background": metav1.DeletePropagationBackground, "foreground": metav1.DeletePropagationForeground} {
+		if flag == "--cascade="+how {
+			return propagation, nil
+		}
 	}
+	return "", fmt.Errorf("%s: write --cascade=orphan, background or foreground", flag)
 }
 
 // silence lets a node's kubelet fall silent. The lab cluster plays only nodes whose label says that theirs speaks.

@@ -69,7 +69,7 @@ func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title strin
 	}
 	resources := map[string]dynamic.ResourceInterface{}
 	for resource, group := range map[string]string{
-		"deployments": "apps", "replicasets": "apps", "replicationcontrollers": "", "pods": "",
+		"deployments": "apps", "replicasets": "apps", "replicationcontrollers": "", "pods": "", "nodes": "",
 	} {
 		resources[resource] = client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource})
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	nodeutil "k8s.io/component-helpers/node/util"
 	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -30,7 +31,7 @@ type Moment struct {
 	N int `json:"n"`
 	// At is when, in milliseconds since 1970.
 	At int64 `json:"at"`
-	// Kind is deployment, replicaset, pod, lease, manager, queue, sync, deed or invariant.
+	// Kind is deployment, replicaset, pod, node, manager, queue, sync, deed or invariant.
 	Kind string `json:"kind"`
 	// Says is the line of the text log.
 	Says string `json:"says"`
@@ -64,16 +65,14 @@ func (s Scene) Apply(m Moment) {
 // since returns what is different in a node from the one before it, which may be nil.
 func (n Node) since(before Node) Node {
 	changed := Node{}
-	for field, value := range n {
-		if was, had := before[field]; !had || !reflect.DeepEqual(was, value) {
-			changed[field] = value
-		}
-	}
 	for field := range before {
-		if _, has := n[field]; !has {
-			changed[field] = nil
-		}
+		changed[field] = nil
 	}
+	maps.Copy(changed, n)
+	maps.DeleteFunc(changed, func(field string, value any) bool {
+		was, had := before[field]
+		return had && reflect.DeepEqual(was, value)
+	})
 	return changed
 }
 
@@ -95,26 +94,21 @@ func (v *View) tell(at time.Time, kind, says string, nodes Scene, gone ...string
 func (v *View) change(c history.Change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	o := c.Object
-	if strings.HasPrefix(o.GetNamespace(), "kube-") {
-		return
-	}
-	node := nodeOf(c.Resource, o)
-	if node == nil {
+	o, node := c.Object, nodeOf(c.Resource, c.Object)
+	if node == nil || strings.HasPrefix(o.GetNamespace(), "kube-") {
 		return
 	}
 	id, kind := string(o.GetUID()), strings.TrimSuffix(c.Resource, "s")
 	before, known := v.scene[id]
 	name := kind + " " + o.GetName()
-	if c.Type == watch.Deleted {
-		if known {
-			v.tell(c.Seen, kind, name+" is gone", nil, id)
-		}
-		return
-	}
 	node["kind"] = kind
 	says := difference(before, node)
 	switch {
+	case c.Type == watch.Deleted && known:
+		v.tell(c.Seen, kind, name+" is gone", nil, id)
+		return
+	case c.Type == watch.Deleted:
+		return
 	case !known:
 		says = " is there: " + says
 	case says == "":
@@ -127,7 +121,8 @@ func (v *View) change(c history.Change) {
 
 // told are the fields of nodes that the text log tells, in its order.
 var told = []string{
-	"state", "want", "pods", "updated", "ready", "available", "revision", "image", "paused", "deleted", "owner",
+	"state", "taints", "range", "want", "pods", "updated", "ready", "available", "revision", "image", "paused", "deleted",
+	"owner",
 }
 
 // difference says what is different in a node, or what it has if there was none.
@@ -143,6 +138,8 @@ func difference(before, after Node) string {
 			all = append(all, "another owner's")
 		case field == "state":
 			all = append(all, fmt.Sprint(is))
+		case is == "":
+			all = append(all, "no "+field)
 		case is == true:
 			all = append(all, field)
 		case is == false:
@@ -162,12 +159,22 @@ func nodeOf(resource string, o *unstructured.Unstructured) Node {
 	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
 		node["owner"] = string(owner.UID)
 	}
+	var d appsv1.Deployment // what is shown of ReplicaSets has the same names
+	var pod corev1.Pod
+	var n corev1.Node
+	typed, shown := map[string]any{"deployments": &d, "replicasets": &d, "replicationcontrollers": &d, "pods": &pod,
+		"nodes": &n}[resource]
+	if !shown || runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, typed) != nil {
+		return nil
+	}
 	switch resource {
-	case "deployments", "replicasets", "replicationcontrollers": // what is shown of all of them has the same names
-		var d appsv1.Deployment
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d) != nil {
-			return nil
-		}
+	case "pods":
+		node["state"], node["image"], node["node"] = stateOf(&pod), imageOf(pod.Spec), pod.Spec.NodeName
+	case "nodes":
+		_, ready := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
+		node["state"] = "Ready=" + string(ptr.Deref(ready, corev1.NodeCondition{}).Status)
+		node["taints"], node["range"] = taintsOf(&n), n.Spec.PodCIDR
+	default:
 		is := d.Status
 		node["want"], node["pods"], node["ready"] = ptr.Deref(d.Spec.Replicas, 0), is.Replicas, is.ReadyReplicas
 		node["available"], node["image"] = is.AvailableReplicas, imageOf(d.Spec.Template.Spec)
@@ -177,16 +184,16 @@ func nodeOf(resource string, o *unstructured.Unstructured) Node {
 			node["updated"], node["paused"] = is.UpdatedReplicas, d.Spec.Paused
 			node["behind"] = d.Generation > is.ObservedGeneration
 		}
-	case "pods":
-		var pod corev1.Pod
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod) != nil {
-			return nil
-		}
-		node["state"], node["image"] = stateOf(&pod), imageOf(pod.Spec)
-	default:
-		return nil
 	}
 	return node
+}
+
+func taintsOf(n *corev1.Node) string {
+	var all []string
+	for _, taint := range n.Spec.Taints {
+		all = append(all, path.Base(taint.Key)+":"+string(taint.Effect))
+	}
+	return strings.Join(all, ", ")
 }
 
 func imageOf(spec corev1.PodSpec) string {
@@ -203,9 +210,7 @@ func stateOf(pod *corev1.Pod) string {
 		return "ending"
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		return "ended"
-	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	}):
+	case controller.IsPodReady(pod):
 		return "ready"
 	case pod.Spec.NodeName != "":
 		return "starting"

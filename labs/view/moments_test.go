@@ -79,6 +79,27 @@ func TestAPodIsToldByWhatCanBeSeenOfIt(t *testing.T) {
 	assert.Empty(t, v.scene, "what is there after the pod is gone")
 }
 
+func TestANodeIsToldByWhatOthersKnowOfIt(t *testing.T) {
+	t.Parallel()
+	v := New("the loops")
+	node := func(ready string, spec map[string]any) *unstructured.Unstructured {
+		status := map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready}}}
+		return object("node-1", "", map[string]any{"spec": spec, "status": status})
+	}
+	taint := map[string]any{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+	tainted := map[string]any{"podCIDR": "10.9.0.0/28", "taints": []any{taint}}
+	healed := map[string]any{"podCIDR": "10.9.0.0/28"}
+	for _, seen := range []*unstructured.Unstructured{
+		node("True", nil), node("True", healed), node("Unknown", healed), node("Unknown", tainted), node("True", healed),
+	} {
+		v.change(history.Change{Type: watch.Modified, Resource: "nodes", Object: seen, Seen: began})
+	}
+	assert.Equal(t, []string{
+		"node node-1 is there: Ready=True", "node node-1: range 10.9.0.0/28", "node node-1: Ready=Unknown",
+		"node node-1: taints unreachable:NoSchedule", "node node-1: Ready=True; no taints",
+	}, lines(v))
+}
+
 func TestWhatADeploymentHasIsToldWhereItDiffers(t *testing.T) {
 	t.Parallel()
 	v := New("the loops")

@@ -1,5 +1,5 @@
 // Package view shows what the loops of a controller manager do while they do it: a page with lanes for Deployments,
-// ReplicaSets, pods and the loops themselves.
+// ReplicaSets, pods, nodes and the loops themselves.
 //
 // It tells of two sources. The recording of labs/history says what the API server has, of kcm and of the original
 // alike. The trace of kcm (kcm/trace) says what each sync has observed, decided and done. Both become moments: a line

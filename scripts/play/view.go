@@ -112,6 +112,7 @@ var allRecordings = []recording{
 	{"03", "frozen", regexp.MustCompile("the Lease was not renewed")},
 	{"06", "expectations", regexp.MustCompile("waits: the cache is behind")},
 	{"07", "rollout", regexp.MustCompile("^pod .*: ready$")},
+	{"16", "silence", regexp.MustCompile("^node .*: taints")},
 }
 
 // record records the moving pictures of chapters anew, or of all chapters those that

@@ -63,7 +63,7 @@ const order = (a, b) => names.compare(a.name, b.name);
 
 // lanes returns the Deployments with their ReplicaSets and these with their pods; what has no owner stands by itself.
 export function lanes(scene) {
-	const kinds = { deployment: [], replicaset: [], replicationcontroller: [], pod: [], key: [], manager: [], invariant: [] };
+	const kinds = { deployment: [], replicaset: [], replicationcontroller: [], pod: [], node: [], key: [], manager: [], invariant: [] };
 	for (const [id, node] of scene) kinds[node.kind]?.push({ id, ...node });
 	const owned = new Map();
 	for (const o of [...kinds.replicaset, ...kinds.replicationcontroller, ...kinds.pod]) {
@@ -84,7 +84,10 @@ export function lanes(scene) {
 	if (alone.length) deployments.push({ id: "alone", sets: alone });
 	const orphans = pods("");
 	if (orphans.length) deployments.push({ id: "orphans", sets: [{ id: "nobody", name: "nobody's", members: orphans }] });
-	return { deployments, keys: kinds.key, managers: kinds.manager.sort(order), invariants: kinds.invariant };
+	// Nodes are of interest where one has a range of addresses, or is not as all are.
+	const shown = kinds.node.some((n) => n.range || n.taints || n.state !== "Ready=True") ? kinds.node.sort(order) : [];
+	const nodes = shown.map((n) => ({ ...n, members: kinds.pod.filter((p) => p.node === n.name).map((p) => ({ ...p, id: n.id + p.id })) }));
+	return { deployments, nodes, keys: kinds.key, managers: kinds.manager.sort(order), invariants: kinds.invariant };
 }
 
 // behind says how what a ReplicaSet's last sync saw in the cache differs from what the API server has, or nothing.

@@ -67,6 +67,17 @@ test("what has no owner that is there stands by itself", () => {
 	assert.deepEqual(deployments.map((d) => [d.id, d.sets.map((s) => s.name)]), [["alone", ["web"]], ["orphans", ["nobody's"]]]);
 });
 
+test("nodes stand in lanes of their own with the pods that they run, where one is not as all are", () => {
+	const node = (name, more) => ({ kind: "node", name, state: "Ready=True", taints: "", range: "", ...more });
+	const scene = new Map(Object.entries({ n10: node("node-10"), n9: node("node-9"),
+		a: { kind: "pod", name: "a", node: "node-9" }, b: { kind: "pod", name: "b", node: "node-10" }, c: { kind: "pod", name: "c" } }));
+	assert.deepEqual(lanes(scene).nodes, []);
+	for (const more of [{ range: "10.9.0.0/28" }, { taints: "unreachable:NoSchedule" }, { state: "Ready=Unknown" }]) {
+		scene.set("n10", node("node-10", more));
+		assert.deepEqual(lanes(scene).nodes.map((n) => [n.name, n.members.map((p) => p.name)]), [["node-9", ["a"]], ["node-10", ["b"]]]);
+	}
+});
+
 test("the tenth manager stands after the ninth", () => {
 	const scene = new Map(["kcm-10", "kcm-9"].map((name) => [name, { kind: "manager", name, state: "waits" }]));
 	assert.deepEqual(lanes(scene).managers.map((m) => m.name), ["kcm-9", "kcm-10"]);

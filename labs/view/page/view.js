@@ -76,7 +76,16 @@ function shapesOf(scene, width) {
 		if (wide) y = Math.max(y, top + boxHeight + gap);
 		y += gap;
 	}
-	if (!scene.deployments.length) {
+	if (scene.nodes.length) shapes.push(["nodes", "text", { x: 0, y: y + 19, class: "head" }, "Nodes"]);
+	if (scene.nodes.length && !wide) y += 26;
+	for (const n of scene.nodes) {
+		// Two taints of one key are one text: unreachable:NoSchedule+NoExecute.
+		const top = y, taints = n.taints.replace(/(\S+):(\w+), \1:/g, "$1:$2+");
+		box(n.id, 1, y, n, [`${n.name}: ${n.state}`, n.range && `range ${n.range}`], taints || (n.state === "Ready=True" ? "" : "no taint"));
+		if (!wide) y += boxHeight + 4;
+		y = Math.max(top + boxHeight, y + podShapes(shapes, n, x[2], y + 2, w[2])) + gap;
+	}
+	if (!scene.deployments.length && !scene.nodes.length) {
 		shapes.push(["none", "text", { x: 0, y: y + 20, class: "quiet" }, "Nothing is there yet."]);
 		y += 40;
 	}
