@@ -50,6 +50,9 @@ type Chapter struct {
 	Blocks []*Block
 	// Steps are the names of the places up to which the chapter is a program by itself: <!-- step: naive -->
 	Steps []string
+	// Finished says that this program has all of the chapter's code, and drafts where the lesson has them:
+	// <!-- step: naive, all else finished -->
+	Finished bool
 	// Aside says that what the chapter adds to the packages of others is nothing that their tests see.
 	Aside bool
 	// Spans are the code spans in the prose.
@@ -373,7 +376,7 @@ func (c *Chapter) addComment(p *Page, line int, match []string) error {
 	case "aside":
 		c.Aside = true
 	case "step:":
-		name := match[3]
+		name, finished := strings.CutSuffix(match[3], ", all else finished")
 		switch {
 		case !stepName.MatchString(name):
 			return place.Errorf("give the step a name, for example: <!-- step: naive -->")
@@ -382,7 +385,7 @@ func (c *Chapter) addComment(p *Page, line int, match []string) error {
 		case slices.Contains(c.Steps, name):
 			return place.Errorf("a second step %s", name)
 		}
-		c.Steps = append(c.Steps, name)
+		c.Steps, c.Finished = append(c.Steps, name), c.Finished || finished
 	default:
 		return c.beginExercise(match[1], p, line)
 	}

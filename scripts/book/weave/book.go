@@ -123,7 +123,7 @@ func (w *Book) addBlock(block *chapters.Block) error {
 			s.previous = all[len(all)-1]
 		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
-		if block.Page.Code() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
+		if (block.Page.Code() || block.Chapter.Finished) && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
 			if s.after = 0; block.Later {
 				s.after = 1
 			}
