@@ -3,10 +3,12 @@ package tainteviction
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/util/feature"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -16,7 +18,8 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// Reads is what the loop reads of pods. Of nodes it reads the spec.
+// Reads is what the loop reads of pods. Of nodes it reads the spec. Most pods are bound when they are
+// created, and only of the others the cache says when that was.
 var Reads = []*controller.Keep{controller.PodState, controller.KeepOf(func(kept, whole *corev1.Pod) {
 	kept.Spec.Tolerations = nil
 	for _, t := range whole.Spec.Tolerations {
@@ -24,7 +27,15 @@ var Reads = []*controller.Keep{controller.PodState, controller.KeepOf(func(kept,
 			kept.Spec.Tolerations = append(kept.Spec.Tolerations, t)
 		}
 	}
+	if bound := boundAt(whole); bound.After(boundAt(kept)) {
+		kept.Status.Conditions = append(kept.Status.Conditions,
+			corev1.PodCondition{Type: corev1.PodScheduled, LastTransitionTime: metav1.NewTime(bound)})
+	}
 })}
+
+// lookAgain is when a pod is looked at again at the latest, lest what is gone is remembered for as long
+// as it tolerated a taint, which may be for years.
+const lookAgain = time.Hour
 
 // Controller deletes each pod when its deadline has come.
 type Controller struct {
@@ -34,7 +45,7 @@ type Controller struct {
 	loop   *controller.Loop[cache.ObjectName]
 	events *controller.Events
 	synced []cache.InformerSynced
-	// deadlines has, by name, the deadline that each pod had when it was looked at last. The next
+	// deadlines has, by name, the deadlines that each pod had when it was looked at last. The next
 	// leader does without.
 	deadlines sync.Map
 }
@@ -77,16 +88,16 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 // sync deletes a pod whose deadline has come, and has one whose deadline will come looked at then.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	pod, due, before := c.observe(key)
-	if due == nil {
+	if len(due) == 0 {
 		c.deadlines.Delete(key)
-		if pod != nil && before != nil && before.pod == pod.UID {
+		if pod != nil && len(before) > 0 && before[0].pod == pod.UID {
 			c.tell(pod, "Cancelling deletion of Pod")
 		}
 		return nil
 	}
 	c.deadlines.Store(key, due)
-	if left := time.Until(due.at); left > 0 {
-		c.loop.AddAfter(key, left)
+	if left := time.Until(due[0].at); left > 0 {
+		c.loop.AddAfter(key, min(left, lookAgain))
 		return nil
 	}
 	if err := c.evict(ctx, pod, due); err != nil && !controller.IsGone(err) {
@@ -96,11 +107,11 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	return nil
 }
 
-// observe returns a pod that nobody has deleted yet, its deadline by what the caches show, and that
-// of the last look. Each may be nil.
-func (c *Controller) observe(key cache.ObjectName) (pod *corev1.Pod, due, before *deadline) {
-	if d, ok := c.deadlines.Load(key); ok {
-		before = d.(*deadline)
+// observe returns a pod that nobody has deleted yet, its deadlines by what the caches show, and those
+// of the last look. The pod may be nil.
+func (c *Controller) observe(key cache.ObjectName) (pod *corev1.Pod, due, before []deadline) {
+	if known, ok := c.deadlines.Load(key); ok {
+		before = known.([]deadline)
 	}
 	pod, _ = c.pods.Pods(key.Namespace).Get(key.Name) // nil if the cache has none
 	if pod == nil || pod.DeletionTimestamp != nil {
@@ -110,15 +121,16 @@ func (c *Controller) observe(key cache.ObjectName) (pod *corev1.Pod, due, before
 	if node == nil {
 		return pod, nil, before // what is bound to a node that is gone is the pod garbage collector's
 	}
-	return pod, c.deadlineOn(node, pod, before), before
+	return pod, c.deadlinesOn(node, pod, before), before
 }
 
-// deadlineOn returns the deadline of a pod by the taints of a node, after another one, or nil.
-func (c *Controller) deadlineOn(node *corev1.Node, pod *corev1.Pod, before *deadline) *deadline {
+// deadlinesOn returns the deadlines of a pod by the taints of a node, after others, the first one first.
+func (c *Controller) deadlinesOn(node *corev1.Node, pod *corev1.Pod, before []deadline) []deadline {
 	compare := feature.DefaultFeatureGate.Enabled(controller.TaintTolerationComparisonOperators)
-	due := deadlineOf(pod, node, time.Now(), compare)
-	if due == nil {
-		return nil
+	due := deadlinesOf(pod, node, time.Now(), compare)
+	for i := range due {
+		due[i] = due[i].after(before)
 	}
-	return due.after(before)
+	slices.SortStableFunc(due, func(a, b deadline) int { return a.at.Compare(b.at) })
+	return due
 }

@@ -85,6 +85,22 @@ func TestAPodGoesWhenItsDeadlineHasCome(t *testing.T) {
 			w.at(65 * time.Second)
 			w.node("node-1", tainted(added("a", 0)))
 		}, goes("00:05:00", "web")},
+		{"also of two that do not say when, whichever is first", "a taint is seen at midnight and tolerated for 60 s, and another one at 00:00:20, off at 00:00:25, for 10 s", testPod("web", bears("a", 60), bears("b", 10)), func(w *world) {
+			w.node("node-1", tainted(undated("a")))
+			w.at(20 * time.Second)
+			w.node("node-1", tainted(undated("a"), undated("b")))
+			w.at(25 * time.Second)
+			w.node("node-1", tainted(undated("a")))
+		}, goes("00:01:00", "web")},
+		{"also of a node that falls silent meanwhile", "not ready at midnight, silent at 00:04, both tolerated for 300 s, and another taint, from 00:01 to 00:04:30, for 230 s", testPod("web", bears(notReady, 300), bears(unreachable, 300), bears("b", 230)), func(w *world) {
+			w.node("node-1", tainted(added(notReady, 0)))
+			w.at(time.Minute)
+			w.node("node-1", tainted(added(notReady, 0), added("b", time.Minute)))
+			w.at(4 * time.Minute)
+			w.node("node-1", tainted(added("b", time.Minute), added(unreachable, 4*time.Minute)))
+			w.at(270 * time.Second)
+			w.node("node-1", tainted(added(unreachable, 4*time.Minute)))
+		}, goes("00:05:00", "web")},
 		{"a node that is not ready and then falls silent loses its pods when it would have", "not ready at midnight, silent at 00:04, both tolerated for 300 s", testPod("web", bears(notReady, 300), bears(unreachable, 300)), func(w *world) {
 			w.node("node-1", tainted(added(notReady, 0)))
 			w.at(4 * time.Minute)
@@ -133,6 +149,23 @@ func TestAPodGoesWhenItsDeadlineHasCome(t *testing.T) {
 	}
 }
 
+func TestAPodThatWaitsForANodeHasAllItsTimeThere(t *testing.T) {
+	t.Parallel()
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprintf("another process leads: %v", restarts), func(t *testing.T) {
+			t.Parallel()
+			play(t, func(w *world) {
+				w.at(time.Minute)
+				w.pod("web", bound("node-1"))
+				if restarts {
+					w.restart()
+				}
+				assert.Contains(t, w.at(time.Hour), "00:02:00 delete web", "a pod of yesterday is bound at 00:01, and tolerates the taint of its node, of yesterday as well, for 60 s")
+			}, testNode("node-1", added("a", -24*time.Hour)), on("", testPod("web", bears("a", 60))))
+		})
+	}
+}
+
 // on returns a pod that is bound to a node.
 func on(node string, pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.NodeName = node
@@ -148,6 +181,31 @@ func TestOfWhatAPodToleratesTheCacheHasWhatLetsItStay(t *testing.T) {
 	for range 2 { // an object may come a second time
 		trimmed := stored(controller.Trim(Reads...)(pod)).(*corev1.Pod)
 		assert.Equal(t, []corev1.Toleration{ofEffect(""), ofEffect(corev1.TaintEffectNoExecute)}, trimmed.Spec.Tolerations)
+	}
+}
+
+func TestOfAPodThatIsBoundLaterTheCacheSaysWhen(t *testing.T) {
+	t.Parallel()
+	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(midnight)}
+	all := controller.KeepOf(func(kept, whole *corev1.Pod) { kept.Status.Conditions = whole.Status.Conditions })
+	for what, test := range map[string]struct {
+		keeps   []*controller.Keep
+		created time.Time
+		want    []corev1.PodCondition
+	}{
+		"a pod that was bound a day after its creation":      {Reads, midnight.Add(-24 * time.Hour), []corev1.PodCondition{{Type: corev1.PodScheduled, LastTransitionTime: scheduled.LastTransitionTime}}},
+		"one that was bound at once":                         {Reads, midnight, nil},
+		"one of which another loop reads all the conditions": {append([]*controller.Keep{controller.PodState, all}, Reads...), midnight.Add(-24 * time.Hour), []corev1.PodCondition{scheduled}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			pod := testPod("web")
+			pod.CreationTimestamp, pod.Status.Conditions = metav1.NewTime(test.created), []corev1.PodCondition{scheduled}
+			for range 2 { // an object may come a second time
+				trimmed := stored(controller.Trim(test.keeps...)(pod)).(*corev1.Pod)
+				assert.Equal(t, test.want, trimmed.Status.Conditions)
+			}
+		})
 	}
 }
 
@@ -183,6 +241,16 @@ func TestADeadlineIsOfOnePod(t *testing.T) {
 			assert.Equal(t, "nothing", w.at(time.Hour), "the taint of midnight is tolerated for 60 s; at 00:00:30 there is another web-0, on a node without a taint, and nobody sees that for an hour")
 			assert.LessOrEqual(t, w.requests, 2, "requests: that the pod is gone is no failure")
 		}, testNode("node-1", added("a", 0)), testNode("node-2"), web())
+	})
+	t.Run("one that is gone before its time is forgotten", func(t *testing.T) {
+		t.Parallel()
+		play(t, func(w *world) {
+			w.comes(testPod("web-1", bears("a", 18446744074)))
+			require.NoError(t, w.pods.Delete("web-1"))
+			w.show()
+			w.at(2 * time.Hour)
+			w.loop.deadlines.Range(func(pod, _ any) bool { return assert.Fail(t, "it is remembered", pod) })
+		}, testNode("node-1", added("a", 0)))
 	})
 	t.Run("a pod that somebody has deleted is left alone", func(t *testing.T) {
 		t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// deadline is when a pod has to leave its node, and what made it so.
+// deadline is when a pod has to leave its node because of a taint, and what made it so.
 type deadline struct {
 	at          time.Time
 	pod         types.UID
@@ -20,13 +20,12 @@ type deadline struct {
 	tolerations []corev1.Toleration
 }
 
-// deadlineOf returns when a pod has to leave a node, or nil if it may stay: the first of what its
-// taints say. A taint counts from when it was added, or from now if it does not say that, or says
-// that it will be. A pod that was created later has all its time. Otherwise one that tolerates an
-// old taint for a minute would be deleted at once, and its owner would create the next one, without
+// deadlinesOf returns when a pod has to leave a node by each of its taints, in their order, and
+// nothing if it may stay. A taint counts from when it was added, or from now if it does not say that,
+// or says that it will be. A pod that was bound later has all its time. Otherwise one that tolerates
+// an old taint for a minute would be deleted at once, and its owner would create the next one, without
 // end. With compare, tolerations may compare numbers.
-func deadlineOf(pod *corev1.Pod, node *corev1.Node, now time.Time, compare bool) *deadline {
-	var first *deadline
+func deadlinesOf(pod *corev1.Pod, node *corev1.Node, now time.Time, compare bool) (all []deadline) {
 	for _, taint := range node.Spec.Taints {
 		patience, forEver := tolerates(pod.Spec.Tolerations, &taint, compare)
 		if taint.Effect != corev1.TaintEffectNoExecute || forEver {
@@ -36,14 +35,25 @@ func deadlineOf(pod *corev1.Pod, node *corev1.Node, now time.Time, compare bool)
 		if added := taint.TimeAdded; added != nil && added.Time.Before(now) {
 			start = added.Time
 		}
-		if created := pod.CreationTimestamp.Time; created.After(start) {
-			start = created
+		if bound := boundAt(pod); bound.After(start) {
+			start = bound
 		}
-		if at := start.Add(patience); first == nil || at.Before(first.at) {
-			first = &deadline{at, pod.UID, taint, pod.Spec.Tolerations}
+		at := now.Add(start.Add(patience).Sub(now)) // as now is by a clock that nobody sets, so is this
+		all = append(all, deadline{at, pod.UID, taint, pod.Spec.Tolerations})
+	}
+	return all
+}
+
+// boundAt returns since when a pod is on its node, which may be long after it was created: the API
+// server writes that when it binds a pod.
+func boundAt(pod *corev1.Pod) time.Time {
+	at := pod.CreationTimestamp.Time
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.LastTransitionTime.After(at) {
+			at = c.LastTransitionTime.Time
 		}
 	}
-	return first
+	return at
 }
 
 // tolerates returns for how long a taint is tolerated: as the first toleration says that matches it,
@@ -61,18 +71,18 @@ func tolerates(all []corev1.Toleration, taint *corev1.Taint, compare bool) (pati
 	return controller.Seconds(max(*all[i].TolerationSeconds, 0)), false
 }
 
-// after returns the deadline of a pod that had another one before, or nil. By the same taint it is
-// never later. It is not either when a node that was not ready falls silent, or the other way round:
-// that is a new taint, with a new time, but the node was of no use since the first, and one that
-// goes back and forth would keep its pods for ever.
-func (d *deadline) after(before *deadline) *deadline {
-	if before == nil || before.pod != d.pod || !equality.Semantic.DeepEqual(before.tolerations, d.tolerations) {
-		return d
-	}
-	same := equality.Semantic.DeepEqual(before.taint, d.taint)
-	replaced := before.taint.Key != d.taint.Key && isLost(before.taint) && isLost(d.taint)
-	if (same || replaced) && before.at.Before(d.at) {
-		return &deadline{before.at, d.pod, d.taint, d.tolerations}
+// after returns the deadline of a pod that had others before. By the same taint it is the same,
+// whatever the clock says by now. It is not later when a node that was not ready falls silent, or the
+// other way round: that is a new taint, with a new time, but the node was of no use since the first,
+// and one that goes back and forth would keep its pods for ever.
+func (d deadline) after(before []deadline) deadline {
+	for _, b := range before {
+		stands := b.pod == d.pod && equality.Semantic.DeepEqual(b.tolerations, d.tolerations)
+		same := equality.Semantic.DeepEqual(b.taint, d.taint)
+		replaced := b.taint.Key != d.taint.Key && isLost(b.taint) && isLost(d.taint)
+		if stands && (same || replaced && b.at.Before(d.at)) {
+			d.at = b.at
+		}
 	}
 	return d
 }

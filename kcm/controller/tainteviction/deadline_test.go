@@ -2,6 +2,7 @@ package tainteviction
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,12 +17,13 @@ const (
 	unreachable = corev1.TaintNodeUnreachable
 )
 
-// told is a deadline as a test says it: how many seconds after midnight.
-func told(d *deadline) string {
-	if d == nil {
+// told is the first of some deadlines as a test says it: how many seconds after midnight.
+func told(due ...deadline) string {
+	if len(due) == 0 {
 		return "it stays"
 	}
-	return fmt.Sprintf("%v", d.at.Sub(midnight))
+	first := slices.MinFunc(due, func(a, b deadline) int { return a.at.Compare(b.at) })
+	return fmt.Sprintf("%v", first.at.Sub(midnight))
 }
 
 func TestADeadlineIsWhatTheTaintsAndTolerationsSay(t *testing.T) {
@@ -65,37 +67,43 @@ func TestADeadlineIsWhatTheTaintsAndTolerationsSay(t *testing.T) {
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
-			d := deadlineOf(testPod("web", test.tolerations...), testNode("node-1", test.taints...), midnight.Add(10*minute), false)
-			assert.Equal(t, test.want, told(d), "when a pod of yesterday has to go, after midnight; it is 00:10. taints: %v, tolerations: %v", test.taints, test.tolerations)
+			due := deadlinesOf(testPod("web", test.tolerations...), testNode("node-1", test.taints...), midnight.Add(10*minute), false)
+			assert.Equal(t, test.want, told(due...), "when a pod of yesterday has to go, after midnight; it is 00:10. taints: %v, tolerations: %v", test.taints, test.tolerations)
 		})
 	}
 	t.Run("a toleration that compares numbers counts with the gate on", func(t *testing.T) {
 		t.Parallel()
 		sla := corev1.Taint{Key: "sla", Value: "950", Effect: corev1.TaintEffectNoExecute}
-		assert.Nil(t, deadlineOf(testPod("web", numbers), testNode("node-1", sla), midnight, true))
+		assert.Empty(t, deadlinesOf(testPod("web", numbers), testNode("node-1", sla), midnight, true))
+	})
+	t.Run("it is a moment of a clock that nobody sets", func(t *testing.T) {
+		t.Parallel()
+		due := deadlinesOf(testPod("web"), testNode("node-1", added("a", 0)), time.Now(), false)
+		assert.Contains(t, due[0].at.String(), "m=", "a time with the reading of a monotonic clock says so")
 	})
 	t.Run("a pod that is created after the taint has all its time", func(t *testing.T) {
 		t.Parallel()
 		pod := testPod("web", bears("a", 60))
 		pod.CreationTimestamp = metav1.NewTime(midnight.Add(9 * minute))
-		d := deadlineOf(pod, testNode("node-1", added("a", 0)), midnight.Add(10*minute), false)
-		assert.Equal(t, "10m0s", told(d), "a pod tolerates a taint of midnight for 60 s, and was created at 00:09")
+		due := deadlinesOf(pod, testNode("node-1", added("a", 0)), midnight.Add(10*minute), false)
+		assert.Equal(t, "10m0s", told(due...), "a pod tolerates a taint of midnight for 60 s, and was created at 00:09")
 	})
 }
 
 func TestADeadlineFollowsAnother(t *testing.T) {
 	t.Parallel()
 	defaults := []corev1.Toleration{bears(notReady, 300), bears(unreachable, 300)}
-	at := func(after time.Duration, taint corev1.Taint, pod types.UID, tolerations ...corev1.Toleration) *deadline {
-		return &deadline{midnight.Add(after), pod, taint, tolerations}
+	at := func(after time.Duration, taint corev1.Taint, pod types.UID, tolerations ...corev1.Toleration) deadline {
+		return deadline{midnight.Add(after), pod, taint, tolerations}
 	}
 	const pod = "uid-web"
 	for behaviour, test := range map[string]struct {
-		before, next *deadline
+		before, next deadline
 		want         string
 	}{
-		"the first is as it is":                                 {nil, at(5*time.Minute, undated("a"), pod), "5m0s"},
-		"by the same taint it is never later":                   {at(5*time.Minute, undated("a"), pod), at(6*time.Minute, undated("a"), pod), "5m0s"},
+		"the first is as it is":                                 {deadline{}, at(5*time.Minute, undated("a"), pod), "5m0s"},
+		"by the same taint it is no later":                      {at(5*time.Minute, undated("a"), pod), at(6*time.Minute, undated("a"), pod), "5m0s"},
+		"and no sooner, if the clock was set forward":           {at(5*time.Minute, added("a", 0), pod), at(-time.Hour, added("a", 0), pod), "5m0s"},
 		"a taint that came back with another time is another":   {at(5*time.Minute, added(notReady, 0), pod, defaults...), at(9*time.Minute, added(notReady, 4*time.Minute), pod, defaults...), "9m0s"},
 		"another taint has its own time":                        {at(5*time.Minute, undated("a"), pod), at(6*time.Minute, undated("b"), pod), "6m0s"},
 		"that of a node that falls silent is that from before":  {at(5*time.Minute, added(notReady, 0), pod, defaults...), at(9*time.Minute, added(unreachable, 4*time.Minute), pod, defaults...), "5m0s"},
@@ -108,16 +116,16 @@ func TestADeadlineFollowsAnother(t *testing.T) {
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, test.want, told(test.next.after(test.before)), "by the taints and tolerations it is %s, before it was %s", told(test.next), told(test.before))
+			assert.Equal(t, test.want, told(test.next.after([]deadline{test.before})), "by the taints and tolerations it is %s, before it was %s", told(test.next), told(test.before))
 		})
 	}
 	t.Run("a node that goes back and forth loses its pods", func(t *testing.T) {
 		t.Parallel()
-		var d *deadline
+		var d deadline
 		for i := range 4 {
 			since := time.Duration(i) * 2 * time.Minute
 			next := at(since+5*time.Minute, added([]string{notReady, unreachable}[i%2], since), pod, defaults...)
-			d = next.after(d)
+			d = next.after([]deadline{d})
 		}
 		assert.Equal(t, "5m0s", told(d), "every 2 min the node is not ready instead of silent, or the other way round, from midnight on; both are tolerated for 300 s")
 	})

@@ -42,6 +42,7 @@ type world struct {
 	pods      *latecache.Store[*corev1.Pod]
 	nodeCache *latecache.Informer[*corev1.Node]
 	podCache  *latecache.Informer[*corev1.Pod]
+	loop      *Controller
 	stop      func()
 
 	mu       sync.Mutex // of what requests use
@@ -87,9 +88,9 @@ func (w *world) start() {
 	factory.InformerFor(&corev1.Node{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return w.nodeCache })
 	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return w.podCache })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	c := stored(New(ctx, client, factory.Core().V1().Pods(), factory.Core().V1().Nodes(), "taint-eviction-controller"))
+	w.loop = stored(New(ctx, client, factory.Core().V1().Pods(), factory.Core().V1().Nodes(), "taint-eviction-controller"))
 	ended := make(chan struct{})
-	go func() { defer close(ended); c.Run(ctx, 2) }()
+	go func() { defer close(ended); w.loop.Run(ctx, 2) }()
 	synctest.Wait()
 	w.stop = func() { cancel(); <-ended }
 }
@@ -306,6 +307,14 @@ func always(key string) corev1.Toleration {
 // tainted gives a node these taints in place of those that it has.
 func tainted(taints ...corev1.Taint) func(*corev1.Node) {
 	return func(node *corev1.Node) { node.Spec.Taints = taints }
+}
+
+// bound gives a pod a node now, as the API server does.
+func bound(node string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.NodeName = node
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	}
 }
 
 func tolerating(tolerations ...corev1.Toleration) func(*corev1.Pod) {
