@@ -324,7 +324,7 @@ func TestWhatIsRefusedIsTriedAgain(t *testing.T) {
 		"a deletion whose answer does not come in time":  {"delete pods", apierrors.NewTimeoutError("too late", 0)},
 		"a deletion that there are too many requests of": {"delete pods", apierrors.NewTooManyRequests("later", 1)},
 	} {
-		t.Run(behaviour, func(t *testing.T) {
+		t.Run(behaviour+" is tried again", func(t *testing.T) {
 			t.Parallel()
 			play(t, func(w *world) {
 				tries, until := 0, midnight.Add(10*time.Minute)
