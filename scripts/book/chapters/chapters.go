@@ -17,6 +17,7 @@
 //	diff kcm/app lead roster        what has been added to it; weave writes diff or go
 //	diff release/too-early          a wrong solution of an exercise of the chapter
 //	go kcm/app delay later          on code.md: what is not there yet at the first step of the lesson
+//	go kcm/app delay from:queue     on code.md: what is not there before that step
 //
 // A block with another info string is nobody's business but the reader's.
 //
@@ -133,6 +134,8 @@ type Block struct {
 	// Roster tells whether they grow from chapter to chapter, and Later whether they come after the first step of the
 	// lesson, although the rest of the code is there from the beginning.
 	Roster, Later bool
+	// From is the step of the lesson with which they come, although the rest of the code is there from the beginning.
+	From string
 	// Exercise tells whether the reader writes what the block shows, Whole whether as a whole package of which this is a
 	// part, and Stub whether it shows what the reader finds.
 	Exercise, Whole, Stub bool
@@ -430,7 +433,11 @@ func (b *Block) readDeclarations(words []string) {
 		case "whole":
 			b.Exercise, b.Whole = true, true
 		default:
-			b.Names = append(b.Names, word)
+			if step, isStep := strings.CutPrefix(word, "from:"); isStep {
+				b.From = step
+			} else {
+				b.Names = append(b.Names, word)
+			}
 		}
 	}
 }

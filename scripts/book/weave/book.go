@@ -127,8 +127,13 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
 		if block.Page.Code() && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
-			if s.after = 0; block.Later {
+			switch s.after = 0; {
+			case block.Later:
 				s.after = 1
+			case block.From != "":
+				if s.after = slices.Index(block.Chapter.Steps, block.From); s.after < 0 {
+					return block.Errorf("no lesson of this chapter has a step %s", block.From)
+				}
 			}
 		}
 		if err := s.check(); err != nil {

@@ -40,7 +40,7 @@
 // A lesson can have steps, <!-- step: naive -->: each is a stage by itself, with what
 // stands above it. What the chapter shows below it once more is a draft above it. The
 // rest of the chapter's code is there from the beginning, but for blocks that say later:
-// they come after the first step.
+// they come after the first step. Those that say from:queue come with the step queue.
 //
 // Besides Go, a block can show a file of the repository, or a step of the chapter's
 // lab:
