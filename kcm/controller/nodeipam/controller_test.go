@@ -352,7 +352,7 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 		apierrors.NewTooManyRequests("not now", 0),
 		apierrors.NewInternalError(errors.New("failed calling webhook")),
 	} {
-		t.Run(string(apierrors.ReasonForError(refusal)), func(t *testing.T) {
+		t.Run(fmt.Sprintf("what is refused with %s is asked for again", apierrors.ReasonForError(refusal)), func(t *testing.T) {
 			in(t, nil, func(c *cluster) {
 				c.runs(four, func() {
 					c.answer(refusal, false)
