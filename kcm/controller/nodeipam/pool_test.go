@@ -19,15 +19,15 @@ func TestThePieceOfANumber(t *testing.T) {
 		want       string
 	}{
 		{"the first piece begins where the pool begins", "10.244.0.0/16 24", 0, "10.244.0.0/24"},
-		{"the third /24", "10.244.0.0/16 24", 2, "10.244.2.0/24"},
-		{"the last /24", "10.244.0.0/16 24", 255, "10.244.255.0/24"},
+		{"the third of 256", "10.244.0.0/16 24", 2, "10.244.2.0/24"},
+		{"the last of 256", "10.244.0.0/16 24", 255, "10.244.255.0/24"},
 		{"pieces that are no whole bytes", "10.9.0.0/26 28", 3, "10.9.0.48/28"},
 		{"the number goes on in the next byte", "10.0.0.0/8 26", 5, "10.0.1.64/26"},
 		{"a pool of one piece", "10.9.0.0/28 28", 0, "10.9.0.0/28"},
 		{"single addresses", "10.9.0.0/30 32", 3, "10.9.0.3/32"},
 		{"everything", "0.0.0.0/0 8", 200, "200.0.0.0/8"},
-		{"the 256th /64", "fd00::/56 64", 255, "fd00:0:0:ff::/64"},
-		{"the 257th /64 is in another byte", "fd00::/48 64", 256, "fd00:0:0:100::/64"},
+		{"the 256th of IPv6", "fd00::/56 64", 255, "fd00:0:0:ff::/64"},
+		{"the 257th of IPv6 is in another byte", "fd00::/48 64", 256, "fd00:0:0:100::/64"},
 		{"a piece on both sides of the 64th bit", "fd00:0:0:10::/60 68", 0xab, "fd00:0:0:1a:b000::/68"},
 		{"single addresses of IPv6", "fd00::/120 128", 7, "fd00::7/128"},
 	} {

@@ -21,8 +21,8 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
-// Controller writes that time, in seconds, into the annotation node.alpha.kubernetes.io/ttl
-// of each node.
+// Controller writes for how many seconds kubelets may go by what they have read, into the
+// annotation node.alpha.kubernetes.io/ttl of each node.
 type Controller struct {
 	client kubernetes.Interface
 	nodes  corelisters.NodeLister
