@@ -83,6 +83,9 @@ func newZones(rates rates) *zones {
 	return &zones{rates: rates, nodes: map[string]member{}, byName: map[string]*zone{}}
 }
 
+// memberOf returns what counts of a node, which is nothing if it is excluded. It is lost if it is
+// known not to be ready, since the condition says so, and nobody has asked for the eviction of its pods
+// yet; whether it counts makes no difference to that.
 func memberOf(node *corev1.Node) member {
 	m := member{zone: topology.GetZoneKey(node)}
 	_, ready := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
@@ -200,7 +203,8 @@ func (z *zone) first() (first string) {
 	return first
 }
 
-// wait returns in what time the next turn is.
+// wait returns in what time the next turn of a zone is that has turns. If it is over, that is not
+// above zero.
 func (z *zone) wait(now time.Time) time.Duration {
 	interval := min(float64(time.Second)/float64(z.rate), 1<<62) // which is 146 years
 	return z.last.Add(time.Duration(interval)).Sub(now)
