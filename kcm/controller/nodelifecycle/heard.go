@@ -20,7 +20,8 @@ type patience struct {
 	startup time.Duration // since it was created, before its kubelet has said how it is
 }
 
-// ends returns until when a node may be silent that was heard at some time.
+// ends returns until when a node may be silent that was heard at some time: for the grace period since
+// then, and until its kubelet has said how it is for the time to start at least.
 func (p patience) ends(node *corev1.Node, heard time.Time) time.Time {
 	end := heard.Add(p.grace)
 	if started := node.CreationTimestamp.Add(p.startup); statusOf(node, corev1.NodeReady) == "" && started.After(end) {

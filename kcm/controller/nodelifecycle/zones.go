@@ -19,9 +19,10 @@ type rates struct {
 	threshold        float32 // which share of nodes that are not ready is a disruption
 }
 
-// of returns the rate of a zone. In a partial disruption, of three nodes or more, a large zone has the
-// secondary one and a small zone none: likelier than that many machines something between them and
-// this process is broken. In a full disruption it is the usual one: the zone is lost.
+// of returns the rate of a zone. If three nodes or more are not ready, which are not all, and at least
+// the threshold's share, it is partially disrupted. Then a large zone has the secondary rate and a small
+// one none: likelier than that many machines something between them and this process is broken. In a
+// full disruption it is the usual rate: the zone is lost.
 func (r rates) of(nodes, notReady int) float32 {
 	switch share := float32(notReady) / float32(nodes); {
 	case notReady < 3 || notReady == nodes || share < r.threshold:
@@ -193,7 +194,8 @@ func (z *zones) turn(name string, now time.Time) (t turn, next string, wait time
 	return t, zone.first(), zone.wait(now)
 }
 
-// first returns the node that is lost for longest, or nothing. The next leader finds the same one.
+// first returns the node that is lost for longest, of several the first by name, or nothing. The next
+// leader finds the same one.
 func (z *zone) first() (first string) {
 	for name, since := range z.line {
 		if first == "" || cmp.Or(since.Compare(z.line[first]), cmp.Compare(name, first)) < 0 {
