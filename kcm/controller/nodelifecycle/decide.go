@@ -25,6 +25,7 @@ type plan struct {
 	changesTaints bool
 }
 
+// decide returns what is to be written of a node for what is known of it.
 func decide(s situation) plan {
 	if s.silent {
 		return plan{conditions: unknown(s.node, s.now)}

@@ -19,9 +19,10 @@ type rates struct {
 	threshold        float32 // which share of nodes that are not ready is a disruption
 }
 
-// of returns the rate of a zone. In a partial disruption, of three nodes or more, a large zone has the
-// secondary one and a small zone none: likelier than that many machines something between them and
-// this process is broken. In a full disruption it is the usual one: the zone is lost.
+// of returns the rate of a zone. If three nodes or more are not ready, which are not all, and at least
+// the threshold's share, it is partially disrupted. Then a large zone has the secondary rate and a small
+// one none: likelier than that many machines something between them and this process is broken. In a
+// full disruption it is the usual rate: the zone is lost.
 func (r rates) of(nodes, notReady int) float32 {
 	switch share := float32(notReady) / float32(nodes); {
 	case notReady < 3 || notReady == nodes || share < r.threshold:
@@ -83,6 +84,9 @@ func newZones(rates rates) *zones {
 	return &zones{rates: rates, nodes: map[string]member{}, byName: map[string]*zone{}}
 }
 
+// memberOf returns what counts of a node, which is nothing if it is excluded. It is lost if it is
+// known not to be ready, since the condition says so, and nobody has asked for the eviction of its pods
+// yet; whether it counts makes no difference to that.
 func memberOf(node *corev1.Node) member {
 	m := member{zone: topology.GetZoneKey(node)}
 	_, ready := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
@@ -190,7 +194,8 @@ func (z *zones) turn(name string, now time.Time) (t turn, next string, wait time
 	return t, zone.first(), zone.wait(now)
 }
 
-// first returns the node that is lost for longest, or nothing. The next leader finds the same one.
+// first returns the node that is lost for longest, of several the first by name, or nothing. The next
+// leader finds the same one.
 func (z *zone) first() (first string) {
 	for name, since := range z.line {
 		if first == "" || cmp.Or(since.Compare(z.line[first]), cmp.Compare(name, first)) < 0 {
@@ -200,7 +205,8 @@ func (z *zone) first() (first string) {
 	return first
 }
 
-// wait returns in what time the next turn is.
+// wait returns in what time the next turn of a zone is that has turns. If it is over, that is not
+// above zero.
 func (z *zone) wait(now time.Time) time.Duration {
 	interval := min(float64(time.Second)/float64(z.rate), 1<<62) // which is 146 years
 	return z.last.Add(time.Duration(interval)).Sub(now)

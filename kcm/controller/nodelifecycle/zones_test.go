@@ -42,6 +42,39 @@ func TestARateFollowsFromHowManyNodesAreNotReady(t *testing.T) {
 	}
 }
 
+func TestWhatCountsOfANode(t *testing.T) {
+	t.Parallel()
+	one := func(notReady int) counts { return counts{nodes: 1, notReady: notReady} }
+	for _, test := range []struct {
+		behaviour, says string
+		edits           []func(*corev1.Node)
+		counts          counts
+		lost            bool
+	}{
+		{"one that is ready counts", "Ready", nil, one(0), false},
+		{"one that is not ready is lost", "not Ready", nil, one(1), true},
+		{"so is one of which nobody knows", "? Ready", nil, one(1), true},
+		{"one that has not said how it is counts as not ready, and is not lost", "", nil, one(1), false},
+		{"one that has the taint is not lost any more", "? Ready", []func(*corev1.Node){evicted}, one(1), false},
+		{"one that is excluded counts for nothing", "Ready", []func(*corev1.Node){excluded}, counts{}, false},
+		{"one that is excluded is lost as others are", "not Ready", []func(*corev1.Node){excluded}, counts{}, true},
+	} {
+		t.Run(test.behaviour, func(t *testing.T) {
+			t.Parallel()
+			l := &line{now: midnight}
+			want := member{counts: test.counts, zone: ":\x00:a", lost: test.lost}
+			if test.lost {
+				want.since = midnight
+			}
+			got := memberOf(l.node("a1", test.says, test.edits...))
+			if !got.lost {
+				got.since = time.Time{} // nobody reads it
+			}
+			assert.Equal(t, want, got, "what counts of node a1 of zone a, which says %q since midnight", test.says)
+		})
+	}
+}
+
 // line is a cluster whose nodes are named a1, a2, b1 …, by their zones. Its clock says how many seconds
 // have passed.
 type line struct {
