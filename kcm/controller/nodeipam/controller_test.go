@@ -352,7 +352,8 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 		apierrors.NewTooManyRequests("not now", 0),
 		apierrors.NewInternalError(errors.New("failed calling webhook")),
 	} {
-		t.Run(fmt.Sprintf("what is refused with %s is asked for again", apierrors.ReasonForError(refusal)), func(t *testing.T) {
+		reason := apierrors.ReasonForError(refusal)
+		t.Run(fmt.Sprintf("what is refused with %s is asked for again", reason), func(t *testing.T) {
 			in(t, nil, func(c *cluster) {
 				c.runs(four, func() {
 					c.answer(refusal, false)
