@@ -352,7 +352,7 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 		apierrors.NewTooManyRequests("not now", 0),
 		apierrors.NewInternalError(errors.New("failed calling webhook")),
 	} {
-		reason := apierrors.ReasonForError(refusal)
+		reason := cmp.Or(apierrors.ReasonForError(refusal), "no reason")
 		t.Run(fmt.Sprintf("what is refused with %s is asked for again", reason), func(t *testing.T) {
 			in(t, nil, func(c *cluster) {
 				c.runs(four, func() {
