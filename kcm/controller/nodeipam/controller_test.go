@@ -354,7 +354,8 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 		apierrors.NewInternalError(errors.New("failed calling webhook")),
 		&apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "a webhook that gives no reason denied it"}},
 	} {
-		t.Run(fmt.Sprintf("what is refused with %s is asked for again", apierrors.ReasonForError(refusal)), func(t *testing.T) {
+		reason := cmp.Or(apierrors.ReasonForError(refusal), "no reason")
+		t.Run(fmt.Sprintf("what is refused with %s is asked for again", reason), func(t *testing.T) {
 			in(t, nil, func(c *cluster) {
 				c.runs(four, func() {
 					c.answer(refusal, false)

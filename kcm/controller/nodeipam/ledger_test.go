@@ -78,7 +78,8 @@ func TestEachNodeHasPiecesOfItsOwn(t *testing.T) {
 		{"a node that brings its range along is given no other", []string{"a", "b", "c", "d", "e"}, func(l *ledger) { l.saw(node("e", "10.9.0.0/24")); l.gone(node("a")); l.deal() },
 			"b: 10.9.0.16/28; c: 10.9.0.32/28; d: 10.9.0.48/28; e: 10.9.0.0/24", 4},
 		{"a node that goes frees what it holds", []string{"a", "b"}, func(l *ledger) { l.gone(node("b")) }, a, 1},
-		{"it does so whatever it said at last", []string{"a", "b", "c", "d", "e"}, func(l *ledger) { l.gone(node("d", "10.9.0.0/28")); l.deal() },
+		{"it does so whatever it said at last", []string{"a", "b", "c", "d", "e"},
+			func(l *ledger) { l.gone(node("d", "10.9.0.0/28")); l.deal() },
 			"a: 10.9.0.0/28; b: 10.9.0.16/28; c: 10.9.0.32/28; e: 10.9.0.48/28", 4},
 		{"a node that holds nothing frees nothing", []string{"a"}, func(l *ledger) { l.gone(node("b", "10.9.0.0/28")) }, a, 1},
 		{"another node of the name is another one", []string{"a"}, func(l *ledger) { l.saw(node("a/2")); l.deal() }, "a: 10.9.0.0/28; a2: 10.9.0.16/28", 2},
@@ -173,7 +174,8 @@ func TestANewProcessDealsAsTheOneBefore(t *testing.T) {
 			"a: 10.9.0.0/28; b: 10.9.0.16/28"},
 		{"who waits, waits in the order of age", []*corev1.Node{bornAt(3, node("a")), bornAt(2, node("b")), bornAt(1, node("c", "10.9.0.0/26"))},
 			"a waits; b waits; c: 10.9.0.0/26"},
-		{"a node that is to go is dealt nothing", []*corev1.Node{bornAt(1, going(node("a"))), bornAt(2, node("b"))}, "b: 10.9.0.0/28"},
+		{"a node that is to go is dealt nothing", []*corev1.Node{bornAt(1, going(node("a"))), bornAt(2, node("b"))},
+			"b: 10.9.0.0/28"},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()

@@ -276,7 +276,8 @@ func TestWhatIsRefusedIsTriedAgainUntilItIsGranted(t *testing.T) {
 		apierrors.NewInternalError(errors.New("failed calling webhook")),
 		errors.New("EOF"),
 	} {
-		t.Run(fmt.Sprintf("what is refused with %s is tried again", cmp.Or(apierrors.ReasonForError(refusal), "no answer")), func(t *testing.T) {
+		reason := cmp.Or(apierrors.ReasonForError(refusal), "no answer")
+		t.Run(fmt.Sprintf("what is refused with %s is tried again", reason), func(t *testing.T) {
 			in(t, some(0, 1, ""), func(c *cluster) {
 				c.refuse(refusal)
 				c.runs(func() {

@@ -42,7 +42,8 @@ func TestTheStepOfSoManyNodes(t *testing.T) {
 		for current := range seconds {
 			from = append(from, steps[stepFor(test.nodes, current)].seconds)
 		}
-		assert.Equal(t, test.want, strings.Join(from, " "), "what %d nodes are told, that were told %v before", test.nodes, seconds)
+		assert.Equal(t, test.want, strings.Join(from, " "),
+			"what %d nodes are told, that were told %v before", test.nodes, seconds)
 	}
 }
 
