@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -32,6 +33,12 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/labs/latecache"
 )
+
+func init() {
+	controller.ReallyCrash.Store(true) // or what panics would be tried again
+	// One of the handlers sleeps by the real time, in a bubble for decades.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]
+}
 
 // world is an API server with nodes, their Leases and pods, kubelets that renew the Leases, and a loop.
 // What the loop's caches show comes at once, unless it is late. All of it is in a bubble.
