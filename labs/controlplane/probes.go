@@ -57,10 +57,8 @@ func (s *supervisor) ready(ctx context.Context, name string) error {
 	return err
 }
 
-// kubelet is a label of nodes, which says whether their kubelets speak. Kwok plays those that do, with their pods; one
-// that speaks no more is, to kwok, gone, and what it had planned for it is no more. (That somebody else has the Lease of
-// a node keeps kwok from its pods only by chance: the order in which it starts its parts is random, and that for pods may
-// not hear of Leases.)
+// kubelet is a label of nodes, which says whether their kubelets speak. Kwok plays those that do, with their pods. One
+// that speaks no more is, to kwok, gone. (A Lease that somebody else has keeps kwok from a node's pods only by chance.)
 const (
 	kubelet = "lab.kcm-book.io/kubelet"
 	speaks  = "speaks"

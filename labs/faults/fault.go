@@ -45,7 +45,7 @@ var Kinds = []Kind{
 		Does: "write i, and all like it for 3 s, are refused as invalid, as by a ValidatingAdmissionPolicy"},
 	{Name: "policy-500", code: 500, lasts: true,
 		Does: "write i, and all like it for 3 s, are refused with an internal error, as if a webhook did not answer"},
-	{Name: "late", Does: "event i of a watch, and what follows it there, comes late, by 1.5 s if the workload does not say more",
+	{Name: "late", Does: "event i of a watch, and what follows it there, is 1.5 s late, or as late as the workload says",
 		Watch: true, Resource: true},
 	{Name: "miss", Watch: true, Resource: true,
 		Does: "event i of a watch is never seen: the watch ends, and half a second later what is there is listed anew"},

@@ -76,7 +76,8 @@ type struck struct {
 }
 
 func newTraffic(namespace string, collections map[string]bool, fault Fault, strike func(Fault)) *traffic {
-	t := &traffic{namespace: namespace, collections: collections, strike: strike, watched: map[string]bool{}, late: lateness}
+	t := &traffic{namespace: namespace, collections: collections, strike: strike, watched: map[string]bool{}}
+	t.late = lateness
 	t.arm(fault)
 	return t
 }

@@ -110,7 +110,7 @@ func first(method string, args []string) (func(*http.Request) (number int, is bo
 	}, err
 }
 
-// meddle writes an object itself just before each of the first COUNT updates of it. It counts in the annotation meddled.
+// meddle writes an object just before each of the first COUNT updates of it, and counts in the annotation meddled.
 func meddle(p *Play, args []string) (wrapping, error) {
 	client := kubernetes.NewForConfigOrDie(p.config).CoreV1().RESTClient()
 	isFirst, err := first(http.MethodPut, args)

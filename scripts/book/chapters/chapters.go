@@ -51,8 +51,7 @@ type Chapter struct {
 	Blocks []*Block
 	// Steps are the names of the places up to which the chapter is a program by itself: <!-- step: naive -->
 	Steps []string
-	// Finished says that this program has all of the chapter's code, and drafts where the lesson has them:
-	// <!-- step: naive, all else finished -->
+	// Finished says that this program has all else that the chapter shows, too: <!-- step: naive, all else finished -->
 	Finished bool
 	// Aside says that what the chapter adds to the packages of others is nothing that their tests see.
 	Aside bool

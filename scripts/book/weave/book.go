@@ -124,13 +124,13 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
 		if (block.Page.Code() || block.Chapter.Finished) && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
-			switch s.after = 0; {
-			case block.Later:
+			if s.after = 0; block.Later {
 				s.after = 1
-			case block.From != "":
-				if s.after = slices.Index(block.Chapter.Steps, block.From); s.after < 0 {
-					return block.Errorf("no lesson of this chapter has a step %s", block.From)
-				}
+			} else if block.From != "" {
+				s.after = slices.Index(block.Chapter.Steps, block.From)
+			}
+			if s.after < 0 {
+				return block.Errorf("no lesson of this chapter has a step %s", block.From)
 			}
 		}
 		if err := s.check(); err != nil {
