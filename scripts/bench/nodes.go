@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -64,7 +65,8 @@ func plainNode(i int) *corev1.Node {
 }
 
 func leaseOf(i int) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: named(corev1.NamespaceNodeLease, plainNode(i).Name)}
+	return &coordinationv1.Lease{ObjectMeta: named(corev1.NamespaceNodeLease, plainNode(i).Name),
+		Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NowMicro())}}
 }
 
 // createPatientPod creates a pod that runs on a node, and tolerates for a while that it is silent.
