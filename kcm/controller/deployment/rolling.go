@@ -4,9 +4,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// rollingUpdate replaces old pods by new ones a few at a time: first as many
-// new pods as the upper bound allows, then as few old ones as the lower bound
-// allows, and so on as the new pods become available.
+// rollingUpdate replaces old pods by new ones a few at a time: it asks for as many
+// new pods as the upper bound allows, then takes as many old ones away as the lower
+// bound allows, and so on as the new pods become available.
 func rollingUpdate(seen observed) plan {
 	if seen.newRS == nil {
 		return plan{create: newReplicaSet(seen)}
