@@ -21,10 +21,8 @@ type deadline struct {
 }
 
 // deadlinesOf returns when a pod has to leave a node by each of its taints, in their order, and
-// nothing if it may stay. A taint counts from when it was added, or from now if it does not say that,
-// or says that it will be. A pod that was bound later has all its time. Otherwise one that tolerates
-// an old taint for a minute would be deleted at once, and its owner would create the next one, without
-// end. With compare, tolerations may compare numbers.
+// nothing if it may stay. As far as the objects say it, that is the same whoever asks, and whenever.
+// With compare, tolerations may compare numbers.
 func deadlinesOf(pod *corev1.Pod, node *corev1.Node, now time.Time, compare bool) (all []deadline) {
 	for _, taint := range node.Spec.Taints {
 		patience, forEver := tolerates(pod.Spec.Tolerations, &taint, compare)
@@ -35,6 +33,7 @@ func deadlinesOf(pod *corev1.Pod, node *corev1.Node, now time.Time, compare bool
 		if added := taint.TimeAdded; added != nil && added.Time.Before(now) {
 			start = added.Time
 		}
+		// Or a pod would be deleted at once that comes to an old taint, and its owner would create the next one.
 		if bound := boundAt(pod); bound.After(start) {
 			start = bound
 		}
@@ -71,14 +70,13 @@ func tolerates(all []corev1.Toleration, taint *corev1.Taint, compare bool) (pati
 	return controller.Seconds(max(*all[i].TolerationSeconds, 0)), false
 }
 
-// after returns the deadline of a pod that had others before. By the same taint it is the same,
-// whatever the clock says by now. It is not later when a node that was not ready falls silent, or the
-// other way round: that is a new taint, with a new time, but the node was of no use since the first,
-// and one that goes back and forth would keep its pods for ever.
+// after returns the deadline of a pod that had others before. For the same reason it is the same,
+// whatever the clock says by now.
 func (d deadline) after(before []deadline) deadline {
 	for _, b := range before {
 		stands := b.pod == d.pod && equality.Semantic.DeepEqual(b.tolerations, d.tolerations)
 		same := equality.Semantic.DeepEqual(b.taint, d.taint)
+		// The node was of no use since the first. One that goes back and forth would keep its pods for ever.
 		replaced := b.taint.Key != d.taint.Key && isLost(b.taint) && isLost(d.taint)
 		if stands && (same || replaced && b.at.Before(d.at)) {
 			d.at = b.at
