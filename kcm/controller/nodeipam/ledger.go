@@ -66,7 +66,7 @@ func (l *ledger) saw(node *corev1.Node) {
 	}
 }
 
-// gone frees what a node holds. What the node said at last may be older than that.
+// gone frees what a node holds, or is to get.
 func (l *ledger) gone(node *corev1.Node) {
 	l.each(l.held[node.UID].ranges, (*pool).release)
 	delete(l.held, node.UID)

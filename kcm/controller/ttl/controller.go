@@ -103,7 +103,7 @@ func (c *Controller) counted(more int) {
 }
 
 // begin goes on with the step that the process before this one had come to, as the nodes say.
-// (The original begins with the first one, and writes to all nodes twice.)
+// (The original begins with the first one: where two are allowed, it goes back to the lower.)
 func (c *Controller) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
