@@ -16,8 +16,7 @@ import (
 )
 
 // watchLeases notes when a node is heard. That wakes nobody: there are two hundred a second in a
-// cluster of two thousand nodes, and none changes anything. Any change of the time in a Lease is a
-// heartbeat, also one back: the node may have set its clock (https://issues.k8s.io/113081).
+// cluster of two thousand nodes, and none changes anything.
 func (c *Controller) watchLeases(informer cache.SharedIndexInformer) {
 	told := func(lease *coordinationv1.Lease, renewed bool) {
 		c.lease.note(lease.ResourceVersion)
@@ -28,6 +27,7 @@ func (c *Controller) watchLeases(informer cache.SharedIndexInformer) {
 	c.synced = append(c.synced, controller.Handle(informer, controller.Handlers[*coordinationv1.Lease]{
 		Add: func(lease *coordinationv1.Lease) { told(lease, true) },
 		Update: func(old, lease *coordinationv1.Lease) {
+			// Also a time that goes back: the node may have set its clock (https://issues.k8s.io/113081).
 			told(lease, !old.Spec.RenewTime.Equal(lease.Spec.RenewTime))
 		},
 		Delete: func(lease *coordinationv1.Lease) {

@@ -20,12 +20,12 @@ type patience struct {
 	startup time.Duration // the same before its kubelet has said how it is: that may take longer
 }
 
-// ends returns until when a node may be silent that was heard at some time. Its creation counts as a
-// heartbeat, but only until its kubelet has said something: it has the time of the API server's clock.
+// ends returns until when a node may be silent that was heard at some time.
 func (p patience) ends(node *corev1.Node, heard time.Time) time.Time {
 	if lastHeartbeat(node) != nil {
 		return heard.Add(p.grace)
 	}
+	// By the API server's clock, so it counts only until the kubelet has said something.
 	if created := node.CreationTimestamp.Time; created.After(heard) {
 		heard = created
 	}
@@ -47,10 +47,11 @@ func (c *Controller) isSilent(ctx context.Context, node *corev1.Node) (bool, err
 }
 
 // hasTime tells whether a node may be silent for longer. If so, it will be looked at when its time is
-// up: no notification comes of a heartbeat that does not.
+// up.
 func (c *Controller) hasTime(node *corev1.Node) bool {
 	heard, _ := c.heard.LoadOrStore(node.Name, time.Now())
 	left := time.Until(c.patience.ends(node, heard.(time.Time)))
+	// No notification comes of a heartbeat that does not.
 	if left > 0 {
 		c.loop.AddAfter(cache.MetaObjectToName(node), left)
 	}

@@ -19,11 +19,11 @@ type rates struct {
 	threshold        float32 // which share of nodes that are not ready is a disruption
 }
 
-// of returns the rate of a zone. If three nodes or more are not ready, which are not all, and at least
-// the threshold's share, it is partially disrupted. Then a large zone has the secondary rate and a small
-// one none: likelier than that many machines something between them and this process is broken. In a
-// full disruption it is the usual rate: the zone is lost.
+// of returns how many nodes a second may be evicted of a zone, for how many it has and how many of them
+// are not ready.
 func (r rates) of(nodes, notReady int) float32 {
+	// In a partial disruption it is likelier that something between the nodes and this process is broken
+	// than that many machines. In a full one the zone is lost, whatever the reason.
 	switch share := float32(notReady) / float32(nodes); {
 	case notReady < 3 || notReady == nodes || share < r.threshold:
 		return r.usual
@@ -84,9 +84,7 @@ func newZones(rates rates) *zones {
 	return &zones{rates: rates, nodes: map[string]member{}, byName: map[string]*zone{}}
 }
 
-// memberOf returns what counts of a node, which is nothing if it is excluded. It is lost if it is
-// known not to be ready, since the condition says so, and nobody has asked for the eviction of its pods
-// yet; whether it counts makes no difference to that.
+// memberOf returns what counts of a node in its zone, and whether it is lost, and since when.
 func memberOf(node *corev1.Node) member {
 	m := member{zone: topology.GetZoneKey(node)}
 	_, ready := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
@@ -96,6 +94,7 @@ func memberOf(node *corev1.Node) member {
 			m.notReady = 1
 		}
 	}
+	// An excluded node does not count, and is evicted as others are.
 	if ready != nil && (ready.Status == corev1.ConditionFalse || ready.Status == corev1.ConditionUnknown) {
 		m.lost = !slices.ContainsFunc(node.Spec.Taints, evicts)
 		m.since = ready.LastTransitionTime.Time
