@@ -22,10 +22,10 @@ type patience struct {
 
 // ends returns until when a node may be silent that was heard at some time.
 func (p patience) ends(node *corev1.Node, heard time.Time) time.Time {
+	// When it was created is by the API server's clock, and counts only until its kubelet has said something.
 	if lastHeartbeat(node) != nil {
 		return heard.Add(p.grace)
 	}
-	// By the API server's clock, so it counts only until the kubelet has said something.
 	if created := node.CreationTimestamp.Time; created.After(heard) {
 		heard = created
 	}
