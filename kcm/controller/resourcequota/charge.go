@@ -137,8 +137,8 @@ func devices(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 	}
 }
 
-// key differs for charges that a quota can tell apart. Charges that none can tell
-// apart have the same key, unless a quantity is written in different units.
+// key is a text. It differs for charges that a quota can tell apart, and is the same
+// for others, unless a quantity is written in different units.
 func (c charge) key() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.used)) {

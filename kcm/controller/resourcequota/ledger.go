@@ -41,7 +41,7 @@ type ledger struct {
 }
 
 // free notes what an object uses no more of what a quota counts. It may be taken
-// away, and is not to be missed in what an earlier status said.
+// away, once.
 func (l *ledger) free(quota *corev1.ResourceQuota, before, after charge) {
 	asked := selectors(&quota.Spec)
 	gone := quotav1.SubtractWithNonNegativeResult(before.within(asked), after.within(asked))

@@ -57,7 +57,7 @@ func isOver(pod *corev1.Pod, now time.Time) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !at.IsZero() && now.After(at)
 }
 
-// overdue is when a pod that is being deleted stops to be charged whether it has
+// overdue is when a pod that is being deleted is no longer charged, whether it has
 // ended or not: a grace period after the time by which it was to be gone, which
 // is one grace period after its deletion was asked for. It is the zero time for
 // one that is not being deleted.

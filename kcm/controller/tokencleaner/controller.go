@@ -95,8 +95,8 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 }
 
 // deadline returns when a Secret is to be deleted. It is not ok for one that is
-// no token, or a token for ever. One that says what is no time has run out, in
-// the year 1.
+// no token, or a token for ever. What is no time reads as the year 1, so a token
+// that says it has run out.
 func deadline(secret *corev1.Secret) (at time.Time, ok bool) {
 	expiration := string(secret.Data[expirationKey])
 	if secret.Type != corev1.SecretTypeBootstrapToken || expiration == "" {
@@ -107,8 +107,8 @@ func deadline(secret *corev1.Secret) (at time.Time, ok bool) {
 }
 
 // delete deletes the Secret as it was looked at: no other of its name, and none
-// that was written since. One that the cache does not show as it is now is refused,
-// and is looked at again.
+// that was written since. If the cache does not show it as it is now, the deletion
+// is refused, and the Secret is looked at again.
 func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
 	err := c.secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion},

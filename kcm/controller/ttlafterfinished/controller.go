@@ -85,7 +85,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 }
 
 // sync looks twice before it deletes a Job: at the cache, and, since that may be
-// behind and nobody can undo a deletion, at the API server.
+// behind, at the API server.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	job, err := c.cached.Jobs(key.Namespace).Get(key.Name)
 	if err == nil && c.isDue(job) {

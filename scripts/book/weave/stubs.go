@@ -64,14 +64,23 @@ type stub struct {
 	filled map[*Declaration]bool
 }
 
-// findUsed notes what a declaration uses. How a whole package is written is the reader's.
+// findUsed notes what a declaration uses. How a whole package is written is the reader's: of that only what the stub
+// shows counts, and of a value no more than the packages that it needs.
 func (s *stub) findUsed(in *Declaration) {
 	node := ast.Node(in.node)
 	if s.exercise.Whole() {
-		if !in.isFunction() {
+		if !exported(in.names[0]) {
 			return
 		}
-		node = in.node.(*ast.FuncDecl).Type
+		switch shown := in.node.(type) {
+		case *ast.FuncDecl:
+			node = shown.Type
+		case *ast.GenDecl:
+			if shown.Tok == token.VAR {
+				s.findImports(in)
+			}
+			return
+		}
 	}
 	ast.Inspect(node, func(node ast.Node) bool {
 		switch node := node.(type) {
@@ -90,6 +99,21 @@ func (s *stub) findUsed(in *Declaration) {
 	})
 }
 
+func (s *stub) findImports(in *Declaration) {
+	ast.Inspect(in.node, func(node ast.Node) bool {
+		if ident, ok := node.(*ast.Ident); ok {
+			s.noteImport(in, ident)
+		}
+		return true
+	})
+}
+
+func (s *stub) noteImport(in *Declaration, ident *ast.Ident) {
+	if _, imported := in.pkg.object(ident).(*types.PkgName); imported {
+		s.imports[ident.Name] = in.file.imports[ident.Name]
+	}
+}
+
 func (s *stub) fill(value types.Type) {
 	if named, ok := value.(*types.Named); ok {
 		s.filled[s.source.declares[named.Obj()]] = true
@@ -98,11 +122,8 @@ func (s *stub) fill(value types.Type) {
 
 // use notes what a name in a declaration stands for. With a field, its struct is used.
 func (s *stub) use(in *Declaration, ident *ast.Ident) {
-	object := in.pkg.object(ident)
-	if _, imported := object.(*types.PkgName); imported {
-		s.imports[ident.Name] = in.file.imports[ident.Name]
-	}
-	used := s.source.declares[object]
+	s.noteImport(in, ident)
+	used := s.source.declares[in.pkg.object(ident)]
 	if used != nil && used.of != nil {
 		used = used.of
 		s.used[part{used, used.names[0]}] = true
