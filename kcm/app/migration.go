@@ -104,5 +104,5 @@ func leadBoth(ctx context.Context, main, migration election, begun <-chan struct
 	})
 }
 
-// errMigrationLost ends a leader that holds the main Lease only.
+// errMigrationLost ends a leader that has lost the second Lease, and still holds the main one.
 var errMigrationLost = errors.New("lost the Lease of the controllers that migrate: could not renew it in time, another program may run them now")
