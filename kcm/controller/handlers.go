@@ -73,8 +73,8 @@ func eventsFor[T metav1.Object](h Handlers[T]) (funcs cache.ResourceEventHandler
 	return funcs
 }
 
-// recovering returns handlers of which one that panics has no effect but that: the
-// next notification comes.
+// recovering returns handlers that let no panic out: it is logged, and the next
+// notification comes.
 func recovering[T metav1.Object](h Handlers[T]) Handlers[T] {
 	if h.MustNotPanic {
 		return h

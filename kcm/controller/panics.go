@@ -15,7 +15,7 @@ import (
 // before the loops start.
 var ReallyCrash atomic.Bool
 
-// errPanicked is in the error that a panic has become.
+// errPanicked is in the error that a panic has become, which has been logged.
 var errPanicked = errors.New("panic")
 
 // Recovered returns a function that calls f. If f panics, that is logged with its

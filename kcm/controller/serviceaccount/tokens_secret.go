@@ -24,7 +24,7 @@ func (c *TokensController) syncSecret(ctx context.Context, key secretKey) error 
 }
 
 type observedSecret struct {
-	name    string
+	name    string                 // the key's, also when the Secret is gone
 	secret  *corev1.Secret         // nil when it is gone
 	account *corev1.ServiceAccount // nil when it is gone
 }
@@ -84,8 +84,8 @@ func (k accountKey) of(account *corev1.ServiceAccount, err error) (*corev1.Servi
 type secretPlan struct {
 	// delete is a Secret that nobody can use.
 	delete *corev1.Secret
-	// update is a Secret as it should be, except for its token when sign is
-	// not nil: then it is to get one for that ServiceAccount.
+	// update is a Secret as it should be. If sign is not nil, a fresh token of
+	// that ServiceAccount is to be added.
 	update *corev1.Secret
 	sign   *corev1.ServiceAccount
 	// unlink is a ServiceAccount as it should be: without the Secret.
