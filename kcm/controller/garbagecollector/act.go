@@ -64,10 +64,10 @@ func (gc *GarbageCollector) deleteObject(ctx context.Context, judged *object, po
 	})
 }
 
-// write has request change an object, which request is given as the cache has it,
-// or as it is by now. It sends request a bounded number of times, and returns the
-// API server's error. An object that is gone, or whose name is another one's by
-// now, is as good as written.
+// write calls request with the object as the cache has it, and after each conflict
+// with the object as it is by then, at most looks times more. It returns the API
+// server's error. An object that is gone, or whose name is another one's by now,
+// counts as written.
 func (gc *GarbageCollector) write(ctx context.Context, obj *object,
 	request func(client metadata.ResourceInterface, latest *object) error) error {
 	mapping, err := gc.mapping(obj.APIVersion, obj.Kind)

@@ -58,8 +58,8 @@ func judge(seen observed) plan {
 	}
 }
 
-// mayBeCircle tells whether an owner waits for the object while one of its
-// dependents waits for its own.
+// mayBeCircle tells whether the object asks an owner to wait for it, while one of
+// its dependents waits for its own.
 func mayBeCircle(seen observed) bool {
 	asked := slices.ContainsFunc(seen.owners, func(o owner) bool { return o.BlockOwnerDeletion != nil && *o.BlockOwnerDeletion })
 	return asked && slices.ContainsFunc(seen.dependents, func(d dependent) bool { return d.phase == collecting })

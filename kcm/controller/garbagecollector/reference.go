@@ -53,8 +53,8 @@ func (r reference) String() string {
 }
 
 // key names what is to be looked at: an object, or an owner that no informer
-// shows, as the objects of one namespace name it. So whatever the objects of a
-// namespace name as their owners, the objects of others do not wait for that.
+// shows. Such an owner has a key for each namespace in which it is named, so that
+// a namespace full of false references delays no other.
 type key struct {
 	namespace string
 	uid       types.UID
