@@ -124,13 +124,9 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
 		if (block.Page.Code() || block.Chapter.Finished) && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
-			if s.after = 0; block.Later {
-				s.after = 1
-			} else if block.From != "" {
-				s.after = slices.Index(block.Chapter.Steps, block.From)
-			}
-			if s.after < 0 {
-				return block.Errorf("no lesson of this chapter has a step %s", block.From)
+			s.after = 1 + slices.Index(block.Chapter.Steps, block.Awaits)
+			if s.after == 0 && block.Awaits != "" {
+				return block.Errorf("no lesson of this chapter has a step %s", block.Awaits)
 			}
 		}
 		if err := s.check(); err != nil {

@@ -198,14 +198,13 @@ func (w *Book) gained(s *Shown, from, to moment, changed change) []string {
 	}
 	then, now := w.hidden(from), w.hidden(to)
 	var gained []string
-	ast.Inspect(s.declaration.node, func(node ast.Node) bool {
+	for node := range ast.Preorder(s.declaration.node) {
 		if ident, ok := node.(*ast.Ident); ok && !slices.Contains(gained, ident.Name) {
 			if object := s.declaration.pkg.object(ident); then[object] && !now[object] && changed.adds(ident.Name) {
 				gained = append(gained, ident.Name)
 			}
 		}
-		return true
-	})
+	}
 	return gained
 }
 
