@@ -143,7 +143,9 @@ func (w *Book) grows(s *Shown) (string, error) {
 	}
 	versions, err := w.versions(s.key)
 	for _, v := range versions {
-		if v.at > s.shownAt() {
+		if v.at > s.shownAt() && v.Chapter == s.Block.Chapter {
+			return "grows later in this chapter", err
+		} else if v.at > s.shownAt() {
 			return fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug), err
 		}
 	}
