@@ -107,7 +107,7 @@ func (v *View) addReferences(s *Stage, seen map[*Shown]bool) {
 					return true
 				}
 				from := part.showing
-				if from.Differs {
+				if from.Differs || from.End-from.Begin != len(part.text) {
 					return true // its text is not that of the stage
 				}
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
