@@ -103,7 +103,7 @@ func (v *View) addReferences(s *Stage, seen map[*Shown]bool) {
 				}
 				part, to := s.partAt(dir, file.name, handle.Line(ident.Pos())), s.declares(p.uses[ident])
 				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number || seen[part.showing] ||
-					part.showing.Differs { // its text is not that of the stage
+					part.showing.Differs || part.showing.End-part.showing.Begin != len(part.text) { // its text is not that of the stage
 					continue
 				}
 				from := part.showing
