@@ -102,11 +102,13 @@ func (v *View) addReferences(s *Stage, seen map[*Shown]bool) {
 					continue
 				}
 				part, to := s.partAt(dir, file.name, handle.Line(ident.Pos())), s.declares(p.uses[ident])
-				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number || seen[part.showing] ||
-					part.showing.Differs || part.showing.End-part.showing.Begin != len(part.text) { // its text is not that of the stage
+				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number || seen[part.showing] {
 					continue
 				}
 				from := part.showing
+				if from.Differs || from.End-from.Begin != len(part.text) {
+					continue // its text is not that of the stage
+				}
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
 				from.References = append(from.References, Reference{begin, begin + len(ident.Name), to})
 			}
