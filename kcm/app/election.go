@@ -40,10 +40,10 @@ func lead(ctx context.Context, c config.CompletedConfig, events record.EventReco
 
 // leadWith is lead with a Lease. While run runs no other replica leads, unless
 // the Lease was lost. It returns what runUntil does, or nil where ctx has ended
-// before this replica was elected. By then nobody renews any more, and the Lease
-// is free, but for two cases: it was lost while nobody had told this replica to
-// stop, or something may still write under it. A Lease that could not be released
-// is logged, and no failure.
+// before this replica was elected. By then nobody renews any more. With errLost
+// or errStillRunning inside what it returns, the Lease is left alone: another
+// replica may have it, or something may still write under it. Else the Lease is
+// given up, if it is this replica's. If that fails it is logged, and no failure.
 func leadWith(ctx context.Context, c config.CompletedConfig, lock resourcelock.Interface,
 	health *leaderelection.HealthzAdaptor, run func(context.Context) error) error {
 	elected := make(chan context.Context, 1)

@@ -63,8 +63,8 @@ func exchanges(block *chapters.Block) ([]*exchange, error) {
 
 var (
 	// looks matches commands that change nothing, filters what can stand behind them.
-	looks = regexp.MustCompile(`^(timeout \d+ )?` +
-		`(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|grep|curl|ls|cat|head|tail|wc) `)
+	looks = regexp.MustCompile(
+		`^(kubectl (-n \S+ )?(get|describe|events|logs|auth can-i)|says|story|grep|curl|ls|cat|head|tail|wc) `)
 	filters = regexp.MustCompile(`^(sort|uniq|wc|head|tail|grep|cut|tr|sed|awk|jq|base64|cat|cmp|echo)\b`)
 	// harmless are parts that can hold any sign, and output that goes nowhere.
 	harmless = regexp.MustCompile(`'[^']*'|"[^"]*"|2>&1|[12]?> ?/dev/null`)
