@@ -76,7 +76,7 @@ func (c *Controller) deletePod(ctx context.Context, set *appsv1.ReplicaSet, pod 
 	if err != nil {
 		c.expectations.DeletionObserved(set, pod.UID)
 	}
-	if apierrors.IsNotFound(err) || errors.Is(err, controller.ErrStaleCache) {
+	if controller.IsGone(err) || errors.Is(err, controller.ErrStaleCache) {
 		return nil
 	}
 	return err

@@ -140,6 +140,7 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "web")
+	denied := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: "admission webhook denied the request"}}
 	tests := map[string]struct {
 		plan     plan
 		answer   error
@@ -151,6 +152,7 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 		"deletions are waited for":                       {plan: plan{delete: testPods(5)}, requests: 5},
 		"deletions that are refused are not":             {plan: plan{delete: testPods(5)}, answer: refused, err: refused, requests: 5, mayAct: true},
 		"deletions of pods that are gone are no failure": {plan: plan{delete: testPods(5)}, answer: notFound, requests: 5, mayAct: true},
+		"deletions that a webhook denies with 404 are":   {plan: plan{delete: testPods(5)}, answer: denied, err: denied, requests: 5, mayAct: true},
 		"an empty plan asks for nothing":                 {mayAct: true},
 	}
 	for name, tt := range tests {
