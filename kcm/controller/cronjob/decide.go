@@ -68,8 +68,12 @@ func (p *plan) takeStock(seen observed) {
 		p.remove(ref.UID)
 	}
 	for _, job := range seen.jobs {
-		ended := end(job)
-		listed := slices.ContainsFunc(p.status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == job.UID })
+		ended, listed := end(job), false
+		for i := range p.status.Active {
+			if ref := &p.status.Active[i]; ref.UID == job.UID {
+				listed, ref.Name = true, job.Name // a user may have written another name
+			}
+		}
 		switch {
 		case ended == "" && !listed:
 			p.tell(corev1.EventTypeWarning, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", job.Name)
