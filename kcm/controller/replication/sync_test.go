@@ -168,6 +168,21 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 	}
 }
 
+// This is not parallel: in all other tests a panic ends the process.
+func TestADeletionThatPanicsIsOneThatHasFailed(t *testing.T) {
+	controller.ReallyCrash.Store(false)
+	defer controller.ReallyCrash.Store(true)
+	set := testSet(3)
+	c := testController(storeOf(set))
+	c.podControl = panicking{}
+	assert.ErrorContains(t, c.act(t.Context(), observed{set: set}, plan{delete: testPods(5)}), "a defect")
+	assert.True(t, c.expectations.Satisfied(set), "what has panicked is waited for no more")
+}
+
+type panicking struct{ controller.PodControl }
+
+func (panicking) Delete(context.Context, runtime.Object, *corev1.Pod) error { panic("a defect") }
+
 // changedPods are pods that have changed since they were counted: each of the
 // first deletions is a conflict, and latest is what is read then.
 type changedPods struct {
