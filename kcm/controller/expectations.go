@@ -138,7 +138,7 @@ func (e *Expectations) Pending() []Pending {
 }
 
 // of returns what this owner expects, and not what an earlier one of the same
-// name did.
+// name did: nil if nothing is noted. The caller holds the lock.
 func (e *Expectations) of(owner metav1.Object) *expectation {
 	expected := e.byOwner[cache.MetaObjectToName(owner)]
 	if expected == nil || expected.owner != owner.GetUID() {

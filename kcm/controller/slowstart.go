@@ -5,9 +5,9 @@ package controller
 //
 // However many calls fail, at most one more has failed than have succeeded: a
 // quota that refuses most pods of a large set does not cause an event for each of
-// them, and a pod that is refused for a reason of its own does not end the creation
-// of all others. Within that bound no call waits for another. create is called by
-// several goroutines, and by none any more when SlowStart has returned.
+// them. A pod that is refused for a reason of its own ends the creation of all others
+// only if it is the first. Within that bound no call waits for another. create is
+// called by several goroutines, and by none any more when SlowStart has returned.
 func SlowStart(count int, create func(i int) error) (created int, failure error) {
 	results := make(chan error)
 	window, launched, running := 1, 0, 0

@@ -2,16 +2,13 @@ package view
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"math"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,17 +26,7 @@ var (
 	viewJS string
 )
 
-// page is the page, which has all that it needs in it.
 var page = template.Must(template.New("view").Parse(pageHTML))
-
-// moduleLines are those that tie the modules of the page together, which a page that has them in one does not need.
-var moduleLines = regexp.MustCompile(`(?m)^import .*$|^export `)
-
-// PageMark stands in a page that was written by this form of it, and in no other.
-func PageMark() string {
-	sum := sha256.Sum256([]byte(pageHTML + pageCSS + sceneJS + viewJS))
-	return "page " + hex.EncodeToString(sum[:8])
-}
 
 // data is what the page is told at its beginning.
 type data struct {
@@ -52,20 +39,19 @@ type data struct {
 	Moments []Moment                     `json:"moments,omitempty"`
 }
 
-// write writes the page with what it shows.
-func write(d data) ([]byte, error) {
+// write writes the page with what it shows. Its style and its scripts are in it, or in the folder of its files.
+func write(d data, files string) ([]byte, error) {
 	var b strings.Builder
 	err := page.Execute(&b, map[string]any{
-		"Title": d.Title, "Mark": PageMark(), "CSS": template.CSS(pageCSS), "Data": d,
-		"JS": template.JS(moduleLines.ReplaceAllString(sceneJS+"\n"+viewJS, "")),
+		"Title": d.Title, "Files": files, "CSS": template.CSS(pageCSS), "Data": d, "JS": template.JS(sceneJS + viewJS),
 	})
 	return []byte(b.String()), err
 }
 
-// Export returns one HTML file that plays the moments from one number to before another. Its links into the book begin
-// with root, if that is not empty.
-func (v *View) Export(title, root string, from, to int) ([]byte, error) {
-	return write(data{Title: title, Missing: v.Missing, Book: v.Book, Root: root, Moments: v.between(from, to)})
+// Recording returns a page that plays the moments from one number to before another. Its links into the book begin with
+// root, and its style and scripts are in the folder of the page's files, both as seen from where it will be.
+func (v *View) Recording(title, root, files string, from, to int) ([]byte, error) {
+	return write(data{Title: title, Missing: v.Missing, Book: v.Book, Root: root, Moments: v.between(from, to)}, files)
 }
 
 // Serve serves the page on a port of localhost, "0" for any, until stop is called. The address has the token in it.
@@ -104,7 +90,7 @@ func (v *View) servePage(w http.ResponseWriter, r *http.Request) {
 	if v.Pages != "" {
 		d.Root = "book/"
 	}
-	text, err := write(d)
+	text, err := write(d, "")
 	send(w, text, err)
 }
 
@@ -148,7 +134,7 @@ func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
 
 func (v *View) serveExport(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Disposition", `attachment; filename="loops.html"`)
-	text, err := v.Export(v.Title, "", 0, math.MaxInt)
+	text, err := v.Recording(v.Title, "", "", 0, math.MaxInt) // all in one file
 	send(w, text, err)
 }
 

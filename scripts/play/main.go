@@ -81,7 +81,7 @@ func command() *cobra.Command {
 		"", nil, playFaults)
 	add("odd [flags]", "Have a manager live with odd objects and with faults, and look for what is wrong",
 		"", nil, playOdd)
-	add("recordings [NN...]", "Record what moves in chapters; without them, what another form of the page has recorded",
+	add("recordings [NN...]", "Record what moves in chapters; without them, in all",
 		"", nil, record)
 	return root
 }

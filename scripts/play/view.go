@@ -115,14 +115,11 @@ var allRecordings = []recording{
 	{"16", "silence", regexp.MustCompile("^node .*: taints")},
 }
 
-// record records the moving pictures of chapters anew, or of all chapters those that
-// were made by another form of the page.
+// record records the moving pictures of chapters anew, or of all chapters.
 func record(ctx context.Context, words []string) (err error) {
 	narrator := newNarrator()
 	for _, r := range allRecordings {
-		text, _ := os.ReadFile(r.path(".html")) // there may be none yet
-		old := len(words) == 0 && !strings.Contains(string(text), view.PageMark())
-		if !old && !slices.Contains(words, r.chapter) {
+		if len(words) > 0 && !slices.Contains(words, r.chapter) {
 			continue
 		}
 		l := lab{name: r.name, dir: filepath.Dir(recordings)}
@@ -149,7 +146,7 @@ func (r recording) write(ctx context.Context, narrator play.Narrator, script *pl
 	}
 	from, to := first(moments, regexp.MustCompile("^Step 2:")), first(moments, regexp.MustCompile("^Step 3:"))
 	toRoot := "../../../../" // of the site's pages, among which the recording is
-	text, err := shown.Export(script.Steps[1], toRoot, from, to)
+	text, err := shown.Recording(script.Steps[1], toRoot, "../page", from, to)
 	if err != nil {
 		return err
 	}
@@ -172,7 +169,10 @@ var stillOf = regexp.MustCompile(`(?s)<html[^>]*>(&lt;svg.*)</html>`)
 
 // takeStill takes the still picture of a page at a moment, where there is a browser.
 func (r recording) takeStill(ctx context.Context, page []byte, moment int) error {
-	taking := filepath.Join(os.TempDir(), "taking-"+r.name+".html")
+	taking, err := filepath.Abs(r.path(".taking.html"))
+	if err != nil {
+		return err
+	}
 	defer os.Remove(taking)
 	if err := os.WriteFile(taking, append(page, takingStill...), 0o600); err != nil {
 		return err

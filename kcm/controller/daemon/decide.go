@@ -56,7 +56,8 @@ func (seen observed) inTurn(shuffle func(n int, swap func(i, j int))) observed {
 // pod, and which of its pods go. It brings the node to one living pod, or to none if
 // none may stay. Without surge two pods never run there because of tidy. With surge
 // two may, one of each version: see excess. During the node's pause a pod that has
-// failed stays; with surge none is created. A pod that is going is not deleted again.
+// failed stays if one may stay; with surge none is created. A pod that is going is
+// not deleted again.
 func tidy(seen observed, place place) (create bool, remove []*corev1.Pod) {
 	var living []*corev1.Pod
 	for _, pod := range place.pods {

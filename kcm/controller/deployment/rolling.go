@@ -23,7 +23,7 @@ func rollingUpdate(seen observed) plan {
 
 // sizeOfNew returns the size that the new ReplicaSet may have now, also before
 // it is there: as large as wanted, if the deployment does not get above its upper
-// bound by that. If it is above its bound already, the new one is not made smaller.
+// bound by that. It shrinks only if it has more than is wanted, whatever the bound.
 func sizeOfNew(seen observed) int32 {
 	d := seen.deployment
 	var now int32
@@ -59,7 +59,8 @@ func shrinkOld(seen observed) []change {
 	return changes
 }
 
-// finish is what is left to do when no size has to change for the rollout.
+// finish plans a round in which no old ReplicaSet has to change: the given changes of
+// the new one, tidying up once the rollout is complete, and the status.
 func finish(seen observed, changes []change) plan {
 	p := plan{change: changes}
 	if complete(seen.deployment, seen.deployment.Status) {

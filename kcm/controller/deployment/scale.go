@@ -103,9 +103,9 @@ func saturated(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 }
 
 // scaleInProportion returns the changes that take a deployment that was scaled to
-// its size, the surge included, in which every version keeps its fraction as far
-// as whole pods allow. After them no note of the deployment's size is out of
-// date. In which order the ReplicaSets are given makes no difference.
+// its size: with the surge, or none where no pods are wanted. Every version keeps its
+// fraction as far as whole pods allow, and afterwards no note of the deployment's size
+// is out of date. In which order the ReplicaSets are given makes no difference.
 func scaleInProportion(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet) []change {
 	var goal int32
 	if *d.Spec.Replicas > 0 {

@@ -89,7 +89,7 @@ func (g Group) keep(plan *Plan) (kept []keptSlice, fresh []discoveryv1.Endpoint)
 		missing[identify(endpoint)] = endpoint
 	}
 	for _, slice := range g.Existing {
-		k := keptSlice{EndpointSlice: slice, changed: !g.isDressed(slice)}
+		k := keptSlice{EndpointSlice: slice, changed: len(slice.Endpoints) == 0 || !g.isDressed(slice)}
 		for _, old := range slice.Endpoints {
 			id := identify(old)
 			wanted, ok := missing[id]

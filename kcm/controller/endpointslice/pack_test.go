@@ -116,6 +116,7 @@ func TestPack(t *testing.T) {
 		"an endpoint that is wanted twice is there once":                  {"1: b", "a b a", "update 1: a b"},
 		"an empty slice is filled to the limit":                           {"1: ", "a b c d", "update 1: a b c d"},
 		"four new pods are a slice of their own":                          {"1: a", "a b c d e", "create 4"},
+		"an empty slice is filled before another is written":              {"1: ; 2: a b", "a b c", "update 1: c"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -161,11 +161,11 @@ func (gc *GarbageCollector) collect(ctx context.Context, k key) (check []key, er
 		return []key{k}, nil
 	case err != nil || seen.object == nil:
 		return nil, err
-	case seen.left && !seen.isKept():
+	case seen.isPartial() && !seen.isKept():
 		return nil, fmt.Errorf("%w: %s has too many owners", controller.ErrStaleCache, referenceTo(seen.object))
 	}
 	plan := decide(seen)
-	if err = gc.act(ctx, seen, plan); err == nil && seen.left {
+	if err = gc.act(ctx, seen, plan); err == nil && seen.isPartial() {
 		err = fmt.Errorf("%w: %s has too many owners", controller.ErrStaleCache, referenceTo(seen.object))
 	}
 	return plan.check, err

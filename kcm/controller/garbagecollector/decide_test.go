@@ -53,6 +53,10 @@ func TestJudge(t *testing.T) {
 			observed{object: pod, owners: []owner{is("a", dangling), is("b", unseen)}}, "drop a",
 		},
 		{
+			"an owner that waits does not wait for an object that an unknown one may keep", "a waits for its dependents to go, and nobody has looked for b",
+			observed{object: pod, owners: []owner{is("a", waiting), is("b", unseen)}}, "drop a",
+		},
+		{
 			"an object whose owner waits is deleted in the background where nothing depends on it", "the owner waits for its dependents to go, and pod has none of its own",
 			observed{object: pod, owners: []owner{is("a", waiting)}}, "delete (Background)",
 		},

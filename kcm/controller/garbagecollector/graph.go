@@ -26,8 +26,8 @@ type node struct {
 	// no informer shows.
 	object     *object
 	dependents map[types.UID]*node
-	// refuted tells of each owner reference of the object whether it is known to
-	// lead nowhere. It is nil as long as it is known of none.
+	// refuted has an entry for each owner reference of the object: true when it is
+	// known to lead nowhere.
 	refuted []bool
 	// refs has the indices of the owner references by UID, once they were asked for.
 	refs map[types.UID][]int

@@ -22,9 +22,12 @@ type observed struct {
 	object     *object
 	owners     []owner
 	dependents []dependent
-	// left says that not all owners were asked for, because a try asks for five at
-	// most.
-	left bool
+}
+
+// isPartial tells whether not all owners were asked for, because a try asks for
+// five at most.
+func (seen observed) isPartial() bool {
+	return phaseOf(seen.object) == alive && slices.ContainsFunc(seen.owners, func(o owner) bool { return o.is == unseen })
 }
 
 // isKept tells whether an owner keeps the object, whatever the others are.
@@ -41,7 +44,8 @@ type owner struct {
 type ownerState int
 
 const (
-	// unseen owners are shown by no informer, or not as the reference says.
+	// unseen owners were not found out about: no informer shows them as the
+	// reference says, and the API server was not asked.
 	unseen ownerState = iota
 	// solid owners exist and keep their dependents.
 	solid
@@ -126,7 +130,7 @@ func (gc *GarbageCollector) observe(ctx context.Context, k key) (observed, error
 	for _, o := range slices.Concat(unknown[first:], unknown[:first]) {
 		r := claim(seen.object, o.OwnerReference)
 		if _, asked := answers[r]; !asked {
-			if seen.left = len(answers) == asks; seen.left {
+			if len(answers) == asks {
 				break
 			}
 			is, err := gc.lookUp(ctx, r)
@@ -137,7 +141,7 @@ func (gc *GarbageCollector) observe(ctx context.Context, k key) (observed, error
 		}
 		o.is = answers[r]
 	}
-	if seen.left && slices.Contains(slices.Collect(maps.Values(answers)), dangling) {
+	if seen.isPartial() && slices.Contains(slices.Collect(maps.Values(answers)), dangling) {
 		return observed{}, errMore
 	}
 	return seen, nil

@@ -163,17 +163,20 @@ func isUnsupported(err error) bool {
 func unasked(objects []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata {
 	var unasked []metav1.PartialObjectMetadata
 	for _, object := range objects {
+		isGoing := object.DeletionTimestamp != nil
 		// The dependents of what waits for them are going as well.
-		if object.DeletionTimestamp == nil ||
-			slices.Contains(object.Finalizers, metav1.FinalizerOrphanDependents) ||
-			slices.Contains(object.Finalizers, metav1.FinalizerDeleteDependents) {
+		waits := slices.Contains(object.Finalizers, metav1.FinalizerOrphanDependents) ||
+			slices.Contains(object.Finalizers, metav1.FinalizerDeleteDependents)
+		grace := object.DeletionGracePeriodSeconds
+		isStopping := grace != nil && *grace > 0 // and another deletion changes nothing
+		if !isGoing || waits && !isStopping {
 			unasked = append(unasked, object)
 		}
 	}
 	return unasked
 }
 
-// delete asks objects of one resource to go, which are all that have to be asked.
+// delete asks objects of one resource to go: all that unasked has returned.
 func (c *NamespaceController) delete(ctx context.Context, namespace string, r resource, objects []metav1.PartialObjectMetadata) error {
 	client := c.metadata.Resource(r.GroupVersionResource).Namespace(namespace)
 	background := metav1.DeletePropagationBackground

@@ -54,6 +54,8 @@ func TestDecide(t *testing.T) {
 			nothing(2 * time.Second), "do nothing"},
 		{"while objects may appear nothing is planned", "a pod is left after two seconds",
 			nothing(2*time.Second).with(pods, object("a", graceful(30))), "do nothing"},
+		{"while objects may appear a failure is left to the next look", "a pod could not be deleted, and is left after two seconds",
+			with(nothing(2*time.Second).with(pods, object("a")), func(l *remains) { l.failures = []error{errors.New("not now")} }), "do nothing"},
 		{"what is left is said and waited for", "a ConfigMap has a finalizer",
 			nothing(20*time.Second).with(configMaps, ledger), "write the status; look again in 5s"},
 		{"the time before the last object was asked is not waiting", "a ConfigMap has a finalizer, and was asked eight seconds ago",

@@ -69,7 +69,8 @@ func (s *server) discover() ([]*metav1.APIResourceList, error) {
 	}, func(list *metav1.APIResourceList) bool { return slices.Contains(s.unnamed, list.GroupVersion) }), s.discovery
 }
 
-// react answers one request. What is deleted is gone, unless it has a finalizer.
+// react answers one request. What is deleted is gone, unless it has a finalizer. An object
+// whose grace period runs stays as it is.
 func (s *server) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +94,7 @@ func (s *server) react(action clienttesting.Action) (bool, runtime.Object, error
 	}
 	var left []metav1.PartialObjectMetadata
 	for _, o := range s.there[resource] {
-		if keep(o) {
+		if grace := o.DeletionGracePeriodSeconds; keep(o) || grace != nil && *grace > 0 {
 			left = append(left, o)
 		} else if len(o.Finalizers) > 0 {
 			going(&o)
@@ -200,6 +201,9 @@ func TestSync(t *testing.T) {
 			s.there["pods"] = []metav1.PartialObjectMetadata{object("web", heldBy("example.com/audit"))}
 			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}
 		}, "delete-collection pods; update status"},
+		{"a pod that is still stopping is not asked at each look", func(s *server) {
+			s.there["pods"] = []metav1.PartialObjectMetadata{object("web", graceful(30), heldBy("foregroundDeletion"))}
+		}, "update status"},
 		{"for a pod that has ended nothing else waits", func(s *server) {
 			s.there["pods"] = []metav1.PartialObjectMetadata{object("web", heldBy("batch.kubernetes.io/job-tracking"))}
 			s.there["configmaps"] = []metav1.PartialObjectMetadata{object("a")}

@@ -23,6 +23,8 @@ func TestUnasked(t *testing.T) {
 			objects{object("web", going, heldBy("foregroundDeletion"))}, "web"},
 		{"an object that waits until its dependents are orphans is asked again", "a Deployment was deleted with --cascade=orphan",
 			objects{object("web", going, heldBy("orphan"))}, "web"},
+		{"a pod that is still stopping is not asked again", "two pods were deleted in the foreground, and one has 30 seconds left",
+			objects{object("web", graceful(30), heldBy("foregroundDeletion")), object("done", going, heldBy("foregroundDeletion"))}, "done"},
 		{"of several finalizers one is enough", "one finalizer is an application's, and one the garbage collector's",
 			objects{object("web", going, heldBy("example.com/audit", "foregroundDeletion"))}, "web"},
 		{"a finalizer does not keep an object from being asked", "nobody has deleted it, and it has a finalizer",

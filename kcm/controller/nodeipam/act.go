@@ -17,9 +17,10 @@ import (
 )
 
 // assign writes a node's ranges, the same each time: if they were written already, and only
-// the answer was lost, nothing changes. The UID in the patch keeps it from another node of
-// the name, and the API server refuses it for one that has got other ranges. An answer without
-// ranges is a refusal.
+// the answer was lost, nothing changes. Whatever becomes of the request, they stay the node's
+// own until the cluster says that it has others, or is gone. The UID in the patch keeps it from
+// another node of the name, and the API server refuses it for one that has got other ranges.
+// An answer without ranges is a refusal.
 func (c *Controller) assign(ctx context.Context, node *corev1.Node, ranges []netip.Prefix) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": node.UID},

@@ -12,9 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ledger knows which node has which ranges, or is to get which. What was set aside for a node
-// stays its own until the cluster says that the node has others, or is gone: whatever becomes
-// of the request that writes it, or of its answer, nobody else is given it meanwhile.
+// ledger knows which node has which ranges, or is to get which.
 type ledger struct {
 	pools []*pool
 	held  map[types.UID]holding // another node of a name is another node

@@ -76,8 +76,8 @@ var problems = []problem{
 }
 
 // wantedTaints returns the taints that a node is to have. Those of others stay, and so does what is
-// right already, with the time when it was added. That a node which has not said how it is comes with
-// a taint is the admission plugin TaintNodesByCondition's doing; it goes at the first look.
+// right already, with the time when it was added. A node comes with not-ready:NoSchedule, by the
+// admission plugin TaintNodesByCondition. If it has no condition Ready, that goes at the first look.
 func wantedTaints(node *corev1.Node, turn turn, now metav1.Time) []corev1.Taint {
 	wanted := append(noSchedule(node), noExecute(node, turn)...)
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
@@ -107,8 +107,8 @@ func noSchedule(node *corev1.Node) []corev1.Taint {
 }
 
 // noExecute returns the taint that asks for the eviction of a lost node's pods. It comes in turn. Once
-// there, it stays as long as the node is lost, and only changes its key. What a node has of which
-// nothing is said it keeps.
+// there, it stays as long as the node is lost, and only changes its key. If the node has no condition
+// Ready, it stays as it is.
 func noExecute(node *corev1.Node, turn turn) []corev1.Taint {
 	i := slices.IndexFunc(node.Spec.Taints, evicts)
 	switch status := statusOf(node, corev1.NodeReady); {

@@ -96,7 +96,7 @@ func lastHeartbeat(node *corev1.Node) *metav1.Time {
 	return nil
 }
 
-// isUnknown tells whether nobody knows how a node is, as it was heard of once and is not any more.
+// isUnknown tells whether the condition Ready of a node says already that nobody knows how it is.
 func isUnknown(node *corev1.Node) bool {
 	return statusOf(node, corev1.NodeReady) == corev1.ConditionUnknown
 }

@@ -13,8 +13,8 @@ import (
 type situation struct {
 	pods  []*corev1.Pod
 	nodes map[string]*corev1.Node
-	// gone has the nodes that pods are bound to and that have been missing for so
-	// long that the API server is to be asked, which its function does once.
+	// gone has a function for each node that has been missing for the whole
+	// quarantine. It asks the API server, once, whether the node is gone.
 	gone map[string]func() bool
 }
 

@@ -138,7 +138,7 @@ func devices(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 }
 
 // key is a text. It differs for charges that a quota can tell apart, and is the same
-// for others, unless a quantity is written in different units.
+// for those that are written alike.
 func (c charge) key() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.used)) {

@@ -22,7 +22,6 @@ type deadline struct {
 
 // deadlinesOf returns when a pod has to leave a node by each of its taints, in their order, and
 // nothing if it may stay. As far as the objects say it, that is the same whoever asks, and whenever.
-// With compare, tolerations may compare numbers.
 func deadlinesOf(pod *corev1.Pod, node *corev1.Node, now time.Time, compare bool) (all []deadline) {
 	for _, taint := range node.Spec.Taints {
 		patience, forEver := tolerates(pod.Spec.Tolerations, &taint, compare)
@@ -70,8 +69,8 @@ func tolerates(all []corev1.Toleration, taint *corev1.Taint, compare bool) (pati
 	return controller.Seconds(max(*all[i].TolerationSeconds, 0)), false
 }
 
-// after returns the deadline of a pod that had others before. For the same reason it is the same,
-// whatever the clock says by now.
+// after returns the deadline of a pod that had others before. One that has the same cause as one of
+// those keeps its time, whatever the clock says by now.
 func (d deadline) after(before []deadline) deadline {
 	for _, b := range before {
 		stands := b.pod == d.pod && equality.Semantic.DeepEqual(b.tolerations, d.tolerations)

@@ -85,7 +85,7 @@ func selector(site *Website) *metav1.LabelSelector {
 }
 
 // sync brings the pages of one website closer to its spec, and its status to
-// what was seen. On a cache that is behind it writes no status.
+// what was seen. After a conflict it writes no status.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	seen, err := c.observe(ctx, key)
 	if err != nil || seen.site == nil {
@@ -183,22 +183,27 @@ func (c *Controller) act(ctx context.Context, site *Website, p plan) error {
 	return errors.Join(errs...)
 }
 
-// updateStatus writes the status if it has changed, unless the website has
-// changed as well since it was read.
+// updateStatus writes the status if it has changed.
 func (c *Controller) updateStatus(ctx context.Context, site *Website, status WebsiteStatus) error {
 	if site.Status == status {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": site.ResourceVersion},
-		"status":   status,
-	})
+	patch, err := statusPatch(site, status)
 	if err != nil {
 		return err
 	}
 	sites := c.siteClient.Namespace(site.Namespace)
 	_, err = sites.Patch(ctx, site.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return staleIfConflict(err)
+}
+
+// statusPatch is what writes a status. It is refused if the website has changed
+// since it was read.
+func statusPatch(site *Website, status WebsiteStatus) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": site.ResourceVersion},
+		"status":   status,
+	})
 }
 
 // staleIfConflict returns [controller.ErrStaleCache] for a request that was refused

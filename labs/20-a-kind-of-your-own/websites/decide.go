@@ -20,7 +20,8 @@ const (
 type observed struct {
 	// site is nil when it is gone.
 	site *Website
-	// pages are the ConfigMaps that belong to it.
+	// pages are the ConfigMaps that belong to it, but for those that are being
+	// deleted.
 	pages []*corev1.ConfigMap
 	// settled says that the cache shows all that was created and deleted.
 	settled bool
@@ -61,8 +62,8 @@ func decide(seen observed) plan {
 }
 
 // decideStatus returns what the website's user is told of what was seen, and of
-// the sync's failure, if any. As long as a sync sees and fails as the one before,
-// the status is the same.
+// the failure to carry the plan out, if any. As long as one sync after the other
+// fails, the text of the problem stays.
 func decideStatus(seen observed, failure error) WebsiteStatus {
 	status := WebsiteStatus{ObservedGeneration: seen.site.Generation}
 	kept := oldest(seen.pages)

@@ -38,8 +38,8 @@ func TestDecideStatus(t *testing.T) {
 			"generation 3: 0 published"},
 		{"a failure is told", shop(), []*corev1.ConfigMap{about()}, full,
 			"generation 3: 1 published, quota exceeded by shop-index-x7k2p"},
-		{"while something fails, the text of the first failure stays", shop(before(WebsiteStatus{Problem: full.Error()})),
-			[]*corev1.ConfigMap{about()}, failed, "generation 3: 1 published, quota exceeded by shop-index-x7k2p"},
+		{"while something fails, the text of the first failure stays",
+			shop(before(WebsiteStatus{ObservedGeneration: 2, Problem: full.Error()})), []*corev1.ConfigMap{about()}, failed, "generation 3: 1 published, quota exceeded by shop-index-x7k2p"},
 		{"a problem that is over is told no more", shop(before(WebsiteStatus{Published: 1, Problem: full.Error()})),
 			[]*corev1.ConfigMap{index(), about()}, nil, "generation 3: 2 published"},
 	}

@@ -5,12 +5,17 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -53,13 +58,8 @@ func TestAConflictHidesNoFailure(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			ofSites, builtIn := dynamicinformer.NewDynamicSharedInformerFactory(sites, 0), informers.NewSharedInformerFactory(client, 0)
-			loop, err := newController(ofSites.ForResource(websites).Informer(), builtIn.Core().V1().ConfigMaps(), sites, client)
-			require.NoError(t, err)
-			ofSites.Start(ctx.Done())
-			builtIn.Start(ctx.Done())
-			require.True(t, cache.WaitForCacheSync(ctx.Done(), loop.synced...))
-			err = loop.sync(ctx, cache.ObjectName{Namespace: "default", Name: "shop"})
+			loop := started(ctx, t, sites, client)
+			err := loop.sync(ctx, cache.ObjectName{Namespace: "default", Name: "shop"})
 			if c.failure == nil {
 				require.ErrorIs(t, err, controller.ErrStaleCache)
 				return
@@ -67,4 +67,38 @@ func TestAConflictHidesNoFailure(t *testing.T) {
 			require.ErrorIs(t, err, c.failure)
 		})
 	}
+}
+
+// A ConfigMap that only a finalizer holds is no page any more: it gets a successor, and
+// nobody asks for its deletion again.
+func TestAPageThatIsBeingDeletedIsReplacedAndNotDeletedAgain(t *testing.T) {
+	t.Parallel()
+	held, jobs := index(), configMap("shop-jobs", "jobs", "None.", 0)
+	for _, page := range []*corev1.ConfigMap{held, jobs} {
+		page.DeletionTimestamp, page.Finalizers = &metav1.Time{Time: noon}, []string{"example.com/hold"}
+	}
+	sites, client := serving(t, shop()), fake.NewClientset(held, about(), jobs)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	loop := started(ctx, t, sites, client)
+	require.NoError(t, loop.sync(ctx, cache.ObjectName{Namespace: "default", Name: "shop"}))
+	var asked []string
+	for _, action := range client.Actions() {
+		if verb := action.GetVerb(); verb != "list" && verb != "watch" {
+			asked = append(asked, verb)
+		}
+	}
+	assert.Equal(t, []string{"create"}, asked, "the ConfigMap of the page index is being deleted, and that of no page as well")
+}
+
+// started returns the loop when its caches have what there is.
+func started(ctx context.Context, t *testing.T, sites dynamic.Interface, client kubernetes.Interface) *Controller {
+	t.Helper()
+	ofSites, builtIn := dynamicinformer.NewDynamicSharedInformerFactory(sites, 0), informers.NewSharedInformerFactory(client, 0)
+	loop, err := newController(ofSites.ForResource(websites).Informer(), builtIn.Core().V1().ConfigMaps(), sites, client)
+	require.NoError(t, err)
+	ofSites.Start(ctx.Done())
+	builtIn.Start(ctx.Done())
+	require.True(t, cache.WaitForCacheSync(ctx.Done(), loop.synced...))
+	return loop
 }

@@ -22,7 +22,7 @@ type Website struct {
 	Status            WebsiteStatus `json:"status"`
 }
 
-// WebsiteSpec is what somebody asks for.
+// WebsiteSpec is what a user asks for.
 type WebsiteSpec struct {
 	// Pages leads from the names of pages to their texts.
 	Pages map[string]string `json:"pages"`
@@ -35,7 +35,7 @@ type WebsiteStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration"`
 	// Published is how many of the pages had their text.
 	Published int `json:"published"`
-	// Problem is why something could not be done, or "".
+	// Problem is why a plan could not be carried out, or "".
 	Problem string `json:"problem"`
 }
 

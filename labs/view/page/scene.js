@@ -1,7 +1,7 @@
 // What can be said of a scene without a page: playing moments, and what belongs together.
 
 // Player has the moments, and the scene of one of them. A step back is exact: what a moment replaces is kept.
-export class Player {
+class Player {
 	constructor() {
 		this.moments = [];
 		this.scene = new Map();
@@ -48,10 +48,10 @@ export class Player {
 	}
 }
 
-export const states = ["ready", "starting", "waiting", "ending", "ended"];
+const states = ["ready", "starting", "waiting", "ending", "ended"];
 
 // group returns pods one by one if there are few, and else how many are in each state.
-export function group(pods, most) {
+function group(pods, most) {
 	if (pods.length <= most) return { pods: [...pods].sort((a, b) => order(a, b)), groups: [] };
 	const count = new Map();
 	for (const pod of pods) count.set(pod.state, (count.get(pod.state) ?? 0) + 1);
@@ -62,7 +62,7 @@ const names = new Intl.Collator("en", { numeric: true });
 const order = (a, b) => names.compare(a.name, b.name);
 
 // lanes returns the Deployments with their ReplicaSets and these with their pods; what has no owner stands by itself.
-export function lanes(scene) {
+function lanes(scene) {
 	const kinds = { deployment: [], replicaset: [], replicationcontroller: [], pod: [], node: [], key: [], manager: [], invariant: [] };
 	for (const [id, node] of scene) kinds[node.kind]?.push({ id, ...node });
 	const owned = new Map();
@@ -91,7 +91,7 @@ export function lanes(scene) {
 }
 
 // behind says how what a ReplicaSet's last sync saw in the cache differs from what the API server has, or nothing.
-export function behind(set) {
+function behind(set) {
 	const saw = set.key?.saw;
 	if (saw === undefined) return "";
 	const active = set.members.filter((p) => p.state !== "ending" && p.state !== "ended").length;
@@ -99,7 +99,7 @@ export function behind(set) {
 }
 
 // facts writes what a sync has observed or decided.
-export function facts(f) {
+function facts(f) {
 	if (!f) return "";
 	return Object.entries(f).filter(([name]) => name !== "kind" && name !== "version").map(([name, value]) => {
 		const words = name.replace(/[A-Z]/g, (c) => " " + c.toLowerCase());

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Player, behind, facts, group, lanes } from "./scene.js";
+import { readFileSync } from "node:fs";
+import { runInThisContext } from "node:vm";
+
+runInThisContext(readFileSync(new URL("scene.js", import.meta.url), "utf8"));
+const { Player, behind, facts, group, lanes } = runInThisContext("({ Player, behind, facts, group, lanes })");
 
 const moments = [
 	{ n: 0, at: 0, set: { d: { kind: "deployment", name: "web", namespace: "shop" } } },

@@ -1,5 +1,3 @@
-import { Player, behind, facts, group, lanes } from "./scene.js";
-
 const $ = (id) => document.getElementById(id);
 const player = new Player();
 let mode = data.live ? "live" : "paused"; // live, playing, paused

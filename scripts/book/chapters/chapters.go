@@ -16,8 +16,7 @@
 //	go kcm/till Till New add whole  declarations of a package that the reader writes whole
 //	diff kcm/app lead roster        what has been added to it; weave writes diff or go
 //	diff release/too-early          a wrong solution of an exercise of the chapter
-//	go kcm/app delay later          on code.md: what is not there yet at the first step of the lesson
-//	go kcm/app delay from:queue     on code.md: what is not there before that step
+//	go kcm/app delay after:naive    on code.md: what is not there yet at that step of the lesson
 //
 // A block with another info string is nobody's business but the reader's.
 //
@@ -132,11 +131,10 @@ type Block struct {
 	// shows.
 	Package string
 	Names   []string
-	// Roster tells whether they grow from chapter to chapter, and Later whether they come after the first step of the
-	// lesson, although the rest of the code is there from the beginning.
-	Roster, Later bool
-	// From is the step of the lesson with which they come, although the rest of the code is there from the beginning.
-	From string
+	// Roster tells whether they grow from chapter to chapter.
+	Roster bool
+	// Awaits is the step of the lesson after which they come, although the rest of the code is there from the beginning.
+	Awaits string
 	// Exercise tells whether the reader writes what the block shows, Whole whether as a whole package of which this is a
 	// part, and Stub whether it shows what the reader finds.
 	Exercise, Whole, Stub bool
@@ -420,15 +418,13 @@ func (b *Block) readDeclarations(words []string) {
 		switch word {
 		case "roster":
 			b.Roster = true
-		case "later":
-			b.Later = true
 		case "exercise":
 			b.Exercise = true
 		case "whole":
 			b.Exercise, b.Whole = true, true
 		default:
-			if step, isStep := strings.CutPrefix(word, "from:"); isStep {
-				b.From = step
+			if step, isStep := strings.CutPrefix(word, "after:"); isStep {
+				b.Awaits = step
 			} else {
 				b.Names = append(b.Names, word)
 			}

@@ -35,10 +35,11 @@ func (s *Site) addressOfFile(file string) string {
 	case slices.ContainsFunc(s.scenarios, isMeant):
 		return "scenarios.html#" + scenario
 	case path.Dir(file) == recordings && path.Ext(file) == ".html":
-		if content, err := fs.ReadFile(s.files, file); err == nil {
-			s.copied["pictures/"+file] = content // as far below the root as the recording takes it to be
-			return "pictures/" + file
+		played, _ := fs.Glob(s.files, path.Join(path.Dir(recordings), "page/*.[cj]s*")) // by each of them
+		for _, copied := range append(played, file) {
+			s.copied["pictures/"+copied], _ = fs.ReadFile(s.files, copied)
 		}
+		return "pictures/" + file // as far below the root as the recording takes it to be
 	}
 	if !slices.Contains(s.wanted, file) {
 		s.wanted = append(s.wanted, file)

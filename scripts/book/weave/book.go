@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/format"
 	"go/types"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,13 +125,9 @@ func (w *Book) addBlock(block *chapters.Block) error {
 		}
 		// The rest of a chapter's code is there from the beginning, but for what the lesson has shown in another form.
 		if (block.Page.Code() || block.Chapter.Finished) && (s.previous == nil || s.previous.Block.Chapter != block.Chapter) {
-			if s.after = 0; block.Later {
-				s.after = 1
-			} else if block.From != "" {
-				s.after = slices.Index(block.Chapter.Steps, block.From)
-			}
-			if s.after < 0 {
-				return block.Errorf("no lesson of this chapter has a step %s", block.From)
+			s.after = 1 + slices.Index(block.Chapter.Steps, block.Awaits)
+			if s.after == 0 && block.Awaits != "" {
+				return block.Errorf("no lesson of this chapter has a step %s", block.Awaits)
 			}
 		}
 		if err := s.check(); err != nil {
@@ -241,8 +238,39 @@ func (w *Book) shownText(s *Shown) (text string, differs bool, err error) {
 	if err != nil || s.differs(changed) {
 		return changed.diff, true, err
 	}
-	text, err = w.textOf(s, s.shownAt())
+	text, err = w.asShown(s)
 	return text, false, err
+}
+
+// asShown returns a declaration as its page has it. A lesson leaves out those fields of a roster that the rest of its
+// chapter's code shows by themselves.
+func (w *Book) asShown(s *Shown) (string, error) {
+	apart := w.apart(s)
+	if len(apart) == 0 {
+		return w.textOf(s, s.shownAt())
+	}
+	hidden := maps.Clone(w.hidden(s.shownAt()))
+	for _, field := range apart {
+		for _, object := range field.declaration.objects {
+			hidden[object] = true
+		}
+	}
+	return w.source.without(s.declaration, hidden)
+}
+
+// apart returns those fields.
+func (w *Book) apart(s *Shown) (fields []*Shown) {
+	if !s.roster || s.Block.Page.Code() {
+		return nil
+	}
+	for _, block := range s.Block.Chapter.Blocks {
+		for _, field := range w.shown[block] {
+			if block.Page.Code() && field.declaration.of == s.declaration {
+				fields = append(fields, field)
+			}
+		}
+	}
+	return fields
 }
 
 // alignFields puts fields below each other as gofmt does in a struct.

@@ -143,9 +143,14 @@ func (w *Book) grows(s *Shown) (string, error) {
 	}
 	versions, err := w.versions(s.key)
 	for _, v := range versions {
-		if v.at > s.shownAt() {
+		if v.at > s.shownAt() && v.Chapter == s.Block.Chapter {
+			return "grows later in this chapter", err
+		} else if v.at > s.shownAt() {
 			return fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug), err
 		}
+	}
+	if apart := w.apart(s); len(apart) > 0 {
+		return "more fields in " + linkFrom(s.Block, apart[0].Block, "the rest of the code"), err
 	}
 	return "complete", err
 }
@@ -198,14 +203,13 @@ func (w *Book) gained(s *Shown, from, to moment, changed change) []string {
 	}
 	then, now := w.hidden(from), w.hidden(to)
 	var gained []string
-	ast.Inspect(s.declaration.node, func(node ast.Node) bool {
+	for node := range ast.Preorder(s.declaration.node) {
 		if ident, ok := node.(*ast.Ident); ok && !slices.Contains(gained, ident.Name) {
 			if object := s.declaration.pkg.object(ident); then[object] && !now[object] && changed.adds(ident.Name) {
 				gained = append(gained, ident.Name)
 			}
 		}
-		return true
-	})
+	}
 	return gained
 }
 
@@ -227,8 +231,8 @@ func (w *Book) changes(s *Shown) (change, error) {
 	if s.previous == nil || s.changed.all > 0 {
 		return s.changed, nil
 	}
-	old, failed := w.textOf(s.previous, s.previous.shownAt())
-	now, err := w.textOf(s, s.shownAt())
+	old, failed := w.asShown(s.previous)
+	now, err := w.asShown(s)
 	if err = errors.Join(failed, err); err == nil {
 		s.changed = changeOf(old, now)
 	}

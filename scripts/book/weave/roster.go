@@ -124,7 +124,7 @@ func (p *Package) isStruct(literal *ast.CompositeLit) bool {
 func dropEmptied(node ast.Decl, gone map[ast.Node]bool) bool {
 	found := false
 	elses := map[ast.Node]bool{}
-	ast.Inspect(node, func(node ast.Node) bool {
+	for node := range ast.Preorder(node) {
 		var body *ast.BlockStmt
 		switch statement := node.(type) {
 		case *ast.IfStmt:
@@ -140,8 +140,7 @@ func dropEmptied(node ast.Decl, gone map[ast.Node]bool) bool {
 		if body != nil && !gone[node] && len(body.List) > 0 && !slices.ContainsFunc(body.List, stays) {
 			gone[node], found = true, true
 		}
-		return true
-	})
+	}
 	return found
 }
 

@@ -96,24 +96,22 @@ func (v *View) addReferences(s *Stage, seen map[*Shown]bool) {
 				here[part.showing] = true
 			}
 			handle := s.fset.File(file.syntax.FileStart)
-			ast.Inspect(file.syntax, func(node ast.Node) bool {
+			for node := range ast.Preorder(file.syntax) {
 				ident, ok := node.(*ast.Ident)
 				if !ok {
-					return true
+					continue
 				}
-				part := s.partAt(dir, file.name, handle.Line(ident.Pos()))
-				to := s.declares(p.uses[ident])
+				part, to := s.partAt(dir, file.name, handle.Line(ident.Pos())), s.declares(p.uses[ident])
 				if part == nil || to == nil || to == part.showing || part.showing.chapter() != s.number || seen[part.showing] {
-					return true
+					continue
 				}
 				from := part.showing
-				if from.Differs {
-					return true // its text is not that of the stage
+				if from.Differs || from.End-from.Begin != len(part.text) {
+					continue // its text is not that of the stage
 				}
 				begin := from.Begin + handle.Offset(ident.Pos()) - handle.Offset(handle.LineStart(part.line))
 				from.References = append(from.References, Reference{begin, begin + len(ident.Name), to})
-				return true
-			})
+			}
 		}
 	}
 }

@@ -288,12 +288,11 @@ func (s *Source) addFields(d *Declaration) {
 // fieldNames returns the names of a field: those that it is given, or that of the type that it embeds.
 func (p *Package) fieldNames(field *ast.Field) []*ast.Ident {
 	names := field.Names
-	ast.Inspect(field.Type, func(node ast.Node) bool {
+	for node := range ast.Preorder(field.Type) {
 		if ident, ok := node.(*ast.Ident); ok && field.Names == nil && p.info.Defs[ident] != nil {
 			names = append(names, ident)
 		}
-		return true
-	})
+	}
 	return names
 }
 

@@ -205,7 +205,7 @@ func (s *Stage) importsFor(p *StagePackage, file *File, text string) (string, er
 		return "", fmt.Errorf("%s: %s: %w", s.name(), file.path, err)
 	}
 	needed := map[string]string{}
-	ast.Inspect(syntax, func(node ast.Node) bool {
+	for node := range ast.Preorder(syntax) {
 		if selector, ok := node.(*ast.SelectorExpr); ok {
 			if base, ok := selector.X.(*ast.Ident); ok && base.Obj == nil && !p.names[base.Name] {
 				if found := s.lookUpImport(p, file, base.Name); found != "" {
@@ -213,8 +213,7 @@ func (s *Stage) importsFor(p *StagePackage, file *File, text string) (string, er
 				}
 			}
 		}
-		return true
-	})
+	}
 	for name, path := range file.imports {
 		if strings.HasPrefix(name, blank) {
 			needed[name] = path

@@ -67,7 +67,7 @@ type stub struct {
 // findUsed notes what a declaration uses. How a whole package is written is the reader's: of that only what the stub
 // shows counts, and of a value no more than the packages that it needs.
 func (s *stub) findUsed(in *Declaration) {
-	node := ast.Node(in.node)
+	node, value := ast.Node(in.node), false
 	if s.exercise.Whole() {
 		if !exported(in.names[0]) {
 			return
@@ -76,13 +76,12 @@ func (s *stub) findUsed(in *Declaration) {
 		case *ast.FuncDecl:
 			node = shown.Type
 		case *ast.GenDecl:
-			if shown.Tok == token.VAR {
-				s.findImports(in)
+			if value = shown.Tok == token.VAR; !value {
+				return
 			}
-			return
 		}
 	}
-	ast.Inspect(node, func(node ast.Node) bool {
+	for node := range ast.Preorder(node) {
 		switch node := node.(type) {
 		case *ast.CompositeLit:
 			if len(node.Elts) > 0 {
@@ -93,24 +92,12 @@ func (s *stub) findUsed(in *Declaration) {
 				s.fill(result.Type())
 			}
 		case *ast.Ident:
-			s.use(in, node)
+			if _, imported := in.pkg.object(node).(*types.PkgName); imported {
+				s.imports[node.Name] = in.file.imports[node.Name]
+			} else if !value {
+				s.use(in, node)
+			}
 		}
-		return true
-	})
-}
-
-func (s *stub) findImports(in *Declaration) {
-	ast.Inspect(in.node, func(node ast.Node) bool {
-		if ident, ok := node.(*ast.Ident); ok {
-			s.noteImport(in, ident)
-		}
-		return true
-	})
-}
-
-func (s *stub) noteImport(in *Declaration, ident *ast.Ident) {
-	if _, imported := in.pkg.object(ident).(*types.PkgName); imported {
-		s.imports[ident.Name] = in.file.imports[ident.Name]
 	}
 }
 
@@ -122,7 +109,6 @@ func (s *stub) fill(value types.Type) {
 
 // use notes what a name in a declaration stands for. With a field, its struct is used.
 func (s *stub) use(in *Declaration, ident *ast.Ident) {
-	s.noteImport(in, ident)
 	used := s.source.declares[in.pkg.object(ident)]
 	if used != nil && used.of != nil {
 		used = used.of

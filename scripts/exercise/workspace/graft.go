@@ -52,12 +52,11 @@ func usesOf(text string) map[string]bool {
 	if err != nil {
 		return uses
 	}
-	ast.Inspect(alone.Decls[0], func(node ast.Node) bool {
+	for node := range ast.Preorder(alone.Decls[0]) {
 		if ident, ok := node.(*ast.Ident); ok {
 			uses[ident.Name] = uses[ident.Name] || slices.Contains(alone.Unresolved, ident)
 		}
-		return true
-	})
+	}
 	return uses
 }
 
