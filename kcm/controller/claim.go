@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -99,7 +98,7 @@ func (c *Claimer[T]) adopt(ctx context.Context, obj T, canAdopt func() error) (b
 	klog.FromContext(ctx).V(2).Info("Adopting", "object", klog.KObj(obj), "owner", klog.KObj(c.Owner))
 	adopted, err := c.Patch(ctx, obj, patch)
 	if err != nil {
-		if apierrors.IsNotFound(err) {
+		if IsGone(err) {
 			return false, nil // it went before we could have it
 		}
 		return false, fmt.Errorf("adopt %s: %w", klog.KObj(obj), err)

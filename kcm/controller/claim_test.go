@@ -87,7 +87,9 @@ func TestClaim(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "pod", field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), "1", "field is immutable")})
+	taken := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "pod", field.ErrorList{field.Invalid(field.NewPath("metadata", "ownerReferences"), "web", "only one may be the controller")})
 	denied := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "pod", nil)
+	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: `admission webhook "shop.example.com" denied the request`}}
 	tests := map[string]struct {
 		pod      *corev1.Pod
 		owner    *appsv1.ReplicaSet
@@ -134,9 +136,16 @@ func TestClaim(t *testing.T) {
 		"an orphan that went before it was adopted is no failure": {
 			pod: claimable(true, ""), answer: apierrors.NewNotFound(pods, "pod"), want: "adopted: not the set's",
 		},
+		"an orphan that was replaced before it was adopted is no failure": {
+			pod: claimable(true, ""), answer: invalid, want: "adopted: not the set's",
+		},
 		"an orphan that another set adopted first is looked at again": {
-			pod: claimable(true, ""), answer: invalid, want: "adopted: not the set's; to be tried again",
-			err: "adopt ns/pod: " + invalid.Error(),
+			pod: claimable(true, ""), answer: taken, want: "adopted: not the set's; to be tried again",
+			err: "adopt ns/pod: " + taken.Error(),
+		},
+		"an adoption that a webhook denies with 404 is tried again": {
+			pod: claimable(true, ""), answer: webhook, want: "adopted: not the set's; to be tried again",
+			err: "adopt ns/pod: " + webhook.Error(),
 		},
 		"a pod of the set that no longer matches is released": {
 			pod: claimable(false, "owner"), want: "released: not the set's",

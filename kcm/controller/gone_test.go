@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -41,6 +42,7 @@ func TestOnlyAnAnswerAboutTheUIDSaysThatAnObjectIsGone(t *testing.T) {
 		"a patch changes what stays":                      {invalid("name"), false},
 		"a policy does not want it":                       {apierrors.NewInvalid(kind, "web", nil), false},
 		"the caller may not do it":                        {apierrors.NewForbidden(pods, "web", errors.New("not now")), false},
+		"a webhook denies it, with 404":                   {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: "admission webhook denied the request"}}, false},
 		"a webhook is away":                               {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
 	} {
 		t.Run(answer, func(t *testing.T) {

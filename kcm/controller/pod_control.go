@@ -142,8 +142,9 @@ func (c *podControl) Patch(ctx context.Context, pod *corev1.Pod, patch []byte) (
 	return pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
-// recoveringPods is a PodControl of which a creation or a deletion that panics is
-// one that has failed: owners keep books of what became of each.
+// recoveringPods is a PodControl of which a creation that panics is one that has
+// failed: owners keep books of what became of each. Whoever deletes pods recovers where
+// it keeps the book of deletions.
 type recoveringPods struct{ PodControl }
 
 func (c recoveringPods) Create(ctx context.Context, owner runtime.Object, pod *corev1.Pod) (created *corev1.Pod, err error) {
@@ -153,8 +154,4 @@ func (c recoveringPods) Create(ctx context.Context, owner runtime.Object, pod *c
 	}
 	err = Recovered(ctx, create, "pod", klog.KObj(pod))()
 	return created, err
-}
-
-func (c recoveringPods) Delete(ctx context.Context, owner runtime.Object, pod *corev1.Pod) error {
-	return Recovered(ctx, func() error { return c.PodControl.Delete(ctx, owner, pod) }, "pod", klog.KObj(pod))()
 }

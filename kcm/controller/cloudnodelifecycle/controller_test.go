@@ -362,7 +362,7 @@ func TestWhatIsRefusedIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What is kcm's alone: a deletion names the node that was judged, and a patch the version.
+// What is kcm's alone: a deletion names the node that was judged, and is asked for once, and a patch names the version.
 func TestWhatIsWrittenIsAboutTheNodeThatWasSeen(t *testing.T) {
 	t.Parallel()
 	t.Run("another node of the name is not deleted", func(t *testing.T) {
@@ -377,6 +377,12 @@ func TestWhatIsWrittenIsAboutTheNodeThatWasSeen(t *testing.T) {
 				}
 			}
 			assert.Fail(t, "nothing was deleted")
+		})
+	})
+	t.Run("a node that a finalizer holds is not deleted again", func(t *testing.T) {
+		t.Parallel()
+		play(t, "kcm", &sky{}, []runtime.Object{going(named("a", "False").(*corev1.Node))}, func(w *world) {
+			assert.Empty(t, w.after(time.Minute), "in a minute there are twelve rounds")
 		})
 	})
 	t.Run("a node that has changed is left to the next round", func(t *testing.T) {

@@ -41,7 +41,7 @@ func decide(node *corev1.Node, machine machine) action {
 		return untaint
 	case controller.IsNodeReady(node):
 		return leave
-	case machine == gone:
+	case machine == gone && node.DeletionTimestamp == nil:
 		return remove
 	case machine == shutDown && !tainted:
 		return taint

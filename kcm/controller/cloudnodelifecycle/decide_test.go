@@ -22,6 +22,12 @@ func node(ready corev1.ConditionStatus, taints ...corev1.Taint) *corev1.Node {
 	return n
 }
 
+// going has a finalizer hold a node that was deleted.
+func going(n *corev1.Node) *corev1.Node {
+	n.DeletionTimestamp, n.Finalizers = new(metav1.Now()), []string{"example.com/wait"}
+	return n
+}
+
 // described says what there is to decide about, for who reads a failure.
 func described(n *corev1.Node, m machine) string {
 	ready := "nobody says whether it is Ready"
@@ -33,6 +39,9 @@ func described(n *corev1.Node, m machine) string {
 	var taints []string
 	for _, t := range n.Spec.Taints {
 		taints = append(taints, t.ToString())
+	}
+	if n.DeletionTimestamp != nil {
+		ready += ", it is being deleted"
 	}
 	return fmt.Sprintf("a node, %s, taints [%s], machine %s", ready, strings.Join(taints, " "), m)
 }
@@ -60,6 +69,7 @@ func TestWhatBecomesOfANode(t *testing.T) {
 		{"so is one that is not heard of any more", node(lost), gone, remove},
 		{"so is one that was never heard of", node(""), gone, remove},
 		{"so is one that has the taint", node(lost, shut), gone, remove},
+		{"one that is being deleted is not deleted again", going(node(lost)), gone, leave},
 		{"a node that is not Ready, and whose machine runs, is left alone", node(no), running, leave},
 		{"a node whose machine runs keeps the taint until it is Ready", node(lost, shut), running, leave},
 		{"a node whose machine is shut down gets the taint", node(lost, other), shutDown, taint},

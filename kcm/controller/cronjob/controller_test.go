@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -218,4 +219,33 @@ func TestAnActiveJobWhoseNameIsAPathIsGoneAndNotAskedFor(t *testing.T) {
 	cj := hourly(active(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("a", 253), UID: "invented"}}))
 	_, status := run(t, cj, 0, func(*fake.Clientset) { time.Sleep(10 * time.Minute) })
 	assert.Empty(t, status.Active, "somebody has written that a Job with a name of 253 characters is active, and there is none")
+}
+
+func TestUnderReplaceTheJobGoesWhateverNameSomebodyHasWrittenBesideItsUID(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "..", "../../pods/web", "a%2fb", "another", strings.Repeat("a", 253)} {
+		t.Run(fmt.Sprintf("%.12q", name), func(t *testing.T) {
+			t.Parallel()
+			first, err := newJob(hourly(), instant("2000-01-01 00:00:00"))
+			require.NoError(t, err)
+			first.UID = "first"
+			renamed := first.DeepCopy()
+			renamed.Name = name
+			for _, entries := range [][]*batchv1.Job{{renamed}, {first, renamed}} {
+				var left, deleted []string
+				_, status := run(t, hourly(policy(batchv1.ReplaceConcurrent), active(entries...), lastRun("2000-01-01 00:00:00")), 0, func(client *fake.Clientset) {
+					hours(1)(client)
+					left = momentsOfJobs(t, client)
+					for _, action := range client.Actions() {
+						if deletion, ok := action.(clienttesting.DeleteAction); ok {
+							deleted = append(deleted, deletion.GetName())
+						}
+					}
+				}, first)
+				assert.Equal(t, []string{"2000-01-01T01:00:00Z"}, left, "Jobs that are left: that of midnight stood in the status as %q, in the last of %d entries", name, len(entries))
+				assert.Equal(t, []string{first.Name}, slices.Compact(deleted), "names of deletions that were asked for: that of midnight stood in the status as %q, in the last of %d entries", name, len(entries))
+				assert.Len(t, status.Active, 1, "active Jobs")
+			}
+		})
+	}
 }

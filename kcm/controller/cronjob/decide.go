@@ -68,8 +68,12 @@ func (p *plan) takeStock(seen observed) {
 		p.remove(ref.UID)
 	}
 	for _, job := range seen.jobs {
-		ended := end(job)
-		listed := slices.ContainsFunc(p.status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == job.UID })
+		ended, listed := end(job), false
+		for i := range p.status.Active {
+			if ref := &p.status.Active[i]; ref.UID == job.UID {
+				listed, ref.Name = true, job.Name // a user may have written another name
+			}
+		}
 		switch {
 		case ended == "" && !listed:
 			p.tell(corev1.EventTypeWarning, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", job.Name)
@@ -99,8 +103,9 @@ func end(job *batchv1.Job) batchv1.JobConditionType {
 }
 
 // history returns the Jobs that have ended and are more than the CronJob keeps of
-// their kind, beginning with those that were started first. One that the status
-// has not been given yet stays: its name keeps a second one from being created.
+// their kind, beginning with those that were started first. One that is being deleted
+// is not kept, and need not be asked again. One that the status has not been given yet
+// stays: its name keeps a second one from being created.
 func history(seen observed) []*batchv1.Job {
 	spec := seen.cronJob.Spec
 	limits := map[batchv1.JobConditionType]*int32{
@@ -109,7 +114,7 @@ func history(seen observed) []*batchv1.Job {
 	}
 	var surplus []*batchv1.Job
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
-		ended := slices.DeleteFunc(slices.Clone(seen.jobs), func(job *batchv1.Job) bool { return end(job) != kind })
+		ended := slices.DeleteFunc(slices.Clone(seen.jobs), func(job *batchv1.Job) bool { return end(job) != kind || job.DeletionTimestamp != nil })
 		slices.SortFunc(ended, byStart)
 		if limit := limits[kind]; limit != nil && len(ended) > int(*limit) {
 			surplus = append(surplus, ended[:len(ended)-int(*limit)]...)

@@ -40,6 +40,8 @@ func scheduledFor(moment string) func(*batchv1.Job) {
 	}
 }
 
+func going(job *batchv1.Job) { job.DeletionTimestamp = job.Status.StartTime }
+
 func active(jobs ...*batchv1.Job) func(*batchv1.CronJob) {
 	return func(cj *batchv1.CronJob) {
 		for _, job := range jobs {
@@ -107,6 +109,8 @@ func TestDecide(t *testing.T) {
 		{"none has to be kept", "one is complete, and none is kept", testCronJob(keep(0, 0), lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(9, ended(batchv1.JobComplete))}, nil, "delete job-9; success 09:01"},
 		{"one that is not entered yet is not deleted first", "that of 13:00 is complete, the status does not have it, and none is kept", testCronJob(keep(0, 0)), []*batchv1.Job{jobAt(13, ended(batchv1.JobComplete), scheduledFor("2026-03-02T13:00:00Z"))}, nil, "start 13:00; success 13:01"},
 		{"one that is entered is", "that of 13:00 is complete, and none is kept", testCronJob(keep(0, 0), lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(13, ended(batchv1.JobComplete), scheduledFor("2026-03-02T13:00:00Z"))}, nil, "delete job-13; success 13:01"},
+		{"one that is being deleted is not deleted again", "two are complete, one is kept, and the older is being deleted", testCronJob(keep(1, 1), lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(7, ended(batchv1.JobComplete), going), jobAt(9, ended(batchv1.JobComplete))}, nil, "success 09:01"},
+		{"one that is being deleted is not kept, so another one is", "two are complete, one is kept, and the younger is being deleted", testCronJob(keep(1, 1), lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(7, ended(batchv1.JobComplete)), jobAt(9, ended(batchv1.JobComplete), going)}, nil, "success 09:01"},
 		{"without a limit all are kept", "one is complete", testCronJob(lastRun("2026-03-02 13:00:00")), []*batchv1.Job{jobAt(9, ended(batchv1.JobComplete))}, nil, "success 09:01"},
 		{"a schedule that cannot be read is told of", "the schedule is a word", testCronJob(schedule("daily")), nil, nil, "UnparseableSchedule"},
 		{"a zone that there is not is told of", "Mars/Olympus", testCronJob(zone("Mars/Olympus")), nil, nil, "UnknownTimeZone"},

@@ -85,7 +85,7 @@ func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, changed, now time.Ti
 // in between is.
 func last(schedule cron.Schedule, earlier, now time.Time) time.Time {
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
-		return earlier.Add(now.Sub(earlier).Truncate(every.Delay))
+		return earlier.Add(max(now.Sub(earlier), 0).Truncate(every.Delay))
 	}
 	// The last moment comes after from, or is earlier, and not after to.
 	from, to := earlier, now

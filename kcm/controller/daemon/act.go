@@ -44,7 +44,7 @@ func (c *Controller) act(ctx context.Context, seen observed, plan plan) error {
 func (c *Controller) deletePods(ctx context.Context, seen observed, pods []*corev1.Pod) error {
 	var deletions errgroup.Group
 	for _, pod := range pods {
-		deletions.Go(controller.Recovered(ctx, func() error { return c.deletePod(ctx, seen, pod) }, "pod", klog.KObj(pod)))
+		deletions.Go(func() error { return c.deletePod(ctx, seen, pod) })
 	}
 	return deletions.Wait()
 }
@@ -54,7 +54,7 @@ func (c *Controller) deletePods(ctx context.Context, seen observed, pods []*core
 // already is no failure. What was refused has not been done: no notification is
 // waited for, and no pause begins.
 func (c *Controller) deletePod(ctx context.Context, seen observed, pod *corev1.Pod) error {
-	err := c.podControl.Delete(ctx, seen.set, pod)
+	err := controller.Recovered(ctx, func() error { return c.podControl.Delete(ctx, seen.set, pod) }, "pod", klog.KObj(pod))()
 	if err != nil {
 		c.expectations.DeletionObserved(seen.set, pod.UID)
 	}

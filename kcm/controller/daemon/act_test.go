@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -155,3 +156,19 @@ func TestADeletionThatIsRefusedIsNotDone(t *testing.T) {
 		})
 	}
 }
+
+// This is not parallel: in all other tests a panic ends the process.
+func TestADeletionThatPanicsIsOneThatHasFailed(t *testing.T) {
+	controller.ReallyCrash.Store(false)
+	defer controller.ReallyCrash.Store(true)
+	c, _ := refusing(nil)
+	c.podControl = panicking{}
+	seen := seenOn(testSet(), "a: old failed")
+	assert.ErrorContains(t, c.act(t.Context(), seen, decide(seen, burstReplicas)), "a defect")
+	assert.True(t, c.expectations.Satisfied(seen.set), "what has panicked is waited for no more")
+	assert.Zero(t, c.pause(seen.set, "a", testNow), "nor does a pause begin")
+}
+
+type panicking struct{ controller.PodControl }
+
+func (panicking) Delete(context.Context, runtime.Object, *corev1.Pod) error { panic("a defect") }

@@ -236,7 +236,7 @@ func (c *Controller) retire(ctx context.Context, key cache.ObjectName) error {
 func (c *Controller) gone(ctx context.Context, key cache.ObjectName) error {
 	_, err := c.client.CoreV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case controller.IsGone(err):
 		return c.clear(ctx, key, nil)
 	case err != nil:
 		return fmt.Errorf("ask for Service %s: %w", key, err)
@@ -248,7 +248,7 @@ func (c *Controller) gone(ctx context.Context, key cache.ObjectName) error {
 // remembered of it.
 func (c *Controller) clear(ctx context.Context, key cache.ObjectName, as *metav1.Preconditions) error {
 	err := c.client.CoreV1().Endpoints(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: as})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !controller.IsGone(err) {
 		return fmt.Errorf("delete Endpoints %s: %w", key, err)
 	}
 	c.triggers.DeleteService(key.Namespace, key.Name)

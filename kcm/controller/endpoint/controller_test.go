@@ -154,6 +154,23 @@ func TestEndpointsWithoutAServiceGoWhenTheLoopBeginsButForLocks(t *testing.T) {
 	})
 }
 
+// denied is what a webhook may say that does not want a deletion.
+var denied = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: `admission webhook "shop.example.com" denied the request`}}
+
+func TestEndpointsWhoseDeletionAWebhookDeniesGoWhenItDoesSoNoMore(t *testing.T) {
+	t.Parallel()
+	client := server(&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "left"}})
+	denials := 2
+	client.PrependReactor("delete", "endpoints", func(clienttesting.Action) (bool, runtime.Object, error) {
+		denials--
+		return denials >= 0, nil, denied
+	})
+	play(t, client, 0, func(context.Context) {
+		wait(time.Minute)
+		assert.Equal(t, "none", there(client, "left"), "the webhook has answered twice with 404")
+	})
+}
+
 func TestEndpointsStayUnlessTheAPIServerSaysThatTheirServiceIsGone(t *testing.T) {
 	t.Parallel()
 	for what, answer := range map[string]error{"the cache does not have the Service yet": nil, "the API server cannot say": errors.New("no answer")} {

@@ -175,7 +175,7 @@ func (s *Store) Clear(ctx context.Context, service cache.ObjectName) error {
 	}
 	client := s.client.DiscoveryV1().EndpointSlices(service.Namespace)
 	for _, slice := range slices {
-		if err := client.Delete(ctx, slice.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := client.Delete(ctx, slice.Name, metav1.DeleteOptions{}); err != nil && !controller.IsGone(err) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, err)
 		}
 	}

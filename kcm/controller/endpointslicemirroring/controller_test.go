@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -123,6 +124,22 @@ func TestAMirrorEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAMirrorWhoseDeletionAWebhookDeniesGoesWhenItDoesSoNoMore(t *testing.T) {
+	t.Parallel()
+	play(t, byHand("8080: 192.0.2.1"), func(ctx context.Context, client *fake.Clientset) {
+		denials := 2
+		client.PrependReactor("delete", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+			denials--
+			return denials >= 0, nil, &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: `admission webhook "shop.example.com" denied the request`}}
+		})
+		require.Equal(t, "192.0.2.1", there(t, client))
+		require.NoError(t, client.CoreV1().Endpoints("default").Delete(ctx, "web", metav1.DeleteOptions{}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Empty(t, there(t, client), "the webhook has answered twice with 404")
+	})
 }
 
 func TestOfAMereNameThoseEndpointsAreMirroredThatAUserHasWritten(t *testing.T) {

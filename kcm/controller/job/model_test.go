@@ -403,6 +403,9 @@ func (m *model) updateStatus(job *batchv1.Job) (*batchv1.Job, error) {
 		m.broke("the counters do not grow by what leaves the lists", "took %d failed pods out of the list and added %d", counted, grown)
 	}
 	m.checkStands(before, updated)
+	if running := m.running(); int(updated.Status.Active) < running {
+		m.broke("a pod was taken for deleted that runs", "wrote that %d pods are active, and of those in your cache %d are, and nobody has deleted them", updated.Status.Active, running)
+	}
 	for _, pod := range m.pods.List() {
 		// A cache that cannot tell how late it is may not show what the loop has created, once the expectation of it has run out.
 		if _, shown, _ := m.podCache.GetStore().Get(pod); !shown && !m.cachesTell && isFinished(updated) {
@@ -410,6 +413,15 @@ func (m *model) updateStatus(job *batchv1.Job) (*batchv1.Job, error) {
 		}
 	}
 	return updated, nil
+}
+
+// running counts the pods that the cache shows as active, and that are.
+func (m *model) running() int {
+	shown := map[types.UID]bool{}
+	for _, pod := range filter(m.podCache.Cached(), controller.IsPodActive) {
+		shown[pod.UID] = !m.odd[pod.UID]
+	}
+	return len(filter(m.active(), func(pod *corev1.Pod) bool { return shown[pod.UID] }))
 }
 
 // checkStands wants what the status says of indexes to stand, and a Job to end with what the status says and nothing else.

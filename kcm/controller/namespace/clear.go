@@ -191,7 +191,7 @@ func (c *NamespaceController) delete(ctx context.Context, namespace string, r re
 	var errs []error
 	for _, object := range objects {
 		// What is not there any more is as it should be.
-		if err := client.Delete(ctx, object.Name, options); err != nil && !apierrors.IsNotFound(err) {
+		if err := client.Delete(ctx, object.Name, options); err != nil && !controller.IsGone(err) {
 			errs = append(errs, err)
 		}
 	}

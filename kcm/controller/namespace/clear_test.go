@@ -40,7 +40,7 @@ func TestClear(t *testing.T) {
 		{"one that is refused keeps no other from being asked", "each deletion is refused by a policy", two, false,
 			map[string]error{"delete orders": forbidden}, "delete orders; delete orders; an error"},
 		{"what goes by itself is no failure", "each order is gone when its turn comes, but for one with a finalizer",
-			[]metav1.PartialObjectMetadata{object("a", held)}, false, map[string]error{"delete orders": notFound}, "delete orders; left: a"},
+			[]metav1.PartialObjectMetadata{object("a", held)}, false, map[string]error{"delete orders": apierrors.NewNotFound(orders.GroupResource(), "a")}, "delete orders; left: a"},
 		{"what is left afterwards is returned", "of two orders one has a finalizer",
 			[]metav1.PartialObjectMetadata{object("a"), object("b", held)}, true, nil, "delete-collection orders; left: b"},
 		{"where all are going nothing is asked", "one order is going, and has a finalizer",
@@ -86,6 +86,16 @@ func TestClear(t *testing.T) {
 		t.Parallel()
 		assert.Equal(t, "1m0s", waited(t, object("a", going, held)), "so long ago the last object was asked, says c.asked, after a look at an order that is going")
 	})
+}
+
+func TestOfARefusalTheUserIsToldWhateverItsNumber(t *testing.T) {
+	t.Parallel()
+	s := newServer()
+	s.there["orders"] = []metav1.PartialObjectMetadata{object("a")}
+	denied := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: `admission webhook "shop.example.com" denied the request`}}
+	s.refused["delete orders"] = denied
+	_, err := s.idle(t).clear(t.Context(), s.namespace, resource{orders, false})
+	assert.ErrorContains(t, err, denied.Error())
 }
 
 // idle returns a loop that works on the server and that nobody runs.

@@ -120,7 +120,8 @@ func (c *Controller) observe(ctx context.Context) (situation, error) {
 	c.note(seen, now)
 	for name, since := range c.missing {
 		if now.Sub(since) >= quarantine {
-			seen.gone[name] = sync.OnceValue(func() bool { return c.isGone(ctx, name) })
+			// A pod may be bound to what no node can be called.
+			seen.gone[name] = sync.OnceValue(func() bool { return !controller.CanBeName(name) || c.isGone(ctx, name) })
 		}
 	}
 	return seen, nil

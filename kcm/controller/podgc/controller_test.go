@@ -442,6 +442,21 @@ func TestOnlyThePodThatWasJudgedGoes(t *testing.T) {
 	}
 }
 
+// A binding may name anything: the API server only asks that it is not empty.
+func TestANodeWhoseNameNoNodeCanHaveIsGoneAndNotAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, asked := range map[string]bool{"..": false, "../pods": false, "a/b": false, "a%2fb": false, strings.Repeat("a", 253): true} {
+		t.Run(fmt.Sprintf("%.12q", name), func(t *testing.T) {
+			t.Parallel()
+			play(t, func(c *cluster) {
+				c.run(10, 1)
+				assert.Equal(t, "web goes, Failed, "+condition, c.after(85*time.Second), "a pod is bound to %q", name)
+				assert.Equal(t, asked, c.questions > 0, "the API server was asked for the node %q", name)
+			}, pod("web", name))
+		})
+	}
+}
+
 // counted returns the value of a counter for a namespace and a reason.
 func counted(t *testing.T, name, namespace, reason string) float64 {
 	t.Helper()

@@ -61,8 +61,7 @@ func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pod
 
 	var deletions errgroup.Group
 	for _, pod := range pods {
-		deletion := func() error { return c.deletePod(ctx, set, pod) }
-		deletions.Go(controller.Recovered(ctx, deletion, "pod", klog.KObj(pod)))
+		deletions.Go(func() error { return c.deletePod(ctx, set, pod) })
 	}
 	return deletions.Wait()
 }
@@ -72,11 +71,11 @@ func (c *Controller) deletePods(ctx context.Context, set *appsv1.ReplicaSet, pod
 // set. No notification of a deletion is waited for that was not done, or was done
 // by somebody else: that one may have come before it was expected.
 func (c *Controller) deletePod(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) error {
-	err := c.deleteCounted(ctx, set, pod)
+	err := controller.Recovered(ctx, func() error { return c.deleteCounted(ctx, set, pod) }, "pod", klog.KObj(pod))()
 	if err != nil {
 		c.expectations.DeletionObserved(set, pod.UID)
 	}
-	if apierrors.IsNotFound(err) || errors.Is(err, controller.ErrStaleCache) {
+	if controller.IsGone(err) || errors.Is(err, controller.ErrStaleCache) {
 		return nil
 	}
 	return err

@@ -140,6 +140,7 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "web")
+	denied := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: "admission webhook denied the request"}}
 	tests := map[string]struct {
 		plan     plan
 		answer   error
@@ -151,6 +152,7 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 		"deletions are waited for":                       {plan: plan{delete: testPods(5)}, requests: 5},
 		"deletions that are refused are not":             {plan: plan{delete: testPods(5)}, answer: refused, err: refused, requests: 5, mayAct: true},
 		"deletions of pods that are gone are no failure": {plan: plan{delete: testPods(5)}, answer: notFound, requests: 5, mayAct: true},
+		"deletions that a webhook denies with 404 are":   {plan: plan{delete: testPods(5)}, answer: denied, err: denied, requests: 5, mayAct: true},
 		"an empty plan asks for nothing":                 {mayAct: true},
 	}
 	for name, tt := range tests {
@@ -165,6 +167,21 @@ func TestActExpectsWhatItAsksForAndNothingThatWasRefused(t *testing.T) {
 		})
 	}
 }
+
+// This is not parallel: in all other tests a panic ends the process.
+func TestADeletionThatPanicsIsOneThatHasFailed(t *testing.T) {
+	controller.ReallyCrash.Store(false)
+	defer controller.ReallyCrash.Store(true)
+	set := testSet(3)
+	c := testController(storeOf(set))
+	c.podControl = panicking{}
+	assert.ErrorContains(t, c.act(t.Context(), observed{set: set}, plan{delete: testPods(5)}), "a defect")
+	assert.True(t, c.expectations.Satisfied(set), "what has panicked is waited for no more")
+}
+
+type panicking struct{ controller.PodControl }
+
+func (panicking) Delete(context.Context, runtime.Object, *corev1.Pod) error { panic("a defect") }
 
 // changedPods are pods that have changed since they were counted: each of the
 // first deletions is a conflict, and latest is what is read then.

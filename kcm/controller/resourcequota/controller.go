@@ -220,7 +220,7 @@ func (c *Controller) act(ctx context.Context, quota *corev1.ResourceQuota, statu
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case apierrors.IsNotFound(err):
+	case controller.IsGone(err):
 		c.ledger(quota).restore(freed)
 		return nil
 	case apierrors.IsConflict(err):

@@ -218,6 +218,22 @@ func TestASumIsNeverLowerThanWhatIsChargedAndComes(t *testing.T) {
 	})
 }
 
+func TestWhatAnInformerIsAboutToShowIsNotTakenForWhatNeverComes(t *testing.T) {
+	t.Parallel()
+	n := &namespace{now: noon, version: 1, cached: 1, late: 5300 * time.Millisecond}
+	wait := func(d time.Duration) { n.now = n.now.Add(d); n.show() }
+	n.setUsed(2)
+	n.look(0, arrives)
+	wait(100 * time.Millisecond)
+	n.addPods(1)
+	wait(400 * time.Millisecond)
+	n.addPods(1)
+	wait(5 * time.Second)
+	require.Equal(t, 1, n.shown, "pods that are shown when the loop looks again")
+	n.look(0, arrives)
+	require.Equal(t, 2, n.used, "both were stored, and the second will be shown in 300 milliseconds")
+}
+
 func TestAChargeOfNothingIsFoundInFiveSecondsInWhichNothingElseComes(t *testing.T) {
 	t.Parallel()
 	n := &namespace{now: noon, version: 1, cached: 1}

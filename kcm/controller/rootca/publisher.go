@@ -185,7 +185,7 @@ func (p *Publisher) create(ctx context.Context, cm *corev1.ConfigMap) error {
 	if err == nil { // nobody tells us if it goes before our cache has it
 		p.loop.AddAfter(cache.MetaObjectToName(cm), controller.LookAgain)
 	}
-	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if err == nil || controller.IsGone(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
 	return fmt.Errorf("create config map %s: %w", klog.KObj(cm), err)

@@ -71,7 +71,7 @@ func (c *TokensController) liveAccount(ctx context.Context, key accountKey) (*co
 // of makes nil of a ServiceAccount that is not there or that the key does not mean.
 func (k accountKey) of(account *corev1.ServiceAccount, err error) (*corev1.ServiceAccount, error) {
 	switch {
-	case apierrors.IsNotFound(err), err == nil && k.uid != "" && k.uid != account.UID:
+	case controller.IsGone(err), k.Name == "", err == nil && k.uid != "" && k.uid != account.UID:
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("look up service account %s: %w", k, err)
