@@ -257,6 +257,8 @@ const (
 	shutTo  = "node.cloudprovider.kubernetes.io/shutdown:NoSchedule"
 )
 
+// No change wakes the loop: each round looks at all nodes, and asks the cloud for what no watch tells. So
+// there is no table of what wakes it, as other loops have one.
 func TestANodeFollowsItsMachine(t *testing.T) {
 	t.Parallel()
 	for with := range loops {

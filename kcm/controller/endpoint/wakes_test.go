@@ -15,20 +15,20 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/labs/bubble"
 )
 
-// whoIsWoken has the cluster changed while the loop only notes what it is asked to look
-// at, and returns that.
-func whoIsWoken(t *testing.T, client *fake.Clientset, change func(ctx context.Context, c *Controller) error) string {
-	t.Helper()
-	var c *Controller
-	return bubble.Woken(t, client, func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
+// starting returns what makes the loop. It notes what it is asked to look at, and syncs that only if
+// it is said to.
+func starting(client *fake.Clientset, syncs bool, edit func(*Controller)) bubble.Start {
+	return func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		core := factory.Core().V1()
-		c = NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0)
-		bubble.Note(c.loop, note, false)
+		c := NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0)
+		edit(c)
+		bubble.Note(c.loop, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
-	}, func(ctx context.Context) error { return change(ctx, c) })
+	}
 }
 
 // What decisions read of other objects:
@@ -89,10 +89,33 @@ func TestTheLoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 				service(func(s *corev1.Service) { s.Name, s.Spec.Selector = "hand", nil }),
 				service(func(s *corev1.Service) { s.Name, s.Spec.Type = "outside", corev1.ServiceTypeExternalName }),
 				written("web"), written("alone"), written("hand"), written("outside"))
-			assert.Equal(t, test.want, whoIsWoken(t, client, func(ctx context.Context, c *Controller) error {
-				c.writes.Wrote(cache.NewObjectName("default", "web"), "9")
-				return test.change(ctx, client)
-			}))
+			wrote := func(c *Controller) { c.writes.Wrote(cache.NewObjectName("default", "web"), "9") }
+			woken := bubble.Woken(t, client, starting(client, false, wrote), func(ctx context.Context) error { return test.change(ctx, client) })
+			assert.Equal(t, test.want, woken)
+		})
+	}
+}
+
+func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
+	t.Parallel()
+	for what, later := range map[string]func(*corev1.Service){
+		"no cache shows its Endpoints":                              func(*corev1.Service) {},
+		"nor when the Service becomes a name for something outside": func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := fake.NewClientset(service(), running(1))
+			bubble.Ahead(client)
+			waits := controller.NewOwnWrites(bubble.Late{})
+			late := func(c *Controller) {
+				c.writes = waits
+				time.AfterFunc(time.Second, func() { // it has written them by then
+					assert.NoError(t, bubble.Edit(t.Context(), client.CoreV1().Services("default"), "web", later))
+				})
+			}
+			sent := func() int { return len(client.Actions()) }
+			assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, late), sent), bubble.Most)
+			assert.ErrorIs(t, waits.Observed(cache.NewObjectName("default", "web")), controller.ErrStaleCache, "it still waits")
 		})
 	}
 }

@@ -5,6 +5,7 @@ package endpointslicemirroring
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,20 +14,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
 	"github.com/kcm-book/kcm-book/labs/bubble"
 )
 
-// whoIsWoken has the cluster changed while the loop only notes what it is asked to look
-// at, and returns that.
-func whoIsWoken(t *testing.T, client *fake.Clientset, change func(ctx context.Context) error) string {
-	t.Helper()
-	return bubble.Woken(t, client, func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
+// starting returns what makes the loop. It notes what it is asked to look at, and syncs that only if
+// it is said to.
+func starting(client *fake.Clientset, syncs bool, edit func(*Controller)) bubble.Start {
+	return func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		core := factory.Core().V1()
 		c := NewController(ctx, core.Endpoints(), factory.Discovery().V1().EndpointSlices(), core.Services(), 2, client, 0)
-		bubble.Note(c.loop, note, false)
+		edit(c)
+		bubble.Note(c.loop, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
-	}, change)
+	}
 }
 
 // What decisions read of other objects:
@@ -98,7 +102,25 @@ func TestTheLoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 					Labels: map[string]string{discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: manager}}}, metav1.CreateOptions{})
 				require.NoError(t, err)
 			}
-			assert.Equal(t, test.want, whoIsWoken(t, client, func(ctx context.Context) error { return test.change(ctx, client) }))
+			start := starting(client, false, func(*Controller) {})
+			woken := bubble.Woken(t, client, start, func(ctx context.Context) error { return test.change(ctx, client) })
+			assert.Equal(t, test.want, woken)
 		})
 	}
+}
+
+func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
+	t.Parallel()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	client := fake.NewClientset(service, byHand("8080: 192.0.2.1"))
+	bubble.Deaf(client, "endpointslices")
+	var waits *endpointslice.Store
+	again := func(c *Controller) {
+		waits = c.slices
+		c.loop.AddAfter(cache.MetaObjectToName(service), time.Second) // when its slice was written
+	}
+	sent := func() int { return len(client.Actions()) }
+	assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, again), sent), bubble.Most)
+	_, err := waits.Of(t.Context(), service)
+	assert.ErrorIs(t, err, controller.ErrStaleCache, "it still waits")
 }

@@ -600,6 +600,7 @@ func TestWhatHasChangedIsLookedAtAgain(t *testing.T) {
 				return nil
 			}
 			assert.Regexp(t, `^00:10:.. node-1: \? Ready`, w.at(11*time.Minute).of("node-1:"), "node-1 is silent, and until 00:10 that may not be written")
+			assert.LessOrEqual(t, w.requests, 2*25, "requests: looks at the Lease and writes, ever less often, but one of each in a grace period")
 		}, well("node-1", "node-2")...)
 	})
 	t.Run("a node that is gone is no failure", func(t *testing.T) {

@@ -226,6 +226,8 @@ func TestPodsOfNodesThatAreGoneGo(t *testing.T) {
 	})
 }
 
+// No change wakes the loop: each round looks at all that decisions read, the pods, their nodes and the
+// taints of these. So there is no table of what wakes it, as other loops have one.
 func TestRoundsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	t.Run("what comes later goes in the next round", func(t *testing.T) {

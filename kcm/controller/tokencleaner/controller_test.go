@@ -182,6 +182,8 @@ func TestATokenGoesWhenItHasRunOut(t *testing.T) {
 	})
 }
 
+// Decisions read nothing but the Secret and the time. Each change of it, and its expiration, wake the loop:
+// a table of other objects that do, as other loops have one, would be empty.
 func TestWhatATokenSaysLastCounts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -62,6 +62,8 @@ func TestAJobGoesWhenItsTimeAfterTheEndHasPassed(t *testing.T) {
 	})
 }
 
+// Decisions read nothing but the Job and the time. Each change of it that leaves it a deadline, and that
+// deadline, wake the loop: a table of other objects that do, as other loops have one, would be empty.
 func TestAJobChanges(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -238,7 +238,7 @@ func someJob(r *rand.Rand) deed {
 
 // editJob is what may be changed of a Job. It may also go.
 func editJob(r *rand.Rand) deed {
-	what, n := pick(r, "parallelism", "indexes", "indexes", "suspension", "limits", "deadline", "end"), int32(r.IntN(6))
+	what, n := pick(r, "parallelism", "indexes", "two steps", "suspension", "limits", "deadline", "end"), int32(r.IntN(6))
 	return deed{fmt.Sprintf("the %s of a Job: %d", what, n), func(c *cluster) {
 		all := c.list(&batchv1.Job{})
 		if len(all) == 0 {
@@ -249,6 +249,10 @@ func editJob(r *rand.Rand) deed {
 			job.Spec.Parallelism = &n
 		case "indexes":
 			job.Spec.Parallelism, job.Spec.Completions = &n, &n
+		case "two steps": // from how many indexes there are now
+			job.Spec.Parallelism, job.Spec.Completions = &n, &n
+			c.write("", job)
+			job.ResourceVersion, job.Spec.Parallelism = "", new(n+1)
 		case "suspension":
 			job.Spec.Suspend = new(n%2 == 0)
 		case "limits":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,11 @@ func TestWhatTheAPIServerRefusesIsFound(t *testing.T) {
 			change("update", "jobs", func(job *batchv1.Job) { job.Status.StartTime = nil })},
 		{"Jobs", "more ready pods than active",
 			change("update", "jobs", func(job *batchv1.Job) { *job.Status.Ready = job.Status.Active + 1 })},
+		{"Jobs", "cannot decrease the succeeded counter", change("update", "jobs", func(job *batchv1.Job) {
+			if *job.Spec.CompletionMode == batchv1.IndexedCompletion {
+				job.Status.Succeeded = indexesOf(job.Status.CompletedIndexes) // falls when a Job is lowered in two steps
+			}
+		})},
 		{"Jobs", "finalizers", change("create", "pods", func(pod *corev1.Pod) { pod.Finalizers = []string{"no name"} })},
 		{"CronJobs", "parallelism",
 			change("create", "jobs", func(job *batchv1.Job) { job.Spec.Parallelism = new(int32(-1)) })},
@@ -103,6 +109,18 @@ func TestWhatTheAPIServerRefusesIsFound(t *testing.T) {
 			t.Fatal("it was not found in 200 runs")
 		})
 	}
+}
+
+// indexesOf returns how many there are in "0,2-4".
+func indexesOf(words string) (n int32) {
+	for word := range strings.SplitSeq(words, ",") {
+		first, last := int32(0), int32(-1)
+		if count, _ := fmt.Sscanf(word, "%d-%d", &first, &last); count == 1 {
+			last = first
+		}
+		n += last - first + 1
+	}
+	return n
 }
 
 // refusedAfter tells what the API server refused after deeds, and what had been done until then, or nothing.
