@@ -361,8 +361,10 @@ func TestWhatIsRefusedIsAskedForAgainUntilItIsGranted(t *testing.T) {
 					c.answer(refusal, false)
 					c.come(node("a"), node("b"))
 					story := c.after(20 * time.Minute)
-					assert.Equal(t, 19, strings.Count(story, "a 10.9.0.0/28"), "from 5 ms on, each time twice as long, up to 300 s")
-					assert.Equal(t, 19, strings.Count(story, "b 10.9.0.16/28"))
+					// Its coming wakes the key twice, once for the range and once for the node, which may be one try or two.
+					tries := "from 5 ms on, each time twice as long, up to 300 s"
+					assert.InDelta(t, 19, strings.Count(story, "a 10.9.0.0/28"), 1, tries)
+					assert.InDelta(t, 19, strings.Count(story, "b 10.9.0.16/28"), 1, tries)
 					assert.Contains(t, story, event("a", "CIDRAssignmentFailed"))
 					assert.NotContains(t, story, "10.9.0.32/28", "it is the same range each time")
 					c.answer(nil, false)
