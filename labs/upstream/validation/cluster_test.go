@@ -17,8 +17,10 @@ import (
 	"time"
 	"unsafe"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -48,6 +50,7 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslice"
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslicemirroring"
 	"github.com/kcm-book/kcm-book/kcm/controller/job"
+	"github.com/kcm-book/kcm-book/kcm/controller/podgc"
 	"github.com/kcm-book/kcm-book/kcm/controller/replication"
 	"github.com/kcm-book/kcm-book/kcm/controller/resourcequota"
 )
@@ -55,6 +58,7 @@ import (
 // cluster is an API server that validates as the original's does, with kcm's loops.
 type cluster struct {
 	*fake.Clientset
+	about     string // the kind, where loops run only for some
 	version   int
 	denied    string // what a policy keeps loops from writing, as "update jobs/status"
 	informers []*informer
@@ -69,9 +73,16 @@ const (
 	// maxEndpoints is how many endpoints a slice may have, and burstReplicas how many pods a sync creates or deletes: few,
 	// so that it matters.
 	maxEndpoints, burstReplicas = 3, 3
+	// aWhile is for how long caches stay as they are at most. Who has no queue looks at them by the clock.
+	aWhile = 10 * time.Second
 	// enough is how many syncs the loops may need to come to rest. None needs a tenth of them that ever will.
 	enough = 500
 )
+
+// loop is a loop of kcm.
+type loop interface {
+	Run(ctx context.Context, workers int)
+}
 
 // start starts the loops with empty memories.
 func (c *cluster) start() {
@@ -82,7 +93,7 @@ func (c *cluster) start() {
 		&batchv1.Job{}, &batchv1.CronJob{},
 		&appsv1.DaemonSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Node{},
 		&corev1.Service{}, &corev1.Endpoints{},
-		&discoveryv1.EndpointSlice{}, &corev1.ResourceQuota{}, &corev1.PersistentVolumeClaim{}} {
+		&discoveryv1.EndpointSlice{}, &corev1.ResourceQuota{}, &corev1.PersistentVolumeClaim{}, &coordinationv1.Lease{}} {
 		byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 		informer := &informer{SharedIndexInformer: cache.NewSharedIndexInformer(nil, obj, 0, byNamespace), of: obj, shown: -1}
 		c.informers = append(c.informers, informer)
@@ -91,10 +102,7 @@ func (c *cluster) start() {
 	apps, batch, core := factory.Apps().V1(), factory.Batch().V1(), factory.Core().V1()
 	slices := factory.Discovery().V1().EndpointSlices()
 	pods, services, nodes, sets := core.Pods(), core.Services(), core.Nodes(), apps.ReplicaSets()
-	var running sync.WaitGroup
-	for _, loop := range []interface {
-		Run(ctx context.Context, workers int)
-	}{
+	loops := []loop{
 		deployment.NewDeploymentController(ctx, apps.Deployments(), sets, pods, c),
 		replication.NewReplicaSetController(ctx, sets, pods, c, burstReplicas),
 		replication.NewReplicationManager(ctx, pods, core.ReplicationControllers(), c, burstReplicas),
@@ -110,8 +118,19 @@ func (c *cluster) start() {
 			ResyncPeriod:  func() time.Duration { return 0 },
 			DiscoveryFunc: func() ([]*metav1.APIResourceList, error) { return nil, nil },
 		}),
-	} {
+	}
+	if c.about == "Nodes" { // those of other runs fall silent, as nobody has written their kubelets' Leases
+		loops = append(loops, c.loopsOfNodes(ctx, factory)...)
+	}
+	for _, loop := range loops {
 		c.takeOver(loop)
+	}
+	synctest.Wait() // until handlers were told of caches that are empty
+	for _, informer := range c.informers {
+		informer.show(c)
+	}
+	var running sync.WaitGroup
+	for _, loop := range loops {
 		running.Go(func() { loop.Run(ctx, 1) })
 	}
 	c.stop = func() { cancel(); running.Wait() }
@@ -119,7 +138,7 @@ func (c *cluster) start() {
 
 // takeOver gives a loop queues from which a test has it sync, and a recorder that forgets its events. kcm has no door
 // for this.
-func (c *cluster) takeOver(loop any) {
+func (c *cluster) takeOver(loop loop) {
 	before := len(c.queues)
 	for _, place := range fields(loop) {
 		switch place := place.(type) {
@@ -129,7 +148,7 @@ func (c *cluster) takeOver(loop any) {
 			c.queues = append(c.queues, replaceQueue(*place))
 		}
 	}
-	if len(c.queues) == before {
+	if _, hasRounds := loop.(*podgc.Controller); len(c.queues) == before && !hasRounds {
 		panic(fmt.Sprintf("%T has no queue any more where takeOver looks for it", loop))
 	}
 }
@@ -166,7 +185,10 @@ func (c *cluster) run(period time.Duration) {
 		if slices.ContainsFunc(c.queues, (*queue).sync) && c.refused == "" {
 			continue
 		}
-		next := end
+		next := time.Now().Add(aWhile)
+		if next.After(end) {
+			next = end
+		}
 		for _, q := range c.queues {
 			if at := q.next(); !at.IsZero() && at.Before(next) {
 				next = at
@@ -294,7 +316,7 @@ func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return i, nil
 }
 
-// HasSynced is true: nothing is synced before show.
+// HasSynced is true: no loop runs before show.
 func (i *informer) HasSynced() bool { return true }
 
 // GetIndexer returns an index that gives out objects in the order of their names.
@@ -366,6 +388,9 @@ func resourceOf(obj runtime.Object) schema.GroupVersionResource {
 // written since: what it has changed itself has to be the only thing that it could be in conflict with.
 func (c *cluster) answer(action clienttesting.Action) (handled bool, obj runtime.Object, err error) {
 	what := strings.TrimSuffix(action.GetVerb()+" "+action.GetResource().Resource+"/"+action.GetSubresource(), "/")
+	if what == "create events" || what == "patch events" {
+		return true, &corev1.Event{}, nil
+	}
 	if what == c.denied {
 		return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "",
 			errors.New("a policy keeps it as it is"))
@@ -377,13 +402,13 @@ func (c *cluster) answer(action clienttesting.Action) (handled bool, obj runtime
 		obj, err = c.write(action.Subresource, action.Object.(object))
 	case clienttesting.PatchActionImpl:
 		if obj, err = c.Tracker().Get(action.Resource, action.Namespace, action.Name); err == nil {
-			obj, err = patched(obj.(object), action.Patch)
+			obj, err = patched(obj.(object), action)
 		}
 		if err == nil {
 			obj, err = c.write(action.Subresource, obj.(object))
 		}
 	case clienttesting.DeleteActionImpl:
-		err = c.remove(action.Resource, action.Namespace, action.Name, action.DeleteOptions.Preconditions)
+		err = c.remove(action.Resource, action.Namespace, action.Name, action.DeleteOptions)
 	default:
 		return false, nil, nil // reads the store
 	}
@@ -393,10 +418,15 @@ func (c *cluster) answer(action clienttesting.Action) (handled bool, obj runtime
 	return true, obj, err
 }
 
-// patched applies a strategic merge patch. A UID in it is a precondition.
-func patched(obj object, patch []byte) (object, error) {
+// patched applies a merge patch, a strategic one or not. A UID in it is a precondition.
+func patched(obj object, action clienttesting.PatchActionImpl) (object, error) {
 	result := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(object)
-	data := done(strategicpatch.StrategicMergePatch(done(json.Marshal(obj)), patch, result))
+	data := done(json.Marshal(obj))
+	if action.PatchType == types.MergePatchType {
+		data = done(jsonpatch.MergePatch(data, action.Patch))
+	} else {
+		data = done(strategicpatch.StrategicMergePatch(data, action.Patch, result))
+	}
 	if err := json.Unmarshal(data, result); err != nil {
 		panic(err)
 	}
@@ -449,24 +479,27 @@ func (c *cluster) write(subresource string, obj object) (runtime.Object, error) 
 
 // remove removes an object, or asks for that if something holds it.
 func (c *cluster) remove(
-	resource schema.GroupVersionResource, namespace, name string, wanted *metav1.Preconditions,
+	resource schema.GroupVersionResource, namespace, name string, options metav1.DeleteOptions,
 ) error {
 	found, err := c.Tracker().Get(resource, namespace, name)
 	if err != nil {
 		return err
 	}
-	obj := found.(object)
-	if wanted != nil && (wanted.UID != nil && *wanted.UID != obj.GetUID() ||
+	obj, grace := found.(object), int64(30)
+	if options.GracePeriodSeconds != nil {
+		grace = *options.GracePeriodSeconds
+	}
+	if wanted := options.Preconditions; wanted != nil && (wanted.UID != nil && *wanted.UID != obj.GetUID() ||
 		wanted.ResourceVersion != nil && *wanted.ResourceVersion != obj.GetResourceVersion()) {
 		return conflict(resource, obj, "the loop has changed it in the same sync")
 	}
 	c.version++
-	if mayGo(obj) {
+	if mayGo(obj) || grace == 0 && len(obj.GetFinalizers()) == 0 {
 		return c.Tracker().Delete(resource, namespace, name)
 	}
-	if obj.GetDeletionTimestamp() == nil {
+	if obj.GetDeletionTimestamp() == nil || grace < *obj.GetDeletionGracePeriodSeconds() {
 		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Truncate(time.Second)})
-		obj.SetDeletionGracePeriodSeconds(new(int64(30)))
+		obj.SetDeletionGracePeriodSeconds(&grace)
 		obj.SetResourceVersion(strconv.Itoa(c.version))
 	}
 	return c.Tracker().Update(resource, obj, namespace)

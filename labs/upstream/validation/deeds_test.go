@@ -43,6 +43,8 @@ var deedsAbout = map[string][]func(r *rand.Rand) deed{
 	"Services": {someService, someEndpoints, someSlice, ofNode, ofPod, ofPod,
 		strayPod("app", "web"), strayPod("app", "web"),
 		around("update endpoints", "create endpointslices")},
+	"Nodes": {someNode, someNode, editNode, editNode, beat, beat, boundPod, boundPod, ofPod, someDaemonSet,
+		around("patch nodes", "patch nodes/status", "patch pods/status")},
 	"Quotas": {someQuota, someQuota, ofQuota, ofQuota, someClaim, someService, someSet, ofPod,
 		ofPod, strayPod("app", "web"),
 		around("update resourcequotas/status")},
@@ -189,12 +191,12 @@ func (c *cluster) changeSet(
 			metav1.SetMetaDataAnnotation(about, "deployment.kubernetes.io/"+key, note)
 		}
 	case "delete":
-		c.remove(resourceOf(set), namespace, about.Name, nil)
+		c.remove(resourceOf(set), namespace, about.Name, metav1.DeleteOptions{})
 		return
 	case "delete after its own":
 		about.Finalizers = []string{metav1.FinalizerDeleteDependents}
 		c.write("", set)
-		c.remove(resourceOf(set), namespace, about.Name, nil)
+		c.remove(resourceOf(set), namespace, about.Name, metav1.DeleteOptions{})
 		return
 	default:
 		relabel(about, what)
@@ -260,7 +262,7 @@ func editJob(r *rand.Rand) deed {
 		case "deadline":
 			job.Spec.ActiveDeadlineSeconds = new(int64(n * 30))
 		case "end":
-			c.remove(resourceOf(job), namespace, job.Name, nil)
+			c.remove(resourceOf(job), namespace, job.Name, metav1.DeleteOptions{})
 		}
 		c.write("", all[0].(object))
 	}}
@@ -311,7 +313,7 @@ func ofNode(r *rand.Rand) deed {
 	node.Spec.Unschedulable = r.IntN(2) == 0
 	node.Spec.Taints = pick(r, nil, nil, []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}})
 	return pick(r, put(node), put(node), put(node),
-		deed{node.Name + " goes", func(c *cluster) { c.remove(resourceOf(node), "", node.Name, nil) }})
+		deed{node.Name + " goes", func(c *cluster) { c.remove(resourceOf(node), "", node.Name, metav1.DeleteOptions{}) }})
 }
 
 func protocol(r *rand.Rand) corev1.Protocol { return pick[corev1.Protocol](r, "TCP", "UDP", "SCTP") }
@@ -395,7 +397,7 @@ func (c *cluster) change(pod *corev1.Pod, what string, n int, ips []corev1.PodIP
 		evicted := map[string]corev1.ConditionStatus{"fail": "False", "evict": "True"}[what]
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: evicted}}
 	case "delete":
-		c.remove(resourceOf(pod), namespace, pod.Name, nil)
+		c.remove(resourceOf(pod), namespace, pod.Name, metav1.DeleteOptions{})
 		return
 	case "reindex":
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, batchv1.JobCompletionIndexAnnotation, strconv.Itoa(n))
@@ -510,7 +512,7 @@ func ofQuota(r *rand.Rand) deed {
 				q.Spec.Hard[name] = amount
 			}
 		case "delete":
-			c.remove(resourceOf(q), namespace, q.Name, nil)
+			c.remove(resourceOf(q), namespace, q.Name, metav1.DeleteOptions{})
 			return
 		}
 		c.write(subresource, q)
@@ -522,7 +524,7 @@ func someClaim(r *rand.Rand) deed {
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	claim.Spec.StorageClassName = orNil(r, "gold", "")
 	claim.Spec.Resources.Requests = corev1.ResourceList{"storage": resource.MustParse(pick(r, "1Gi", "0.5", "3"))}
-	goes := deed{claim.Name + " goes", func(c *cluster) { c.remove(resourceOf(claim), namespace, claim.Name, nil) }}
+	goes := deed{claim.Name + " goes", func(c *cluster) { c.remove(resourceOf(claim), namespace, claim.Name, metav1.DeleteOptions{}) }}
 	return pick(r, put(claim), put(claim), goes)
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/batch/install"
+	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
 	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
 	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
+	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/core/endpoint"
 	"k8s.io/kubernetes/pkg/registry/core/node"
 	"k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim"
@@ -49,7 +51,8 @@ var strategies = map[string]strategy{
 	"endpoints":      endpoint.Strategy,
 	"endpointslices": endpointslice.Strategy,
 	"jobs":           job.Strategy, "jobs/status": job.StatusStrategy,
-	"nodes":                  node.Strategy,
+	"leases": lease.Strategy,
+	"nodes":  node.Strategy, "nodes/status": node.StatusStrategy,
 	"persistentvolumeclaims": persistentvolumeclaim.Strategy,
 	"pods":                   pod.Strategy, "pods/status": pod.StatusStrategy,
 	"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,

@@ -46,10 +46,10 @@ func TestKcmWritesNothingThatTheAPIServerRefuses(t *testing.T) {
 		t.Run(about, func(t *testing.T) {
 			t.Parallel()
 			for n := *seed; n < *seed+*runs; n++ {
-				if deeds := randomDeeds(about, n); refusedAfter(t, deeds) != "" {
-					deeds = reduce(deeds, func(fewer []deed) bool { return refusedAfter(t, fewer) != "" })
+				if deeds := randomDeeds(about, n); refusedAfter(t, about, deeds) != "" {
+					deeds = reduce(deeds, func(fewer []deed) bool { return refusedAfter(t, about, fewer) != "" })
 					t.Fatalf("kcm wrote what the API server refuses: %s\nagain: make prove-memory ARGS='-runs 1 -seed %d'",
-						refusedAfter(t, deeds), n)
+						refusedAfter(t, about, deeds), n)
 				}
 			}
 		})
@@ -97,11 +97,18 @@ func TestWhatTheAPIServerRefusesIsFound(t *testing.T) {
 		})},
 		{"Services", "Duplicate value",
 			change("create", "endpointslices", func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports...) })},
+		{"Nodes", "effect: Unsupported value", changePatch("nodes", `"effect":"NoSchedule"`, `"effect":"Never"`)},
+		{"Nodes", "podCIDRs[0]: Invalid value", changePatch("nodes", `"10.9.0.0`, `"10.9.0.8`)},
+		{"Nodes", "annotations: Invalid value", changePatch("nodes", corev1.ObjectTTLAnnotationKey, "seconds to live")},
+		{"Nodes", "capacity", changePatch("nodes", `"status":{`, `"status":{"capacity":{"cpu":"-1"},`)},
+		{"Nodes", "changed it in the same sync", changePatch("nodes", `"resourceVersion":"`, `"resourceVersion":"0`)},
+		{"Nodes", "conditions[0].Type: Invalid value", changePatch("pods", "DisruptionTarget", "is disrupted")},
+		{"Nodes", "conditions[0].observedGeneration", changePatch("pods", `"type":"Ready"`, `"type":"Ready","observedGeneration":-1`)},
 	} {
 		t.Run(wrong.refusal, func(t *testing.T) {
 			t.Parallel()
 			for n := range uint64(200) {
-				if told := refusedAfter(t, randomDeeds(wrong.about, n), wrong.change); told != "" {
+				if told := refusedAfter(t, wrong.about, randomDeeds(wrong.about, n), wrong.change); told != "" {
 					assert.Contains(t, told, wrong.refusal)
 					return
 				}
@@ -124,9 +131,9 @@ func indexesOf(words string) (n int32) {
 }
 
 // refusedAfter tells what the API server refused after deeds, and what had been done until then, or nothing.
-func refusedAfter(t *testing.T, deeds []deed, wrong ...func(client *fake.Clientset)) (told string) {
+func refusedAfter(t *testing.T, about string, deeds []deed, wrong ...func(client *fake.Clientset)) (told string) {
 	synctest.Test(t, func(*testing.T) {
-		c := &cluster{Clientset: fake.NewSimpleClientset()}
+		c := &cluster{Clientset: fake.NewSimpleClientset(), about: about}
 		c.PrependReactor("*", "*", c.answer)
 		for _, change := range wrong {
 			change(c.Clientset)
