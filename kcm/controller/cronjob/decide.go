@@ -114,7 +114,9 @@ func history(seen observed) []*batchv1.Job {
 	}
 	var surplus []*batchv1.Job
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
-		ended := slices.DeleteFunc(slices.Clone(seen.jobs), func(job *batchv1.Job) bool { return end(job) != kind || job.DeletionTimestamp != nil })
+		ended := slices.DeleteFunc(slices.Clone(seen.jobs), func(job *batchv1.Job) bool {
+			return end(job) != kind || job.DeletionTimestamp != nil
+		})
 		slices.SortFunc(ended, byStart)
 		if limit := limits[kind]; limit != nil && len(ended) > int(*limit) {
 			surplus = append(surplus, ended[:len(ended)-int(*limit)]...)
