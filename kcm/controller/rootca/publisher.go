@@ -19,6 +19,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -125,7 +126,13 @@ func (p *Publisher) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil {
 		return err
 	}
-	return p.act(ctx, decide(key.Namespace, seen, p.rootCA()))
+	todo := decide(key.Namespace, seen, p.rootCA())
+	if seen != nil && todo.update != nil && ptr.Deref(seen.Immutable, false) && !maps.Equal(seen.Data, todo.update.Data) {
+		klog.FromContext(ctx).Info("An immutable config map has another root CA bundle; delete it to have it made anew",
+			"configMap", klog.KObj(seen)) // the API server would refuse it for ever
+		return nil
+	}
+	return p.act(ctx, todo)
 }
 
 // observe returns the ConfigMap of a namespace, or nil when it has none.
@@ -163,6 +170,7 @@ func decide(namespace string, seen *corev1.ConfigMap, rootCA []byte) plan {
 	}
 	cm := seen.DeepCopy()
 	cm.Data = data
+	delete(cm.BinaryData, bundleKey) // a key may be in one of the two only
 	metav1.SetMetaDataAnnotation(&cm.ObjectMeta, DescriptionAnnotation, Description)
 	return plan{update: cm}
 }

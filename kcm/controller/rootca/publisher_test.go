@@ -164,6 +164,24 @@ func TestARefusedCreationIsAnErrorUnlessTheNamespaceIsGoing(t *testing.T) {
 	}
 }
 
+func TestNothingIsWrittenThatTheAPIServerWouldRefuse(t *testing.T) {
+	t.Parallel()
+	binary := configMap(nil, nil)
+	binary.BinaryData = map[string][]byte{"ca.crt": {1}, "x": {2}}
+	todo := decide("shop", binary, []byte("root CA"))
+	assert.Equal(t, map[string][]byte{"x": {2}}, todo.update.BinaryData, "a key is in one of the two only")
+	for data, writes := range map[string]int{"old": 0, "root CA": 1} {
+		immutable := configMap(map[string]string{"ca.crt": data}, nil)
+		immutable.Immutable = new(true)
+		client := fake.NewClientset(immutable)
+		known := informers.NewSharedInformerFactory(nil, 0).Core().V1().ConfigMaps()
+		require.NoError(t, known.Informer().GetStore().Add(immutable))
+		p := &Publisher{client: client, configMaps: known.Lister(), rootCA: func() []byte { return []byte("root CA") }}
+		require.NoError(t, p.sync(t.Context(), cache.MetaObjectToName(immutable)))
+		assert.Len(t, client.Actions(), writes, "the immutable config map has the bundle %q, and no description", data)
+	}
+}
+
 func TestASyncIsCountedByTheStatusThatTheServerGave(t *testing.T) {
 	registerMetrics()
 	conflict := apierrors.NewConflict(corev1.Resource("configmaps"), ConfigMapName, errors.New("changed"))

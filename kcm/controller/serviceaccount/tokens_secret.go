@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 )
@@ -160,8 +161,13 @@ func (c *TokensController) actOnSecret(ctx context.Context, plan secretPlan) err
 }
 
 // updateSecret writes secret, with a fresh token for account if that is not
-// nil. An error has the Secret's key synced again.
+// nil. An immutable one stays as it is. An error has the Secret's key synced again.
 func (c *TokensController) updateSecret(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
+	if ptr.Deref(secret.Immutable, false) {
+		klog.FromContext(ctx).Info("A token secret lacks something and is immutable; delete it and create another",
+			"secret", klog.KObj(secret)) // the API server would refuse it for ever
+		return nil
+	}
 	if account != nil {
 		token, err := c.tokens.GenerateToken(account, secret)
 		if err != nil {

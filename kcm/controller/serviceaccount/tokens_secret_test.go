@@ -381,6 +381,15 @@ func TestAWriteIsTriedAgainUnlessItsObjectIsGone(t *testing.T) {
 	}
 }
 
+func TestAnImmutableSecretIsNotWritten(t *testing.T) {
+	t.Parallel()
+	secret := tokenSecret("uid", nil)
+	secret.Immutable = new(true)
+	c, client := controllerOn(t, []runtime.Object{secret, builder("uid")}, nil)
+	require.NoError(t, c.syncSecret(t.Context(), keyOf(secret)))
+	assert.Empty(t, client.Actions(), "the API server would refuse a token in it for ever")
+}
+
 func writeSecret(ctx context.Context, c *TokensController) error {
 	return c.updateSecret(ctx, tokenSecret("uid", map[string]string{"token": "t"}), nil)
 }
