@@ -26,13 +26,17 @@ import (
 	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
+	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/endpoint"
+	corenamespace "k8s.io/kubernetes/pkg/registry/core/namespace"
 	"k8s.io/kubernetes/pkg/registry/core/node"
 	"k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
 	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
+	"k8s.io/kubernetes/pkg/registry/core/secret"
 	"k8s.io/kubernetes/pkg/registry/core/service"
+	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
 )
 
@@ -44,6 +48,7 @@ type strategy interface {
 
 // strategies are those of resources and subresources that loops or users write.
 var strategies = map[string]strategy{
+	"configmaps":          configmap.Strategy,
 	"controllerrevisions": controllerrevision.Strategy,
 	"cronjobs":            cronjob.Strategy, "cronjobs/status": cronjob.StatusStrategy,
 	"daemonsets": daemonset.Strategy, "daemonsets/status": daemonset.StatusStrategy,
@@ -51,15 +56,18 @@ var strategies = map[string]strategy{
 	"endpoints":      endpoint.Strategy,
 	"endpointslices": endpointslice.Strategy,
 	"jobs":           job.Strategy, "jobs/status": job.StatusStrategy,
-	"leases": lease.Strategy,
-	"nodes":  node.Strategy, "nodes/status": node.StatusStrategy,
+	"leases":     lease.Strategy,
+	"namespaces": corenamespace.Strategy,
+	"nodes":      node.Strategy, "nodes/status": node.StatusStrategy,
 	"persistentvolumeclaims": persistentvolumeclaim.Strategy,
 	"pods":                   pod.Strategy, "pods/status": pod.StatusStrategy,
 	"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,
 	"replicationcontrollers":        replicationcontroller.Strategy,
 	"replicationcontrollers/status": replicationcontroller.StatusStrategy,
 	"resourcequotas":                resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
-	"services": service.Strategy,
+	"secrets":         secret.Strategy,
+	"serviceaccounts": serviceaccount.Strategy,
+	"services":        service.Strategy,
 }
 
 // object is one of any kind.

@@ -97,6 +97,10 @@ func TestWhatTheAPIServerRefusesIsFound(t *testing.T) {
 		})},
 		{"Services", "Duplicate value",
 			change("create", "endpointslices", func(s *discoveryv1.EndpointSlice) { s.Ports = append(s.Ports, s.Ports...) })},
+		{"Accounts", "binaryData", change("update", "configmaps", func(cm *corev1.ConfigMap) {
+			cm.BinaryData = map[string][]byte{"ca.crt": nil}
+		})},
+		{"Accounts", "field is immutable", change("update", "secrets", func(s *corev1.Secret) { s.Type = "Opaque" })},
 		{"Nodes", "effect: Unsupported value", changePatch("nodes", `"effect":"NoSchedule"`, `"effect":"Never"`)},
 		{"Nodes", "podCIDRs[0]: Invalid value", changePatch("nodes", `"10.9.0.0`, `"10.9.0.8`)},
 		{"Nodes", "annotations: Invalid value", changePatch("nodes", corev1.ObjectTTLAnnotationKey, "seconds to live")},
