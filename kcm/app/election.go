@@ -109,10 +109,11 @@ func runUntil(ctx, leading context.Context, rest time.Duration, run func(context
 }
 
 // restOfLease is for how long a Lease that was just lost still keeps the others
-// out: the last renewal came a retry period and a renew deadline ago.
+// out: the last renewal came a retry period and a renew deadline ago, and the
+// others go by whole seconds.
 func restOfLease(c config.CompletedConfig) time.Duration {
 	e := c.ComponentConfig.Generic.LeaderElection
-	return e.LeaseDuration.Duration - e.RetryPeriod.Duration - e.RenewDeadline.Duration
+	return e.LeaseDuration.Truncate(time.Second) - e.RetryPeriod.Duration - e.RenewDeadline.Duration
 }
 
 // newLock returns the Lease. Its client has a timeout of its own: a renewal

@@ -19,10 +19,10 @@ import (
 // cluster of two thousand nodes, and none changes anything.
 func (c *Controller) watchLeases(informer cache.SharedIndexInformer) {
 	told := func(lease *coordinationv1.Lease, renewed bool) {
-		c.lease.note(lease.ResourceVersion)
 		if renewed && lease.Namespace == corev1.NamespaceNodeLease {
 			c.heard.Store(lease.Name, time.Now())
 		}
+		c.lease.note(lease.ResourceVersion) // last: lookTwice waits for it, and then isSilent reads what was heard
 	}
 	c.synced = append(c.synced, controller.Handle(informer, controller.Handlers[*coordinationv1.Lease]{
 		Add: func(lease *coordinationv1.Lease) { told(lease, true) },
