@@ -123,18 +123,19 @@ const most = 40
 // Plan returns the runs that there are of workloads. Without are the runs without a fault, by the name of their
 // workload: they say how many writes and events there are. What is new comes early: of each workload and each kind of
 // fault the first number, then of each the next one, and so on, and each time the kinds in turn, with another workload
-// each.
+// each. What lasts happens once at each kind of write, to which it does the same.
 func Plan(workloads []*Workload, without map[string]*Result) (plan []Spec) {
 	for at := 1; at <= most; at++ {
 		for shift := range workloads {
 			for i, kind := range Kinds {
 				w := workloads[(i+shift)%len(workloads)]
 				for _, of := range resourcesFor(kind, w, without[w.Name].Events) {
-					numbers := without[w.Name].Writes
-					if kind.Watch {
-						numbers = without[w.Name].Events[of]
-					}
-					if at <= numbers {
+					switch r := without[w.Name]; {
+					case kind.lasts:
+						if at <= len(r.First) {
+							plan = append(plan, Spec{w, Fault{kind, of, r.First[at-1]}})
+						}
+					case kind.Watch && at <= r.Events[of], !kind.Watch && at <= r.Writes:
 						plan = append(plan, Spec{w, Fault{kind, of, at}})
 					}
 				}

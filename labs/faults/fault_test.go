@@ -13,7 +13,8 @@ func TestEachRunOfAPlanHasANameThatIsReadAsThatRun(t *testing.T) {
 	workloads, err := Workloads()
 	require.NoError(t, err)
 	for _, w := range workloads {
-		r := &Result{Spec: Spec{Workload: w}, Writes: 3, Events: map[string]int{metadataPrefix + "pods": 2}}
+		r := &Result{Spec: Spec{Workload: w}, Writes: 3, First: []int{1, 3},
+			Events: map[string]int{metadataPrefix + "pods": 2}}
 		for _, resource := range w.Watched {
 			r.Events[resource] = 2
 		}
@@ -32,6 +33,8 @@ func TestEachRunOfAPlanHasANameThatIsReadAsThatRun(t *testing.T) {
 	for name := range strings.FieldsSeq("rollout/stop/3 accounts/etcd/1 collect/late-metadata-pods/2 scale/older-pods/3") {
 		require.Contains(t, names, name)
 	}
+	require.Contains(t, names, "rollout/policy-403/3")
+	require.NotContains(t, names, "rollout/policy-403/2", "it would do the same as at write 1")
 	require.NotContains(t, names, "namespace/freeze/1", "its Lease would go with the namespace")
 
 	kinds := map[string]bool{}
@@ -51,4 +54,13 @@ func TestARunThatThereIsNotIsRefused(t *testing.T) {
 		_, err := ParseSpec(name, workloads)
 		require.Error(t, err, name)
 	}
+}
+
+func TestWritesOfOneVerbAndResourceAreOfOneKind(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"DELETE pods/a", "DELETE pods/b"} {
+		require.Equal(t, "DELETE pods/", Write{What: what}.kind())
+	}
+	require.Equal(t, "POST pods", Write{What: "POST pods"}.kind())
+	require.Equal(t, "PUT jobs//status", Write{What: "PUT jobs/web/status"}.kind())
 }

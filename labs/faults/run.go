@@ -41,6 +41,9 @@ const (
 	// quiet is for how long nothing may be written in the end.
 	quiet = time.Second
 	every = 20 * time.Millisecond
+	// soon is when at the latest a write is tried again that a policy has refused, after the policy's end: four times as
+	// long as the pause of a queue's key can have become until then.
+	soon = 20 * time.Second
 )
 
 // Player plays runs on a control plane of its own, several at the same time unless one of them is to be alone.
@@ -106,14 +109,16 @@ type Result struct {
 	// Writes and Events are how many the manager made and got, the latter by resource.
 	Writes int
 	Events map[string]int
-	Took   time.Duration
+	// First are the numbers of the first writes of each kind: of each verb, resource and subresource.
+	First []int
+	Took  time.Duration
 	// Story is what has happened, for a person.
 	Story []string
 }
 
 // Finding is one thing that was wrong in a run.
 type Finding struct {
-	// About is the name of an invariant, or end, quiet, stuck or exit.
+	// About is the name of an invariant, or end, quiet, stuck, late or exit.
 	About string
 	Says  string
 	// Story is the shortest history that shows it, or nothing where that is the whole one.
@@ -404,6 +409,16 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 	}
 	writes, events, struck := s.traffic.seen()
 	result.Writes, result.Events, result.Struck = len(writes), events, !struck.at.IsZero()
+	kinds := map[string]bool{}
+	for i, write := range writes {
+		if kind := write.kind(); !kinds[kind] {
+			kinds[kind], result.First = true, append(result.First, i+1)
+		}
+	}
+	if late := struck.again.Sub(struck.at) - refusal; s.Fault.lasts && late > soon {
+		says := fmt.Sprintf("%s was tried again %v after it was refused no more", struck.what, late.Round(time.Second))
+		result.Findings = append(result.Findings, Finding{About: "late", Says: says})
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	story := s.story(changes)

@@ -38,6 +38,15 @@ type Write struct {
 	Code int
 }
 
+// kind is the verb, the resource and the subresource of a write, whatever the name.
+func (w Write) kind() string {
+	parts := strings.Split(w.What, "/")
+	if len(parts) > 1 {
+		parts[1] = ""
+	}
+	return strings.Join(parts, "/")
+}
+
 // traffic is what passes between a run's managers and the API server.
 type traffic struct {
 	namespace string // the only one that the managers see, or "" for all
@@ -73,6 +82,8 @@ type armed struct {
 type struck struct {
 	at   time.Time // zero is not yet
 	what string    // the write, list or event at which it has happened
+	// again is when what a policy had refused was first written without being refused, or zero.
+	again time.Time
 }
 
 func newTraffic(namespace string, collections map[string]bool, fault Fault, strike func(Fault)) *traffic {
@@ -196,13 +207,16 @@ func (t *traffic) beginWrite(what string) (*Write, Fault) {
 	switch {
 	case what == t.refused && now.Before(t.until):
 		return write, t.fault
+	case what == t.refused && t.struck.again.IsZero():
+		t.struck.again = now
+		return write, Fault{}
 	case t.fault.Name == "" || t.fault.Watch || len(t.writes) != t.fault.At:
 		return write, Fault{}
 	case t.fault.lasts:
 		t.refused, t.until = what, now.Add(refusal)
 	}
 	if t.fault.Name != "older" { // which happens if there is a list that may be older
-		t.struck = struck{now, what}
+		t.struck = struck{at: now, what: what}
 	}
 	return write, t.fault
 }
@@ -237,7 +251,7 @@ func (t *traffic) list(next proxy.RoundTripper, request *http.Request, resource 
 		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 		request.URL.RawQuery = query.Encode()
 		t.older, t.behind = "", true
-		t.struck = struck{time.Now(), "a list of " + resource}
+		t.struck = struck{at: time.Now(), what: "a list of " + resource}
 	}
 	t.mu.Unlock()
 	return next(request)
@@ -300,7 +314,7 @@ func (t *traffic) event(resource string, line []byte) (hold time.Duration, misse
 	if !t.fault.Watch || t.fault.Of != resource || t.events[resource] != t.fault.At {
 		return 0, false
 	}
-	t.struck = struck{time.Now(), "an event of " + resource}
+	t.struck = struck{at: time.Now(), what: "an event of " + resource}
 	if t.fault.Name == "late" {
 		return t.late, false
 	}

@@ -137,7 +137,7 @@ func TestAtItsNumberAWriteIsRefusedLostOrDoneAndFollowedByAStrike(t *testing.T) 
 func TestAPolicyRefusesAWriteAndAllLikeItUntilItEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, do := trafficWith("policy-422/2", &server{answer: "{}"})
+		traffic, do := trafficWith("policy-422/2", &server{answer: "{}"})
 		code := func(method, name string) int {
 			response, err := do(request(method, "/api/v1/namespaces/n/pods/"+name))
 			require.NoError(t, err)
@@ -150,6 +150,8 @@ func TestAPolicyRefusesAWriteAndAllLikeItUntilItEnds(t *testing.T) {
 		require.Equal(t, 422, code(http.MethodPatch, "b"), "the second again")
 		time.Sleep(refusal)
 		require.Equal(t, 200, code(http.MethodPatch, "b"), "the policy has gone")
+		_, _, struck := traffic.seen()
+		require.Equal(t, refusal, struck.again.Sub(struck.at), "when it was tried again without being refused")
 	})
 }
 
