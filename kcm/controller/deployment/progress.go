@@ -106,7 +106,8 @@ func progressed(before, now appsv1.DeploymentStatus) bool {
 }
 
 // timedOut tells whether a rollout with a deadline has been silent for longer
-// than that. It is given the Progressing condition, or nil if there is none.
+// than that, and that has not been reported yet. It is given the Progressing
+// condition, or nil if there is none.
 func timedOut(d *appsv1.Deployment, progressing *appsv1.DeploymentCondition, now time.Time) bool {
 	if progressing == nil || progressing.Reason == reasonRolledOut || progressing.Reason == reasonDeadlineExceeded {
 		return false
