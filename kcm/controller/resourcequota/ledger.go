@@ -40,8 +40,8 @@ type ledger struct {
 	due time.Time
 }
 
-// free notes what an object uses no more of what a quota counts. It may be taken
-// away, once.
+// free notes by how much less an object uses of what a quota counts. So much may
+// be taken away, once.
 func (l *ledger) free(quota *corev1.ResourceQuota, before, after charge) {
 	asked := selectors(&quota.Spec)
 	gone := quotav1.SubtractWithNonNegativeResult(before.within(asked), after.within(asked))
