@@ -151,15 +151,19 @@ func matches(values, wanted []string) bool {
 	}
 }
 
-// before compares the first states in which two expressions are true.
+// before compares the first states in which two expressions have become true. One that was true from the beginning on
+// has not become so, and would be before everything.
 func (p *Play) before(c *call) error {
 	first, second := c.means["EXPR"][0].(*expression), c.means["EXPR"][1].(*expression)
-	firstSeen, secondSeen := false, false
+	begun, firstSeen, secondSeen := false, false, false
 	err := p.since(func(state history.State, _ history.Change) error {
 		activation := p.activation(state, nil, nil)
 		// One that asks for what is not there yet is not true yet.
 		now, _ := first.isTrue(activation)
-		firstSeen = firstSeen || now
+		if now && !begun {
+			return fmt.Errorf("%s was true from the beginning on; write mark where to look from", first.source)
+		}
+		begun, firstSeen = true, firstSeen || now
 		now, _ = second.isTrue(activation)
 		secondSeen = secondSeen || now
 		if secondSeen && !firstSeen {
