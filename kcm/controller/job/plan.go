@@ -32,8 +32,9 @@ type plan struct {
 	wait time.Duration
 }
 
-// decide says what to do about a Job's pods. It creates and deletes only what it
-// may be sure of, and for a Job that is being deleted does neither.
+// decide says what to do about a Job's pods. Without a verdict it creates and
+// deletes only what it may be sure of, and for a Job that is being deleted does
+// neither.
 func decide(seen observed, t tally) plan {
 	if v := judgeJob(seen, t); v != nil {
 		return plan{verdict: v, delete: t.active}
