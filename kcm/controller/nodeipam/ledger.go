@@ -23,7 +23,7 @@ type ledger struct {
 // holding is what a node has, or is to get.
 type holding struct {
 	ranges  []netip.Prefix // none while it waits
-	written bool           // the API server has said so, and the cache may be behind
+	written bool           // the API server has confirmed these ranges, and the cache may be behind: wrote sets it
 }
 
 // newLedger returns a ledger in which Services hold their ranges, for ever.

@@ -74,7 +74,7 @@ type member struct {
 	zone    string
 	lost    bool // and nobody has asked for the eviction of its pods yet
 	since   time.Time
-	hasTurn bool
+	hasTurn bool // turn sets it
 }
 
 // excludeLabel is on nodes that do not count, though their pods are evicted as all others.
