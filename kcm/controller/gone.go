@@ -15,9 +15,9 @@ import (
 // granted later.
 //
 // The API server says NotFound, for a deletion or an update with that UID a Conflict
-// about its precondition, and for a patch that the field metadata.uid is Invalid. It
-// says NotFound of a resource or a version, too, that it does not serve. Then it
-// names no object, or a client has made that error of an answer in plain text.
+// about its precondition, and for a patch that the field metadata.uid is Invalid. A
+// NotFound that names no object, but a resource or a version that is not served, does
+// not count, nor does one that a client has made of an answer in plain text.
 func IsGone(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -84,8 +84,8 @@ func IsPodAvailable(pod *corev1.Pod, minReadySeconds int32, now time.Time) bool 
 }
 
 // DisruptionTarget returns the condition by which a Job can tell a pod that is deleted through no
-// fault of its own from one that has to be counted against it (https://kep.k8s.io/3329). Since
-// when it is true stays as it is.
+// fault of its own from one that has to be counted against it (https://kep.k8s.io/3329). If
+// the pod has the condition already, its lastTransitionTime is kept.
 func DisruptionTarget(pod *corev1.Pod, reason, message string) corev1.PodCondition {
 	condition := corev1.PodCondition{
 		Type:               corev1.DisruptionTarget,
