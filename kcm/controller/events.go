@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Events is where a loop records events. What is recorded before Start, or just
-// before the end, may be lost: events are a courtesy, not a record.
+// Events is where a loop records events. What is recorded before Start is lost, and
+// just before the end it may be: events are a courtesy, not a record.
 type Events struct {
 	record.EventRecorder
 	broadcaster record.EventBroadcaster

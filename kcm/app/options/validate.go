@@ -98,8 +98,8 @@ func (o *KubeControllerManagerOptions) validateTLS() []error {
 	return errs
 }
 
-// validateGeneric returns all that is wrong with the flags that every controller
-// manager has. Each error begins with the flag and its value.
+// validateGeneric returns all that is wrong with the flags of every controller
+// manager and the timeout for stopping. Each error begins with the flag and its value.
 func (o *KubeControllerManagerOptions) validateGeneric() []error {
 	var errs []error
 	connection := &o.Generic.ClientConnection
