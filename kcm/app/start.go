@@ -32,14 +32,13 @@ const startJitter = 1.0
 func StartControllers(ctx context.Context, c *ControllerContext, descriptors []*ControllerDescriptor,
 	mux *mux.PathRecorderMux, health *cmhealthz.MutableHealthzHandler) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	controllers, err := buildControllers(ctx, c, descriptors, mux, health)
 	if err != nil {
-		cancel()
 		return err
 	}
 	c.InformerFactory.Start(ctx.Done())
 	close(c.InformersStarted)
-	defer cancel()
 	return runControllers(ctx, c, controllers)
 }
 
