@@ -371,6 +371,9 @@ func (s *stage) end(ctx context.Context, result *Result) error {
 		about = "quiet"
 		writes, _, struck := s.traffic.seen()
 		last := struck.at
+		if s.Fault.lasts && !last.IsZero() {
+			last = last.Add(refusal)
+		}
 		if len(writes) > 0 && writes[len(writes)-1].At.After(last) {
 			last = writes[len(writes)-1].At
 		}
@@ -415,7 +418,7 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 			kinds[kind], result.First = true, append(result.First, i+1)
 		}
 	}
-	if late := struck.again.Sub(struck.at) - refusal; s.Fault.lasts && late > soon {
+	if late := struck.again.Sub(struck.at) - refusal; !struck.again.IsZero() && late > soon {
 		says := fmt.Sprintf("%s was tried again %v after it was refused no more", struck.what, late.Round(time.Second))
 		result.Findings = append(result.Findings, Finding{About: "late", Says: says})
 	}
