@@ -400,6 +400,8 @@ func difference(wanted, seen string) string {
 
 // judge looks at what has happened.
 func (s *stage) judge(ctx context.Context, result *Result) error {
+	s.striking.Lock() // until the API server is there again
+	defer s.striking.Unlock()
 	if _, err := s.recording.CatchUp(ctx); err != nil {
 		return err
 	}
