@@ -13,6 +13,8 @@ var replacements = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
+	// kubectl says so when the API server ends a watch, which it does when it likes.
+	{regexp.MustCompile(`(?m)^[IW]\d{4} .* reflector\.go:\d+\] "Warning: watch ended with error".*\n`), ""},
 	{regexp.MustCompile(`eyJ[\w-]+(\.[\w-]+)*`), "TOKEN"},
 	{regexp.MustCompile(`-----BEGIN [A-Z ]+-----`), "PEM"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
