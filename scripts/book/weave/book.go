@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/format"
 	"go/types"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -238,39 +237,8 @@ func (w *Book) shownText(s *Shown) (text string, differs bool, err error) {
 	if err != nil || s.differs(changed) {
 		return changed.diff, true, err
 	}
-	text, err = w.asShown(s)
+	text, err = w.textOf(s, s.shownAt())
 	return text, false, err
-}
-
-// asShown returns a declaration as its page has it. A lesson leaves out those fields of a roster that the rest of its
-// chapter's code shows by themselves.
-func (w *Book) asShown(s *Shown) (string, error) {
-	apart := w.apart(s)
-	if len(apart) == 0 {
-		return w.textOf(s, s.shownAt())
-	}
-	hidden := maps.Clone(w.hidden(s.shownAt()))
-	for _, field := range apart {
-		for _, object := range field.declaration.objects {
-			hidden[object] = true
-		}
-	}
-	return w.source.without(s.declaration, hidden)
-}
-
-// apart returns those fields.
-func (w *Book) apart(s *Shown) (fields []*Shown) {
-	if !s.roster || s.Block.Page.Code() {
-		return nil
-	}
-	for _, block := range s.Block.Chapter.Blocks {
-		for _, field := range w.shown[block] {
-			if block.Page.Code() && field.declaration.of == s.declaration {
-				fields = append(fields, field)
-			}
-		}
-	}
-	return fields
 }
 
 // alignFields puts fields below each other as gofmt does in a struct.

@@ -149,9 +149,6 @@ func (w *Book) grows(s *Shown) (string, error) {
 			return fmt.Sprintf("grows in [chapter %02d](../%s/README.md)", v.Chapter.Number, v.Chapter.Slug), err
 		}
 	}
-	if apart := w.apart(s); len(apart) > 0 {
-		return "more fields in " + linkFrom(s.Block, apart[0].Block, "the rest of the code"), err
-	}
 	return "complete", err
 }
 
@@ -231,8 +228,8 @@ func (w *Book) changes(s *Shown) (change, error) {
 	if s.previous == nil || s.changed.all > 0 {
 		return s.changed, nil
 	}
-	old, failed := w.asShown(s.previous)
-	now, err := w.asShown(s)
+	old, failed := w.textOf(s.previous, s.previous.shownAt())
+	now, err := w.textOf(s, s.shownAt())
 	if err = errors.Join(failed, err); err == nil {
 		s.changed = changeOf(old, now)
 	}
