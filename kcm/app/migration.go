@@ -24,7 +24,10 @@ type work func(ctx context.Context, c config.CompletedConfig, descriptors []*Con
 func leadAndMigrate(ctx context.Context, c config.CompletedConfig, descriptors []*ControllerDescriptor, events record.EventRecorder, health *health,
 	run work) error {
 	filter := leadermigration.NewLeaderMigrator(&c.ComponentConfig.Generic.LeaderMigration, c.Name).FilterFunc
-	stay, move := byLease(descriptors, filter, c.Cloud != nil)
+	runs := func(d *ControllerDescriptor) bool {
+		return d.isEnabled(c.ComponentConfig.Generic.Controllers) && (c.Cloud != nil || !d.isCloudProvider)
+	}
+	stay, move := byLease(descriptors, filter, runs)
 	klog.FromContext(ctx).Info("Some controllers may migrate", "lease", c.ComponentConfig.Generic.LeaderMigration.LeaderName, "here", names(move, func(*ControllerDescriptor) bool { return true }))
 
 	started := make(chan struct{})
@@ -48,12 +51,11 @@ func leadAndMigrate(ctx context.Context, c config.CompletedConfig, descriptors [
 
 // byLease returns the descriptors of the controllers that run under the main
 // Lease, and of those that run under that of the migration, each in the order in
-// which they were given. cloud says whether this program has a cloud.
-func byLease(descriptors []*ControllerDescriptor, filter leadermigration.FilterFunc, cloud bool) (main, migration []*ControllerDescriptor) {
+// which they were given. runs tells whether this program runs a controller at all.
+func byLease(descriptors []*ControllerDescriptor, filter leadermigration.FilterFunc, runs func(*ControllerDescriptor) bool) (main, migration []*ControllerDescriptor) {
 	for _, d := range descriptors {
-		leftOut := d.isCloudProvider && !cloud
 		switch result := filter(d.name); {
-		case d.requiresSpecialHandling, leftOut, result == leadermigration.ControllerNonMigrated:
+		case d.requiresSpecialHandling, !runs(d), result == leadermigration.ControllerNonMigrated:
 			main = append(main, d)
 		case result == leadermigration.ControllerMigrated:
 			migration = append(migration, d)

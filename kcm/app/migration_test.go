@@ -267,11 +267,11 @@ func TestUnderWhichLeaseAControllerRuns(t *testing.T) {
 	t.Parallel()
 	descriptors := []*ControllerDescriptor{
 		{name: "tokens", requiresSpecialHandling: true}, {name: "pods"}, {name: "jobs"},
-		{name: "routes", isCloudProvider: true}, {name: "nodes", isCloudProvider: true},
+		{name: "routes"}, {name: "nodes"},
 	}
 	for _, test := range []struct {
 		name      string
-		cloud     bool
+		runsNodes bool
 		migrating []cmconfig.ControllerLeaderConfiguration
 		want      string
 	}{
@@ -286,14 +286,15 @@ func TestUnderWhichLeaseAControllerRuns(t *testing.T) {
 			[]cmconfig.ControllerLeaderConfiguration{{Name: "tokens", Component: "*"}, {Name: "pods", Component: "*"}}, "main: tokens jobs routes nodes; migration: pods"},
 		{"what the others depend on runs under the main one, even if another program is to run it", true,
 			[]cmconfig.ControllerLeaderConfiguration{{Name: "tokens", Component: "cloud-controller-manager"}}, "main: tokens pods jobs routes nodes; migration:"},
-		{"a loop of a cloud that there is not keeps nobody from the other one", false,
+		{"one that this program does not run keeps nobody from the other one", false,
 			[]cmconfig.ControllerLeaderConfiguration{{Name: "nodes", Component: "*"}, {Name: "pods", Component: "*"}}, "main: tokens jobs routes nodes; migration: pods"},
 		{"a name that is not known here changes nothing", true,
 			[]cmconfig.ControllerLeaderConfiguration{{Name: "volumes", Component: "*"}}, "main: tokens pods jobs routes nodes; migration:"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			main, migration := byLease(descriptors, migrating(test.migrating...), test.cloud)
+			runs := func(d *ControllerDescriptor) bool { return d.name != "nodes" || test.runsNodes }
+			main, migration := byLease(descriptors, migrating(test.migrating...), runs)
 			seen := []string{"main:"}
 			for _, d := range main {
 				seen = append(seen, d.name)
@@ -303,7 +304,7 @@ func TestUnderWhichLeaseAControllerRuns(t *testing.T) {
 			for _, d := range migration {
 				seen = append(seen, d.name)
 			}
-			assert.Equal(t, test.want, strings.Join(seen, " "), "the file says %v; is there a cloud: %t", test.migrating, test.cloud)
+			assert.Equal(t, test.want, strings.Join(seen, " "), "the file says %v; it runs nodes: %t", test.migrating, test.runsNodes)
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 // (https://kep.k8s.io/5647).
 //
 // What was written by another process, or with an answer that was lost, is not
-// waited for, unless a sync has met it and noted that.
+// waited for, unless a sync has read it and noted its version.
 type OwnWrites struct {
 	cached CachedVersion
 

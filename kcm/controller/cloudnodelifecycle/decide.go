@@ -29,8 +29,8 @@ const (
 	untaint action = "take the taint off"
 )
 
-// shutdownTaint keeps new pods from a node whose machine is shut down. Those
-// that tolerate no such taint stay: it has no effect on what runs.
+// shutdownTaint keeps new pods from a node whose machine is shut down. What
+// runs there stays, whatever it tolerates.
 var shutdownTaint = corev1.Taint{Key: cloudproviderapi.TaintNodeShutdown, Effect: corev1.TaintEffectNoSchedule}
 
 // decide returns what becomes of a node, given what is known of its machine.

@@ -46,7 +46,7 @@ type moments struct {
 }
 
 // momentsOf returns the moments of a CronJob's schedule around now, or errNever if
-// it has none. If it has changed, those before that do not count.
+// it has none. Those before a change of the schedule do not count.
 func momentsOf(cj *batchv1.CronJob, schedule cron.Schedule, changed, now time.Time) (moments, error) {
 	since := cj.CreationTimestamp.Time
 	if last := cj.Status.LastScheduleTime; last != nil {

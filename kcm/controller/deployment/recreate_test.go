@@ -64,7 +64,7 @@ func TestRecreate(t *testing.T) {
 		{"while old pods are to go the new version does not grow", recreated(set{1, 2, 2}, set{2, 0, 0}), "v1 from 2 to 0"},
 		{"a first rollout waits for nothing", recreated(), created},
 		{"when no old pod is left the new ReplicaSet comes with all its pods", recreated(set{1, 0, 0}), created},
-		{"what an old ReplicaSet still counts is waited for", ending(recreated(set{1, 0, 0}), 0, 1), waits},
+		{"what an old ReplicaSet still counts is waited for", telling(recreated(set{1, 0, 0}), 0, 1), waits},
 		{"what an old ReplicaSet tells of its former size does not count", resizedSince(recreated(set{1, 0, 0})), waits},
 		{"what an old ReplicaSet counts as terminating is waited for", counting(recreated(set{1, 0, 0}), 1), waits},
 		{"one that does not count what terminates is waited for by its replicas", notCounting(recreated(set{1, 0, 0}), 1), waits},

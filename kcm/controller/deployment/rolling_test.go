@@ -27,8 +27,8 @@ func TestSizeOfNew(t *testing.T) {
 		{"without a surge it waits for an old pod to go", rollout(4, "0", "1", set{1, 4, 4}), 0},
 		{"all old versions count", rollout(10, "3", "2", set{0, 4, 4}, set{1, 6, 6}, set{2, 1, 0}), 3},
 		{"old pods that are not available take up room, too", rollout(10, "3", "2", set{1, 8, 0}, set{2, 3, 0}), 5},
-		{"pods that still end take up no room", ending(rollout(10, "3", "2", set{1, 8, 8}, set{2, 3, 0}), 0, 10), 5},
-		{"pods that have still to come take up room", ending(rollout(10, "3", "2", set{1, 10, 10}, set{2, 3, 0}), 1, 0), 3},
+		{"pods that still end take up no room", telling(rollout(10, "3", "2", set{1, 8, 8}, set{2, 3, 0}), 0, 10), 5},
+		{"pods that have still to come take up room", telling(rollout(10, "3", "2", set{1, 10, 10}, set{2, 3, 0}), 1, 0), 3},
 	} {
 		t.Run(tt.behaviour, func(t *testing.T) {
 			t.Parallel()
@@ -81,8 +81,8 @@ func rollout(replicas int32, maxSurge, maxUnavailable string, sets ...set) obser
 	return see(d, replicaSets...)
 }
 
-// ending sets how many pods the status of a ReplicaSet tells of.
-func ending(seen observed, index int, pods int32) observed {
+// telling sets how many pods the status of a ReplicaSet tells of.
+func telling(seen observed, index int, pods int32) observed {
 	seen.all()[index].Status.Replicas = pods
 	return seen
 }

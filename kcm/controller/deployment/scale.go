@@ -103,7 +103,7 @@ func saturated(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 }
 
 // scaleInProportion returns the changes that take a deployment that was scaled to
-// its size: with the surge, or none where no pods are wanted. Every version keeps its
+// its size: with the surge, or zero where no pods are wanted. Every version keeps its
 // fraction as far as whole pods allow, and afterwards no note of the deployment's size
 // is out of date. In which order the ReplicaSets are given makes no difference.
 func scaleInProportion(d *appsv1.Deployment, replicaSets []*appsv1.ReplicaSet) []change {

@@ -301,15 +301,12 @@ func addressOf(service *corev1.Service, pod *corev1.Pod) (address corev1.Endpoin
 	if !servicepods.IsReachable(pod) || isGoing || len(addresses) == 0 {
 		return corev1.EndpointAddress{}, false
 	}
-	address = corev1.EndpointAddress{
+	return corev1.EndpointAddress{
 		IP:        addresses[0],
 		Hostname:  servicepods.Hostname(pod, service),
+		NodeName:  servicepods.NodeName(pod),
 		TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-	}
-	if name := pod.Spec.NodeName; name != "" {
-		address.NodeName = &name // an empty one the API server refuses, with all other addresses
-	}
-	return address, true
+	}, true
 }
 
 // familyOf returns the Service's first IP family. A headless one that was written

@@ -144,9 +144,7 @@ func (s situation) endpoint(pod *corev1.Pod, addressType discoveryv1.AddressType
 		Addresses:  addresses,
 		Conditions: conditionsOf(pod, s.service.Spec.PublishNotReadyAddresses),
 		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-	}
-	if name := pod.Spec.NodeName; name != "" {
-		endpoint.NodeName = &name
+		NodeName:   servicepods.NodeName(pod),
 	}
 	if name := servicepods.Hostname(pod, s.service); name != "" {
 		endpoint.Hostname = &name

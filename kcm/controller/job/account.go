@@ -47,10 +47,10 @@ func countIndexed(job *batchv1.Job, t tally) int32 {
 	return max(job.Status.Succeeded, int32(t.succeeded))
 }
 
-// accountable returns the pods whose finalizer may go: those that have ended,
-// except for those that wait for their replacement or for the verdict that they
-// are the reason of, and all of a Job that ends or is deleted. Of too many it
-// returns those first that the status knows already, so that never more than
+// accountable returns the pods whose finalizer may go: those that have ended, and
+// all of a Job that ends or is deleted; not yet those that wait for their
+// replacement or for the verdict that they are the reason of. Of too many it
+// returns first those that the status knows already, so that never more than
 // Burst UIDs stand there.
 func accountable(seen observed, t tally, v *verdict) []*corev1.Pod {
 	succeeded, failed := waiting(seen.job.Status)

@@ -110,7 +110,7 @@ func staleIfConflict(err error) error {
 // track counts, in three writes of which each may be the last that this process
 // makes. First the status says which pods have ended. Then their finalizers go.
 // Last the status has them in its counters. That is left to the next sync, which
-// may have more to write, unless it ends the Job.
+// may have more to write, unless that write ends the Job.
 func (c *Controller) track(ctx context.Context, seen observed, t tally, p plan, d done) error {
 	status := decideStatus(seen, t, p, d)
 	release := account(seen, t, p.verdict, &status)

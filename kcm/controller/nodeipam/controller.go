@@ -29,8 +29,8 @@ import (
 )
 
 // tellAgain is how often an event says that nothing is left for a node: events are kept for an
-// hour. A write that fails is not put off for longer, either. (The original tries at each change
-// of the node, too, and a kubelet causes one every five minutes.)
+// hour. It is also the longest pause of the queue between two tries of a write. (The original tries
+// at each change of the node, too, and a kubelet causes one every five minutes.)
 const tellAgain = 5 * time.Minute
 
 // Controller has its handlers set ranges aside, for one node after the other, and its workers

@@ -170,7 +170,8 @@ func (z *zones) settle(now time.Time, names ...string) (wake []string) {
 }
 
 // turn tells whether a node may be evicted, and gives it the turn if it is its. It also returns who
-// is first in the line of its zone from now on, if there is one, and in what time it will be its turn.
+// is first in the line of its zone from now on, and in what time it will be its turn: nobody if the
+// node has its turn already, or if there are no turns.
 func (z *zones) turn(name string, now time.Time) (t turn, next string, wait time.Duration) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -204,8 +205,8 @@ func (z *zone) first() (first string) {
 	return first
 }
 
-// wait returns in what time the next turn of a zone is that has turns. If it is over, that is not
-// above zero.
+// wait returns how long it is until the next turn of a zone that has turns: zero or less if it may
+// be now.
 func (z *zone) wait(now time.Time) time.Duration {
 	interval := min(float64(time.Second)/float64(z.rate), 1<<62) // which is 146 years
 	return z.last.Add(time.Duration(interval)).Sub(now)

@@ -55,9 +55,9 @@ func TestACacheIsBelievedWhereAMistakeCorrectsItself(t *testing.T) {
 		},
 		{
 			name:   "an account that is to be written is read anew",
-			cached: []runtime.Object{builder("uid")}, live: []runtime.Object{builder("uid", "since", "then")}, key: keyOf(filled),
+			cached: []runtime.Object{builder("uid")}, live: []runtime.Object{builder("uid", "builder-token", "another")}, key: keyOf(filled),
 			situation: "the Secret is gone, and the list of its account has grown since the cache heard of it",
-			observed:  "Secret gone, account uid with the list [since then]; asked 1 times",
+			observed:  "Secret gone, account uid with the list [builder-token another]; asked 1 times",
 		},
 		{
 			name:   "another account of the name is no heir",

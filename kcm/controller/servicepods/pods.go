@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/utils/net"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -87,6 +88,16 @@ func Hostname(pod *corev1.Pod, service *corev1.Service) string {
 		return ""
 	}
 	return pod.Spec.Hostname
+}
+
+// NodeName returns the name of the pod's node, or nil. It is nil, too, for a name
+// that no node can have: a Binding may have one, but the API server refuses whatever
+// else says it, with all other addresses.
+func NodeName(pod *corev1.Pod) *string {
+	if len(content.IsDNS1123Subdomain(pod.Spec.NodeName)) > 0 {
+		return nil
+	}
+	return new(pod.Spec.NodeName)
 }
 
 // Labels returns the labels that an object which tells a Service's addresses

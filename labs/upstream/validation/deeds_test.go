@@ -40,7 +40,7 @@ var deedsAbout = map[string][]func(r *rand.Rand) deed{
 	"CronJobs": {someCronJob, editJob, ofPod, around("update cronjobs/status", "create jobs"), around()},
 	"DaemonSets": {someDaemonSet, ofNode, ofNode, ofPod, ofPod, strayPod("app", "web"),
 		around("update daemonsets/status", "create controllerrevisions")},
-	"Services": {someService, someEndpoints, someSlice, ofNode, ofPod, ofPod,
+	"Services": {someService, someEndpoints, someSlice, ofNode, ofPod, ofPod, runNowhere,
 		strayPod("app", "web"), strayPod("app", "web"),
 		around("update endpoints", "create endpointslices")},
 	"Nodes": {someNode, someNode, editNode, editNode, beat, beat, boundPod, boundPod, ofPod, someDaemonSet,
@@ -354,6 +354,13 @@ func someResources(r *rand.Rand) corev1.ResourceRequirements {
 func ofPod(r *rand.Rand) deed {
 	what := pick(r, "start", "start", "run unbound", "succeed", "succeed", "fail", "fail", "evict", "delete", "unlabel",
 		"label", "release", "disown", "reindex")
+	return toPod(r, what)
+}
+
+// runNowhere is a pod that gets an address on a node whose name is none: a Binding takes any.
+func runNowhere(r *rand.Rand) deed { return toPod(r, "run nowhere") }
+
+func toPod(r *rand.Rand, what string) deed {
 	n, ips := r.IntN(10), []corev1.PodIP{{IP: address(r)}, {IP: address(r)}}[:1+r.IntN(2)]
 	return deed{fmt.Sprintf("%s pod %d %v", what, n, ips), func(c *cluster) {
 		pods := c.list(&corev1.Pod{})
@@ -385,9 +392,10 @@ func startPods(r *rand.Rand) deed {
 func (c *cluster) change(pod *corev1.Pod, what string, n int, ips []corev1.PodIP) {
 	subresource := ""
 	switch what {
-	case "start", "run unbound":
-		if what == "start" {
-			pod.Spec.NodeName = cmp.Or(pod.Spec.NodeName, "node-0")
+	case "start", "run unbound", "run nowhere":
+		if what != "run unbound" {
+			node := map[string]string{"start": "node-0", "run nowhere": "No_Node"}[what]
+			pod.Spec.NodeName = cmp.Or(pod.Spec.NodeName, node)
 			done(pod, c.Tracker().Update(resourceOf(pod), pod, namespace))
 		}
 		subresource, pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = "status", corev1.PodRunning, ips[0].IP, ips
