@@ -90,9 +90,6 @@ func (c cluster) arguments(p endpoints) (all map[string][]string, err error) {
 	return all, err
 }
 
-// etcdData is the directory of etcd's data.
-func (c cluster) etcdData() string { return c.Path("etcd", "data") }
-
 // auditPolicy is in a file of its own because labs/cluster gives it to kind as well.
 //
 //go:embed audit-policy.yaml
@@ -101,12 +98,11 @@ var auditPolicy string
 //go:embed scheduler.yaml
 var schedulerConfig string
 
-func (c cluster) writeConfig() error {
-	kwok, err := kwokConfiguration()
+func (c cluster) writeConfig() (err error) {
 	for name, content := range map[string]string{
 		"audit-policy.yaml": auditPolicy,
 		"scheduler.yaml":    schedulerConfig,
-		"kwok.yaml":         kwok,
+		"kwok.yaml":         kwokConfiguration(),
 	} {
 		err = errors.Join(err, os.WriteFile(c.Path("config", name), []byte(content), 0o600))
 	}
@@ -116,37 +112,27 @@ func (c cluster) writeConfig() error {
 //go:embed kwok
 var kwokFiles embed.FS
 
-// includeLab is what an expression begins with that uses the definitions of lab.jq. kwok cannot load jq modules.
-const includeLab = `include "lab";`
+//go:embed kwok/lab.jq
+var labDefinitions string
 
 // jqComment is a line that would, in one line with all others, make the rest of them a comment too.
 var jqComment = regexp.MustCompile(`(?m)^\s*#.*$`)
 
-// kwokConfiguration returns kwok's configuration: its options, and what nodes and pods do when.
-func kwokConfiguration() (string, error) {
-	definitions, err := kwokFiles.ReadFile("kwok/lab.jq")
-	if err != nil {
-		return "", err
-	}
+// kwokConfiguration returns kwok's configuration: its options, and what nodes and pods do when. kwok cannot load jq
+// modules, so an expression that begins with an include of lab.jq gets its definitions in place of that.
+func kwokConfiguration() (all string) {
 	// An expression stands on one line, between single quotes.
-	line := strings.Join(strings.Fields(jqComment.ReplaceAllString(string(definitions), "")), " ")
+	line := strings.Join(strings.Fields(jqComment.ReplaceAllString(labDefinitions, "")), " ")
 	include := strings.NewReplacer(
-		includeLab, strings.ReplaceAll(line, "'", "''"),
+		`include "lab";`, strings.ReplaceAll(line, "'", "''"),
 		"KUBERNETES_VERSION", version.Get().GitVersion,
 	)
-	names, err := fs.Glob(kwokFiles, "kwok/*.yaml")
-	if err != nil {
-		return "", err
-	}
-	all := ""
+	names, _ := fs.Glob(kwokFiles, "kwok/*.yaml") // the pattern is well-formed
 	for _, name := range names {
-		content, err := kwokFiles.ReadFile(name)
-		if err != nil {
-			return "", fmt.Errorf("read stage: %w", err)
-		}
+		content, _ := kwokFiles.ReadFile(name) // it is there
 		all += "---\n" + include.Replace(string(content))
 	}
-	return all, nil
+	return all
 }
 
 // writeKubeconfigs writes a kubeconfig for each user, with certificates inside, so that each is a file of its own that

@@ -113,7 +113,7 @@ func (s *supervisor) start(ctx context.Context) error {
 		}
 		s.say("a port was taken by another program; trying once more with others")
 		s.stopAll()
-		if err := os.RemoveAll(s.cluster.etcdData()); err != nil {
+		if err := os.RemoveAll(s.cluster.Path("etcd", "data")); err != nil {
 			return err
 		}
 	}

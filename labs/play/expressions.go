@@ -104,17 +104,17 @@ func (e *expression) value(activation map[string]any) (ref.Val, error) {
 }
 
 func (e *expression) isTrue(activation map[string]any) (bool, error) {
-	value, err := e.value(activation)
+	return e.truth(e.value(activation))
+}
+
+// truth is a value of the expression as true or false.
+func (e *expression) truth(value ref.Val, err error) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return truth(e.source, value)
-}
-
-func truth(source string, value ref.Val) (bool, error) {
 	truth, ok := value.(types.Bool)
 	if !ok {
-		return false, await.Fatal(fmt.Errorf("%s is %v and not true or false", source, value))
+		return false, await.Fatal(fmt.Errorf("%s is %v and not true or false", e.source, value))
 	}
 	return bool(truth), nil
 }

@@ -138,7 +138,7 @@ func (p *Play) locate(c *call) (o *operand, name string, err error) {
 	err = p.poll("there is "+o.source, func(now history.State) (bool, error) {
 		object := p.find(o, now)
 		if object == nil {
-			return false, errAbsent{o.source}
+			return false, fmt.Errorf("there is no %s", o.source)
 		}
 		name = object.GetName()
 		return true, nil

@@ -27,27 +27,18 @@ func (q question) String() string {
 	return q.expression.source
 }
 
-// errAbsent is the answer while the object is not there.
-type errAbsent struct{ object string }
-
-func (e errAbsent) Error() string { return "there is no " + e.object }
-
 func (q question) ask(p *Play, state history.State) (ref.Val, error) {
 	var self *unstructured.Unstructured
 	if q.about != nil {
 		if self = p.find(q.about, state); self == nil {
-			return nil, errAbsent{q.about.source}
+			return nil, fmt.Errorf("there is no %s", q.about.source)
 		}
 	}
 	return q.expression.value(p.activation(state, self, nil))
 }
 
 func (q question) isTrue(p *Play, state history.State) (bool, error) {
-	value, err := q.ask(p, state)
-	if err != nil {
-		return false, err
-	}
-	return truth(q.expression.source, value)
+	return q.expression.truth(q.ask(p, state))
 }
 
 func (p *Play) await(c *call) error { return p.awaitAnswer(asked(c).String(), asked(c)) }

@@ -60,8 +60,6 @@ func (m *Mistake) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %v", m.Path, m.Line, m.Column, m.Err)
 }
 
-func (m *Mistake) Unwrap() error { return m.Err }
-
 // ReadScript reads a script, and checks what can be known before it is played: verbs, the number of their arguments,
 // expressions, objects, overlays and files. manifests are folders with files that it may use beside its own. The error
 // joins a [Mistake] for each line that has one.
@@ -89,7 +87,7 @@ func ParseScript(path, text string, manifests ...string) (*Script, error) {
 			mistakes = append(mistakes, mistake)
 		}
 		if l.verb.text == "step" {
-			s.Steps = append(s.Steps, texts(l.args))
+			s.Steps = append(s.Steps, strings.Join(texts(l.args), " "))
 		}
 	}
 	if len(s.lines) == 0 && len(mistakes) == 0 {
@@ -98,12 +96,11 @@ func ParseScript(path, text string, manifests ...string) (*Script, error) {
 	return s, errors.Join(mistakes...)
 }
 
-func texts(words []word) string {
-	var all []string
+func texts(words []word) (all []string) {
 	for _, w := range words {
 		all = append(all, w.text)
 	}
-	return strings.Join(all, " ")
+	return all
 }
 
 // parseLine cuts a line into words as testscript does: at spaces, but for those between single quotes; two of them
@@ -181,11 +178,7 @@ func (s *Script) checkLine(l line, manifests []string) error {
 		}
 		return &Mistake{Column: l.verb.begin, Err: unknownVerb(l.verb.text)}
 	}
-	args := make([]string, len(l.args))
-	for i, w := range l.args {
-		args[i] = w.text
-	}
-	found, err := v.check(l.not, args)
+	found, err := v.check(l.not, texts(l.args))
 	if err != nil {
 		return &Mistake{Column: l.verb.begin, Err: err}
 	}
@@ -239,11 +232,6 @@ func (s *Script) checkFile(name string, manifests []string) error {
 	return fmt.Errorf("there is no file %s after the script's last line, nor in %s", name, strings.Join(manifests, " or "))
 }
 
-// text is the script's lines, with the values of the variables in them.
-func (s *Script) text(value func(string) string) string {
-	return os.Expand(string(s.archive.Comment), value)
-}
-
 // NeedsCluster tells whether the script does more than run the manager by itself.
 func (s *Script) NeedsCluster() bool {
 	alone := append([]string{"step", "only", "say", "show", "let", "check", "kcm"}, builtin...)
@@ -264,7 +252,7 @@ var (
 // with something else may fail it.
 func (s *Script) HasClock() bool {
 	return slices.ContainsFunc(s.lines, func(l line) bool {
-		return slices.Contains(clocked, l.verb.text) || inClock.MatchString(texts(l.args))
+		return slices.Contains(clocked, l.verb.text) || inClock.MatchString(strings.Join(texts(l.args), " "))
 	}) || slices.ContainsFunc(s.archive.Files, func(f txtar.File) bool { return inClock.Match(f.Data) })
 }
 

@@ -1,7 +1,6 @@
 package play
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -263,10 +262,4 @@ func TestEveryVerbIsDescribed(t *testing.T) {
 		}
 	}
 	require.Contains(t, told, "stdout, stderr")
-}
-
-func TestAMistakeUnwrapsToWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	why := errors.New("why")
-	require.ErrorIs(t, &Mistake{Err: why}, why)
 }

@@ -103,7 +103,7 @@ func (s *Setting) play(ctx context.Context, on *house) *Play {
 
 func (p *Play) setUp(script *Script, env *testscript.Env) (err error) {
 	p.work, p.Dir, p.Logs = env.WorkDir, cmp.Or(p.Dir, env.WorkDir), cmp.Or(p.Logs, env.WorkDir)
-	p.recorded = mentioned(script.text(env.Getenv))
+	p.recorded = mentioned(os.Expand(string(script.archive.Comment), env.Getenv))
 	env.Defer(p.tearDown)
 	if p.Cluster == nil {
 		return nil

@@ -76,10 +76,7 @@ func (p *Play) seen() error {
 	if !p.Manager.has("deployment-controller") {
 		kind = "ReplicaSet"
 	}
-	object, err := parseManifest(fmt.Sprintf(witness, kind), nil)
-	if err != nil {
-		return err
-	}
+	object, _ := parseManifest(fmt.Sprintf(witness, kind), nil) // it is YAML
 	resource := kindOf[strings.ToLower(kind)]
 	created, err := p.api(resource).Create(p.ctx, object, metav1.CreateOptions{})
 	if err != nil {

@@ -35,12 +35,8 @@ var aboutBoth = map[string][]string{
 }
 
 // All returns the scenarios in the folders of dir, sorted by name.
-func All(dir string) ([]Scenario, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.txtar"))
-	if err != nil {
-		return nil, err
-	}
-	var all []Scenario
+func All(dir string) (all []Scenario) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*", "*.txtar")) // the pattern is well-formed
 	for _, path := range paths {
 		folder, sentence := filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".txtar")
 		if folder != "replication" {
@@ -52,5 +48,5 @@ func All(dir string) ([]Scenario, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b Scenario) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	return all
 }

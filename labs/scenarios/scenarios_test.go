@@ -24,11 +24,9 @@ func TestScenariosWithAClock(t *testing.T) { playAll(t, true) }
 
 func playAll(t *testing.T, clock bool) {
 	playtest.Ready(t)
-	all, err := All(".")
-	require.NoError(t, err)
 	// The go command sees only here that a result depends on these, and must not show one manager's for the other's.
 	t.Logf("with the original: %v; on kind: %v", os.Getenv("REFERENCE") == "1", cluster.OnKind())
-	for _, scenario := range all {
+	for _, scenario := range All(".") {
 		script, err := play.ReadScript(scenario.Path, "manifests")
 		require.NoError(t, err)
 		if script.HasClock() != clock {

@@ -85,10 +85,7 @@ func show(root, path string) error {
 
 // progress sums up the workspaces below exercises/.
 func progress(root string) error {
-	dirs, err := filepath.Glob(filepath.Join(root, "exercises", "*", ".book"))
-	if err != nil {
-		return err
-	}
+	dirs, _ := filepath.Glob(filepath.Join(root, "exercises", "*", ".book")) // the pattern is well-formed
 	if len(dirs) == 0 {
 		return fmt.Errorf("there is no workspace yet: make exercise-00 writes the first")
 	}

@@ -21,10 +21,7 @@ const atATime = 6
 // playScenarios plays the scenarios with kcm, or with both managers: one that the original fails does not tell the
 // truth about Kubernetes, and one that kcm fails is a defect of kcm.
 func playScenarios(ctx context.Context, pattern string, managers ...string) error {
-	all, err := scenarios.All("labs/scenarios")
-	if err != nil {
-		return err
-	}
+	all := scenarios.All("labs/scenarios")
 	chosen, err := verdict.Choose(pattern, all, func(s scenarios.Scenario) string { return s.Name })
 	if err != nil {
 		return err

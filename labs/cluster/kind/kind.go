@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 
@@ -36,9 +35,7 @@ func create(ctx context.Context, dir string) (*kindCluster, error) {
 	if dir, err = prepareDir(dir); err != nil {
 		return nil, err
 	}
-	suffix := make([]byte, 4)
-	rand.Read(suffix)
-	c := &kindCluster{files: filesIn(dir), name: namePrefix + hex.EncodeToString(suffix), engine: engine}
+	c := &kindCluster{files: filesIn(dir), name: namePrefix + rand.String(8), engine: engine}
 	if err := c.up(ctx); err != nil {
 		left := c.remove()
 		if ctx.Err() != nil && left == nil {

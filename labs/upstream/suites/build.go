@@ -133,10 +133,7 @@ func (w workshop) overlay(s suite) (string, error) {
 	if err := w.changeKCM(replace); err != nil {
 		return "", err
 	}
-	files, err := filepath.Glob(filepath.Join(w.upstream, "test", "integration", s.name, "*.go"))
-	if err != nil {
-		return "", err
-	}
+	files, _ := filepath.Glob(filepath.Join(w.upstream, "test", "integration", s.name, "*.go")) // well-formed
 	for _, file := range files {
 		text, err := w.redirect(file)
 		if err != nil {
@@ -147,10 +144,7 @@ func (w workshop) overlay(s suite) (string, error) {
 			return "", err
 		}
 	}
-	content, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t")
-	if err != nil {
-		return "", err
-	}
+	content, _ := json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t") // it is JSON
 	return w.write(filepath.Join("suites", s.name+".json"), content)
 }
 

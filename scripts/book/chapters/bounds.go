@@ -86,35 +86,25 @@ func (s Size) Exceeds(bounds Size) string {
 	return strings.Join(said, ", ")
 }
 
-// minutes says how long a reader takes for the lesson, and how long with its lab and with its exercises, by what they
-// state.
-func (c *Chapter) minutes(pages []*Page) (reading, all int) {
-	seconds := 0
-	for _, p := range pages {
-		if !p.Code() {
-			seconds += p.Size().seconds()
-		}
-	}
-	reading = (seconds/60 + 4) / 5 * 5
-	all = reading + 5
-	for _, e := range c.Exercises {
-		all += e.Minutes
-	}
-	return reading, all
-}
-
 var duration = regexp.MustCompile(`(?m)^<sub>To read: .*</sub>$`)
 
 // Timed tells whether the first page has the line that says how long the chapter takes, or need not have it.
 func (c *Chapter) Timed() bool { return !c.Lesson(c.Pages[0]) || duration.Match(c.Pages[0].Source) }
 
-// timed returns the texts of the pages with the line, where there is one, that says how long the chapter takes.
+// timed returns the texts of the pages with the line, where there is one, that says how long a reader takes for the
+// lesson, and how long with its lab and with its exercises, by what they state.
 func (c *Chapter) timed(texts [][]byte) [][]byte {
-	var pages []*Page
+	seconds := 0
 	for i, text := range texts {
-		pages = append(pages, &Page{Path: c.Pages[i].Path, Source: text})
+		if !c.Pages[i].Code() {
+			seconds += (&Page{Source: text}).Size().seconds()
+		}
 	}
-	reading, all := c.minutes(pages)
+	reading := (seconds/60 + 4) / 5 * 5
+	all := reading + 5
+	for _, e := range c.Exercises {
+		all += e.Minutes
+	}
 	const takes = "<sub>To read: about %d minutes. With its exercises and the lab: about %d.</sub>"
 	texts[0] = duration.ReplaceAll(texts[0], fmt.Appendf(nil, takes, reading, all))
 	return texts

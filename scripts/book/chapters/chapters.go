@@ -27,6 +27,7 @@ package chapters
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -165,18 +166,16 @@ var chapterDirectory = regexp.MustCompile(`^(\d\d)-[a-z0-9-]+$`)
 
 // Read reads the chapters in chapters/ under root that have these numbers, or all, in their order.
 func Read(root string, numbers ...string) ([]*Chapter, error) {
-	readmes, err := filepath.Glob(filepath.Join(root, "chapters", "*", "README.md"))
-	if err != nil {
-		return nil, err
-	}
+	tree := os.DirFS(root)
+	readmes, _ := fs.Glob(tree, "chapters/*/README.md") // the pattern is well-formed
 	var chapters []*Chapter
 	for _, readme := range readmes {
-		slug := filepath.Base(filepath.Dir(readme))
+		slug := path.Base(path.Dir(readme))
 		match := chapterDirectory.FindStringSubmatch(slug)
 		if match == nil {
 			return nil, fmt.Errorf("chapters/%s: a chapter's directory is named like 03-leader-election", slug)
 		}
-		pages, err := readPages(filepath.Dir(readme))
+		pages, err := readPages(tree, path.Dir(readme))
 		if err != nil {
 			return nil, err
 		}
@@ -200,19 +199,15 @@ func Read(root string, numbers ...string) ([]*Chapter, error) {
 var pageName = regexp.MustCompile(`^(README|[2-9]-.*|code)\.md$`)
 
 // readPages reads the pages of a chapter in their order, which is that of their names but for README.md.
-func readPages(dir string) ([]*Page, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
-	if err != nil {
-		return nil, err
-	}
-	var pages []*Page
+func readPages(tree fs.FS, dir string) (pages []*Page, err error) {
+	files, _ := fs.Glob(tree, dir+"/*.md") // the pattern is well-formed
 	for _, file := range files {
-		page := &Page{Path: filepath.Base(file)}
+		page := &Page{Path: path.Base(file)}
 		if !pageName.MatchString(page.Path) {
 			return nil, fmt.Errorf("%s: a page of a chapter is README.md, then such as 2-own-writes.md, "+
 				"and code.md for the rest of the code", file)
 		}
-		if page.Source, err = os.ReadFile(file); err != nil {
+		if page.Source, err = fs.ReadFile(tree, file); err != nil {
 			return nil, err
 		}
 		if page.Path == "README.md" {

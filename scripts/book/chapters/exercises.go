@@ -97,7 +97,9 @@ func (c *Chapter) endExercise(end int) error {
 	if c.current = nil; e == nil {
 		return nil
 	}
-	e.Hints = hintsIn(e.page.text(e.begin, end))
+	for _, match := range foldedHint.FindAllStringSubmatch(e.page.text(e.begin, end), -1) {
+		e.Hints = append(e.Hints, Hint{match[1], match[2]})
+	}
 	for _, other := range c.Exercises {
 		if other.Name == e.Name {
 			return e.Errorf("a second exercise %s; the first is %s", e.Name, other.Place)
@@ -116,18 +118,8 @@ func (c *Chapter) endExercise(end int) error {
 	return nil
 }
 
-// folded matches what a reader unfolds: its title and what is in it.
-var folded = regexp.MustCompile(`(?s)<details><summary>([^\n]*)</summary>\n\n(.*?)\n\n</details>\n`)
-
-func hintsIn(section string) []Hint {
-	var hints []Hint
-	for _, match := range folded.FindAllStringSubmatch(section, -1) {
-		if strings.HasPrefix(match[1], "Hint") {
-			hints = append(hints, Hint{match[1], match[2]})
-		}
-	}
-	return hints
-}
+// foldedHint matches a hint: its title and its text.
+var foldedHint = regexp.MustCompile(`(?s)<details><summary>(Hint[^\n]*)</summary>\n\n(.*?)\n\n</details>\n`)
 
 // WithoutAnswers returns the page without what is folded as an answer: the code
 // of exercises, what goes wrong in them, and the answers to questions.

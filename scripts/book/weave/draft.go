@@ -31,7 +31,7 @@ func splitDrafts(block *chapters.Block, drafts []*Shown) error {
 		if err != nil {
 			return block.Errorf("%w", err)
 		}
-		text, at := cut(fset, source, beginOf(node), node.End())
+		text, at := cut(fset, source, BeginOf(node), node.End())
 		draft.draft, draft.line = text+"\n", at.Line-block.Line-1
 	}
 	for _, draft := range drafts {

@@ -1,6 +1,7 @@
 package weave
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/format"
@@ -39,20 +40,12 @@ func (s *Source) without(d *Declaration, hidden map[types.Object]bool) (string, 
 	}
 	for dropEmptied(d.node, gone) {
 	}
-	stays := slices.Repeat([]bool{true}, len(d.text))
+	text := []byte(d.text)
 	for node := range gone {
 		begin, end := s.linesOf(d, node)
-		for i := range end - begin {
-			stays[begin+i] = false
-		}
+		clear(text[begin:end]) // to a byte that no Go has
 	}
-	var text []byte
-	for i, stays := range stays {
-		if stays {
-			text = append(text, d.text[i])
-		}
-	}
-	formatted, err := format.Source(text)
+	formatted, err := format.Source(bytes.ReplaceAll(text, []byte{0}, nil))
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be a roster: without what is not there yet it is no Go: %w", d, err)
 	}

@@ -126,11 +126,11 @@ func (s *Stage) declares(object types.Object) *Shown {
 		return nil
 	}
 	at := s.fset.Position(object.Pos())
-	part := s.partAt(p.dir, path.Base(at.Filename), at.Line)
+	part := s.partAt(p.source.dir, path.Base(at.Filename), at.Line)
 	if part == nil {
 		return nil
 	}
-	if fields := s.weave.showings[key{p.dir, part.showing.Name + "." + object.Name()}]; len(fields) > 0 {
+	if fields := s.weave.showings[key{p.source.dir, part.showing.Name + "." + object.Name()}]; len(fields) > 0 {
 		return fields[0]
 	}
 	return part.showing

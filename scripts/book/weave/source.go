@@ -201,7 +201,7 @@ func (s *Source) addDeclarations(p *Package, file *File, syntax *ast.File, text 
 	for _, node := range syntax.Decls {
 		group, ok := node.(*ast.GenDecl)
 		if !ok || group.Tok != token.IMPORT {
-			declare(node, beginOf(node), node.End(), NamesOf(node)...)
+			declare(node, BeginOf(node), node.End(), NamesOf(node)...)
 			continue
 		}
 		if slices.ContainsFunc(group.Specs, func(spec ast.Spec) bool {
@@ -307,8 +307,8 @@ func cut(fset *token.FileSet, text string, begin, end token.Pos) (string, token.
 	return text[from.Offset:to] + restOfLine(text[to:]), from
 }
 
-// beginOf returns where a declaration begins with the comment above it.
-func beginOf(node ast.Decl) token.Pos {
+// BeginOf returns where a declaration begins with the comment above it.
+func BeginOf(node ast.Decl) token.Pos {
 	var doc *ast.CommentGroup
 	switch node := node.(type) {
 	case *ast.FuncDecl:

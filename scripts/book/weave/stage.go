@@ -42,9 +42,7 @@ func (s *Stage) name() string {
 // StagePackage is a package of a stage.
 type StagePackage struct {
 	source *Package
-	dir    string
 	files  []*StageFile
-	names  map[string]bool
 	types  *types.Package
 	// uses are what its names stand for, when it has been checked.
 	uses map[*ast.Ident]types.Object
@@ -125,15 +123,8 @@ func (d *Declaration) compare(other *Declaration) int {
 }
 
 func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
-	p := &StagePackage{source: s.weave.source.packages[dir], dir: dir, names: map[string]bool{}}
+	p := &StagePackage{source: s.weave.source.packages[dir]}
 	s.packages[dir] = p
-	for _, parts := range byFile {
-		for _, part := range parts {
-			for _, name := range part.showing.Names {
-				p.names[name] = true
-			}
-		}
-	}
 	goesOn := func(d *Declaration) bool { return !s.hasFinal(d) }
 	p.finished = !slices.ContainsFunc(p.source.declarations, goesOn)
 	for _, file := range p.source.files {
@@ -207,7 +198,7 @@ func (s *Stage) importsFor(p *StagePackage, file *File, text string) (string, er
 	needed := map[string]string{}
 	for node := range ast.Preorder(syntax) {
 		if selector, ok := node.(*ast.SelectorExpr); ok {
-			if base, ok := selector.X.(*ast.Ident); ok && base.Obj == nil && !p.names[base.Name] {
+			if base, ok := selector.X.(*ast.Ident); ok && base.Obj == nil && p.source.byName[base.Name] == nil {
 				if found := s.lookUpImport(p, file, base.Name); found != "" {
 					needed[base.Name] = found
 				}

@@ -70,9 +70,7 @@ func (s *Stage) write() (files map[string][]byte, err error) {
 			return nil, err
 		}
 	}
-	if text, err = json.MarshalIndent(record, "", "\t"); err != nil {
-		return nil, err
-	}
+	text, _ = json.MarshalIndent(record, "", "\t") // it is JSON
 	return files, WriteFile(filepath.Join(dir, recordName), text)
 }
 

@@ -70,8 +70,6 @@ type Program struct {
 	Own  []string
 	// Command wraps how the binary is started, for example to limit its memory.
 	Command []string
-
-	source string // of the tests, once it was asked for
 }
 
 // Build compiles the tests of a package of a module, and reads other files in place of some. The error is what the
@@ -79,11 +77,8 @@ type Program struct {
 func Build(
 	ctx context.Context, module, dir string, instead map[string]string, binary string, flags ...string,
 ) (*Program, error) {
-	overlay, err := json.Marshal(map[string]any{"Replace": instead})
-	if err == nil {
-		err = os.WriteFile(binary+".json", overlay, 0o600)
-	}
-	if err != nil {
+	overlay, _ := json.Marshal(map[string]any{"Replace": instead}) // it is JSON
+	if err := os.WriteFile(binary+".json", overlay, 0o600); err != nil {
 		return nil, err
 	}
 	args := slices.Concat([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay=" + binary + ".json",
@@ -101,9 +96,6 @@ func Build(
 
 // headings are lines that name a package.
 var headings = regexp.MustCompile(`(?m)^(#|FAIL).*\n`)
-
-// maxLate is how often what hangs is waited for.
-const maxLate = 2
 
 // Run runs test functions one after the other, and calls tell with the behaviours of
 // each in the order in which the package's test files have them.
@@ -124,9 +116,9 @@ func (p *Program) Run(ctx context.Context, tests []string, tell func(Behaviour))
 // run runs a test function, and again without the behaviours that are known as long as
 // it breaks off, and by itself each that has not passed.
 func (p *Program) run(ctx context.Context, function string) (found []Behaviour, err error) {
-	var known []string // the tests in found
-	for late := 0; late < maxLate; {
-		o, err := p.Try(ctx, Any(function), Exactly(known...))
+	var known []string         // the tests in found
+	for late := 0; late < 2; { // so often what hangs is waited for
+		o, err := p.Try(ctx, Exactly(function), Exactly(known...))
 		if err != nil {
 			return nil, err
 		}
@@ -169,10 +161,7 @@ func (p *Program) run(ctx context.Context, function string) (found []Behaviour, 
 // sort brings the behaviours of a test function into the order in which their sentences stand in it, with those behind
 // them that do not stand there as they are: it is the same in each run, also where the test ranges over a map.
 func (p *Program) sort(function string, found []Behaviour) {
-	if p.source == "" {
-		p.source = Source(p.Dir)
-	}
-	_, body, _ := strings.Cut(p.source, "func "+function+"(")
+	_, body, _ := strings.Cut(Source(p.Dir), "func "+function+"(")
 	at := func(b Behaviour) int {
 		before, _, _ := strings.Cut(body, `"`+b.Sentence()+`"`)
 		return len(before)
@@ -190,15 +179,12 @@ func Source(dir string) (text string) {
 	return text
 }
 
-// atOnce is how many behaviours are looked at side by side, each in a process of its own.
-var atOnce = min(runtime.NumCPU(), 4)
-
 // Each runs behaviours, each by itself. One holds if the program has run to its end and
 // passed: code that ends the process, or prints what a test would print, gains nothing.
 func (p *Program) Each(ctx context.Context, tests []string) ([]Behaviour, error) {
 	found := make([]Behaviour, len(tests))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(min(runtime.NumCPU(), 4)) // each in a process of its own
 	for i, test := range tests {
 		group.Go(func() error {
 			o, err := p.Try(ctx, Exactly(test), "", "RAPID_SHRINKTIME=2s") // who waits for an answer wants it soon
@@ -253,9 +239,6 @@ func (p *Program) try(ctx context.Context, limit time.Duration, tests, but strin
 	o.Passed = err == nil && !o.Late && !o.TooMuch
 	return o, ctx.Err()
 }
-
-// Any matches some test functions.
-func Any(tests ...string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
 // Exactly matches tests by their whole names.
 func Exactly(tests ...string) string {

@@ -51,7 +51,7 @@ func (p *proof) String() string {
 func (p *proof) prove(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { p.took = time.Since(begin) }()
-	o, err := p.book.run(ctx, behaviours.Any(p.Tests...), limit)
+	o, err := p.book.run(ctx, behaviours.Exactly(p.Tests...), limit)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (p *proof) prove(ctx context.Context) error {
 		return err
 	}
 	for _, test := range p.Tests {
-		o, err := p.cut.run(ctx, behaviours.Any(test), limit)
+		o, err := p.cut.run(ctx, behaviours.Exactly(test), limit)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (p *proof) proveRights(ctx context.Context) error {
 			p.fail("%s %s", v.name, v.failure)
 			continue
 		}
-		o, err := v.run(ctx, behaviours.Any(p.Tests...), limit)
+		o, err := v.run(ctx, behaviours.Exactly(p.Tests...), limit)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func parse(file string, text []byte) (all []Declaration, err error) {
 		if len(names) == 0 {
 			continue // imports, or a group of nothing
 		}
-		begin, end := weave.Extent(fset, node)
+		begin, end := fset.Position(weave.BeginOf(node)).Offset, fset.Position(node.End()).Offset
 		own := string(text[begin:end])
 		all = append(all, Declaration{Name: names[0], File: file, Text: own, names: names, syntax: syntax, uses: usesOf(own)})
 	}

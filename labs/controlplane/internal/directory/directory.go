@@ -63,18 +63,12 @@ func (c *Cluster) Path(elem ...string) string {
 	return filepath.Join(append([]string{c.Dir}, elem...)...)
 }
 
-// PKI returns the path of a key or certificate.
-func (c *Cluster) PKI(name string) string { return c.Path("pki", name) }
-
 // Log returns the path of a component's log.
 func (c *Cluster) Log(name string) string { return c.Path("logs", name+".log") }
 
 // Save replaces cluster.json at once, so that a reader never sees half of it.
 func (c *Cluster) Save() error {
-	content, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
+	content, _ := json.MarshalIndent(c, "", "  ") // it is JSON
 	if err := os.WriteFile(c.Path(newMarkerFile), append(content, '\n'), 0o600); err != nil {
 		return err
 	}
@@ -104,8 +98,9 @@ func Claim(dir string, nodes int, kubeconfigs []string) (*Cluster, *Lock, error)
 	}
 	c := &Cluster{Kind: kind, Dir: dir, Nodes: nodes, Kubeconfigs: map[string]string{}}
 	c.Pids = map[string]int{Supervisor: os.Getpid()}
-	c.AuditLog, c.RootCA = c.Path(auditFile), c.PKI("ca.crt")
-	c.ServiceAccountKey, c.NextServiceAccountKey = c.PKI("service-account.key"), c.PKI("service-account-next.key")
+	c.AuditLog, c.RootCA = c.Path(auditFile), c.Path("pki", "ca.crt")
+	c.ServiceAccountKey = c.Path("pki", "service-account.key")
+	c.NextServiceAccountKey = c.Path("pki", "service-account-next.key")
 	for _, user := range kubeconfigs {
 		c.Kubeconfigs[user] = c.Path("kubeconfig", user+".kubeconfig")
 	}
