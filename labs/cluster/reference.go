@@ -5,13 +5,14 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 )
 
 // ManagerFlags returns the flags that tell a controller manager, kcm or the original, where the cluster is and who it
-// is there: the user's kubeconfig for all that takes one, the key for tokens and the CA.
+// is there: the user's kubeconfig for all that takes one, the key for tokens, and the CA with its key.
 func ManagerFlags(c *Cluster, user User) []string {
 	kubeconfig := c.Kubeconfigs[user]
 	return []string{
@@ -20,6 +21,8 @@ func ManagerFlags(c *Cluster, user User) []string {
 		"--authorization-kubeconfig=" + kubeconfig,
 		"--service-account-private-key-file=" + c.ServiceAccountKey,
 		"--root-ca-file=" + c.RootCA,
+		"--cluster-signing-cert-file=" + c.RootCA,
+		"--cluster-signing-key-file=" + filepath.Join(c.Dir, "pki", "ca.key"),
 	}
 }
 

@@ -119,8 +119,9 @@ func writeSecret(path string, content []byte) error {
 // fetchCredentials gets the keys and the kubeconfigs from the node, and makes the client.
 func (c *kindCluster) fetchCredentials(ctx context.Context) error {
 	for path, source := range map[string]string{
-		c.files.RootCA:            "/etc/kubernetes/pki/ca.crt",
-		c.files.ServiceAccountKey: "/etc/kubernetes/pki/sa.key",
+		c.files.RootCA: "/etc/kubernetes/pki/ca.crt",
+		filepath.Join(c.files.Dir, "pki", "ca.key"): "/etc/kubernetes/pki/ca.key",
+		c.files.ServiceAccountKey:                   "/etc/kubernetes/pki/sa.key",
 	} {
 		content, err := c.inNode(ctx, "cat", source)
 		if err != nil {
