@@ -16,9 +16,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/keyutil"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 
+	"github.com/kcm-book/kcm-book/kcm/controller/bootstrapsigner"
+	"github.com/kcm-book/kcm-book/kcm/controller/certificates/approver"
+	"github.com/kcm-book/kcm-book/kcm/controller/certificates/cleaner"
+	"github.com/kcm-book/kcm-book/kcm/controller/certificates/signer"
 	"github.com/kcm-book/kcm-book/kcm/controller/cloudnodelifecycle"
+	"github.com/kcm-book/kcm-book/kcm/controller/clusterroleaggregation"
 	"github.com/kcm-book/kcm-book/kcm/controller/cronjob"
 	"github.com/kcm-book/kcm-book/kcm/controller/daemon"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
@@ -27,6 +33,7 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/endpointslicemirroring"
 	"github.com/kcm-book/kcm-book/kcm/controller/garbagecollector"
 	"github.com/kcm-book/kcm-book/kcm/controller/job"
+	"github.com/kcm-book/kcm-book/kcm/controller/legacytokencleaner"
 	"github.com/kcm-book/kcm-book/kcm/controller/namespace"
 	"github.com/kcm-book/kcm-book/kcm/controller/nodeipam"
 	"github.com/kcm-book/kcm-book/kcm/controller/nodelifecycle"
@@ -37,6 +44,7 @@ import (
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
 	"github.com/kcm-book/kcm-book/kcm/controller/tainteviction"
 	"github.com/kcm-book/kcm-book/kcm/controller/tokencleaner"
+	"github.com/kcm-book/kcm-book/kcm/controller/trustbundle"
 	"github.com/kcm-book/kcm-book/kcm/controller/ttl"
 	"github.com/kcm-book/kcm-book/kcm/controller/ttlafterfinished"
 )
@@ -123,6 +131,41 @@ func NewControllerDescriptors() []*ControllerDescriptor {
 		{
 			name: "ttl-controller", aliases: []string{"ttl"},
 			account: "ttl-controller", constructor: newTTL,
+		},
+		{
+			name: "bootstrap-signer-controller", aliases: []string{"bootstrapsigner"},
+			account: "bootstrap-signer", constructor: newBootstrapSigner, reads: bootstrapsigner.Reads,
+			disabledByDefault: true,
+		},
+		{
+			name: "certificatesigningrequest-signing-controller", aliases: []string{"csrsigning"},
+			account: "certificate-controller", constructor: newCSRSigning,
+		},
+		{
+			name: "certificatesigningrequest-approving-controller", aliases: []string{"csrapproving"},
+			account: "certificate-controller", constructor: newCSRApproving,
+		},
+		{
+			name: "certificatesigningrequest-cleaner-controller", aliases: []string{"csrcleaner"},
+			account: "certificate-controller", constructor: newCSRCleaner,
+		},
+		{
+			name:    "podcertificaterequest-cleaner-controller",
+			account: "podcertificaterequestcleaner", constructor: newPCRCleaner,
+			requiredFeatureGates: []featuregate.Feature{cleaner.PodCertificateRequest},
+		},
+		{
+			name:    "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+			account: "kube-apiserver-serving-clustertrustbundle-publisher", constructor: newTrustBundlePublisher,
+			requiredFeatureGates: []featuregate.Feature{trustbundle.ClusterTrustBundle},
+		},
+		{
+			name: "clusterrole-aggregation-controller", aliases: []string{"clusterrole-aggregation"},
+			account: "clusterrole-aggregation-controller", constructor: newClusterRoleAggregation,
+		},
+		{
+			name: "legacy-serviceaccount-token-cleaner-controller", aliases: []string{"legacy-service-account-token-cleaner"},
+			account: "legacy-service-account-token-cleaner", constructor: newLegacyTokenCleaner, reads: legacytokencleaner.Reads,
 		},
 		{
 			name: "service-lb-controller", aliases: []string{"service"},
@@ -432,6 +475,65 @@ func newTaintEviction(ctx context.Context, c *ControllerContext, client kubernet
 func newTTL(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	loop := ttl.NewTTLController(ctx, c.InformerFactory.Core().V1().Nodes(), client)
 	return &Controller{Loop: loop, Workers: 5}, nil
+}
+
+func newBootstrapSigner(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := bootstrapsigner.New(client, c.InformerFactory.Core().V1().Secrets())
+	return &Controller{Loop: loop, Workers: 1}, nil
+}
+
+// newCSRSigning has nothing to build without an authority that signs.
+func newCSRSigning(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	options := c.ComponentConfig.CSRSigningController
+	signers, err := signer.NewSigners(options)
+	if err != nil || len(signers) == 0 {
+		return nil, err
+	}
+	requests := c.InformerFactory.Certificates().V1().CertificateSigningRequests()
+	loop := signer.New(ctx, client, requests, signers, options.ClusterSigningDuration.Duration)
+	return &Controller{Loop: loop, Workers: 5}, nil
+}
+
+func newCSRApproving(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	rbac := c.InformerFactory.Rbac().V1()
+	loop := approver.New(client,
+		c.InformerFactory.Certificates().V1().CertificateSigningRequests(),
+		rbac.ClusterRoles(),
+		rbac.ClusterRoleBindings(),
+	)
+	return &Controller{Loop: loop, Workers: 5}, nil
+}
+
+func newCSRCleaner(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := cleaner.NewCSRCleanerController(client, c.InformerFactory.Certificates().V1().CertificateSigningRequests())
+	return &Controller{Loop: loop, Workers: 1}, nil
+}
+
+func newPCRCleaner(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := cleaner.NewPCRCleanerController(client, c.InformerFactory.Certificates().V1beta1().PodCertificateRequests())
+	return &Controller{Loop: loop, Workers: 1}, nil
+}
+
+// newTrustBundlePublisher has nothing to publish if the manager itself goes by no
+// certificates.
+func newTrustBundlePublisher(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	ca, err := newRootCA(c, "kube-apiserver-serving")
+	if err != nil || len(ca.current()) == 0 {
+		return nil, err
+	}
+	return &Controller{Loop: ca.followedBy(trustbundle.New(client, ca.current)), Workers: 1}, nil
+}
+
+func newClusterRoleAggregation(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	loop := clusterroleaggregation.New(c.InformerFactory.Rbac().V1().ClusterRoles(), client.RbacV1())
+	return &Controller{Loop: loop, Workers: 5}, nil
+}
+
+func newLegacyTokenCleaner(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
+	core := c.InformerFactory.Core().V1()
+	period := c.ComponentConfig.LegacySATokenCleaner.CleanUpPeriod.Duration
+	loop := legacytokencleaner.New(core.ServiceAccounts(), core.Secrets(), core.Pods(), client, period)
+	return &Controller{Loop: loop, Workers: 1}, nil
 }
 
 // newCloudNodeLifecycle has nothing to build for a cloud that knows no machines.

@@ -52,7 +52,7 @@ func TestAControllerOfTheOriginalIsEitherHereOrElsewhere(t *testing.T) {
 	t.Parallel()
 	here, elsewhere := KnownControllers(), names(controllersElsewhere(), func(*ControllerDescriptor) bool { return true })
 	assert.Contains(t, here, "deployment-controller")
-	assert.Contains(t, elsewhere, "bootstrap-signer-controller")
+	assert.Contains(t, elsewhere, "statefulset-controller")
 	var all []string
 	for _, c := range options.ReadOriginal().Controllers {
 		all = append(all, c.Name)

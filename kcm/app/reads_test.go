@@ -155,6 +155,11 @@ func TestTheCachesHaveWhatTheLoopsReadAndNoMore(t *testing.T) {
 			&corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: password},
 			&corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: password},
 		},
+		"of a pod, the names of Secrets stay": {
+			&corev1.Pod{Spec: corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
+				Volumes: []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "builder-token"}}}}}},
+			&corev1.Pod{Spec: corev1.PodSpec{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "builder-token"}, {Name: "registry"}}}},
+		},
 		"of Endpoints and slices, who has written them stays": {
 			&discoveryv1.EndpointSlice{ObjectMeta: managed},
 			&discoveryv1.EndpointSlice{ObjectMeta: managed},
@@ -215,11 +220,12 @@ func TestWhoReadsWhatIsTrimmedSaysWhat(t *testing.T) {
 	t.Parallel()
 	trimmed := []reflect.Type{reflect.TypeFor[*corev1.Pod](), reflect.TypeFor[*corev1.Node](), reflect.TypeFor[*corev1.Secret]()}
 	metadata := map[string]string{
-		"garbage-collector-controller": "*v1.Pod",  // reads owners
-		"daemonset-controller":         "*v1.Node", // reads labels and the spec
-		"node-ipam-controller":         "*v1.Node", // reads the spec
-		"taint-eviction-controller":    "*v1.Node", // reads the spec
-		"ttl-controller":               "*v1.Node", // reads an annotation
+		"garbage-collector-controller":                   "*v1.Pod",    // reads owners
+		"daemonset-controller":                           "*v1.Node",   // reads labels and the spec
+		"node-ipam-controller":                           "*v1.Node",   // reads the spec
+		"taint-eviction-controller":                      "*v1.Node",   // reads the spec
+		"ttl-controller":                                 "*v1.Node",   // reads an annotation
+		"legacy-serviceaccount-token-cleaner-controller": "*v1.Secret", // reads labels and the type
 	}
 	for _, d := range NewControllerDescriptors() {
 		if d.isCloudProvider {

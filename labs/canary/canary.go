@@ -34,7 +34,7 @@ var Flags = []string{"--allocate-node-cidrs", "--cluster-cidr=10.9.0.0/16"}
 //go:embed canaries.yaml
 var canaries []byte
 
-// All has a canary for each loop of kcm but those of a cloud.
+// All has a canary for each loop of kcm but those of a cloud, those behind a gate, and one that acts in days.
 var All = func() (all []Canary) {
 	if err := yaml.UnmarshalStrict(canaries, &all); err != nil {
 		panic(err)

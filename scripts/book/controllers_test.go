@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,6 +29,9 @@ func TestEveryControllerHasAChapterALabAndScenarios(t *testing.T) {
 			chapter := chapters.OfController(all, name)
 			require.NotNil(t, chapter, "a chapter whose roster of NewControllerDescriptors has it")
 			assert.FileExists(t, filepath.Join("..", "..", "labs", chapter.Slug, "lab.txtar"), "the lab of its chapter")
+			if slices.Contains([]string{"podcertificaterequest-cleaner-controller", "kube-apiserver-serving-clustertrustbundle-publisher-controller"}, name) {
+				return // a lab cluster does not serve its kind, which is behind a gate
+			}
 			folders := 0
 			for _, folder := range append(aliases[name], name) {
 				scenarios, err := filepath.Glob(filepath.Join("..", "..", "labs", "scenarios", folder, "*.txtar"))

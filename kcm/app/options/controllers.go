@@ -79,6 +79,8 @@ func controllerRows(c *config.ComponentConfig) []row {
 		{"unhealthy-zone-threshold", &c.NodeLifecycleController.UnhealthyZoneThreshold,
 			"Which share of a zone's nodes, three or more, has to be not ready until fewer are evicted: it is likelier " +
 				"then that something between them and this program is broken."},
+		{"legacy-service-account-token-clean-up-period", &c.LegacySATokenCleaner.CleanUpPeriod, "For how long a token in a Secret that " +
+			"was made for a ServiceAccount may be unused until it is refused, and then until it is deleted."},
 	}
 }
 

@@ -23,6 +23,7 @@ func (o *KubeControllerManagerOptions) Flags(known Controllers) cliflag.NamedFla
 	addRows(controllerRows(o.ComponentConfig), known, &groups)
 	addCloudFlags(o.ComponentConfig, known, &groups)
 	addRangeFlags(o.ComponentConfig, known, &groups)
+	addRows(signingRows(o.ComponentConfig), known, &groups)
 	o.Metrics.AddFlags(groups.FlagSet("metrics"))
 	logsapi.AddFlags(o.Logs, groups.FlagSet("logs"))
 	o.addConnectionFlags(groups.FlagSet("misc"))

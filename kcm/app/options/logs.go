@@ -47,7 +47,11 @@ func SetVerbosity(value string) (string, error) {
 }
 
 // keyFiles are the flags that name files with keys or tokens in them.
-var keyFiles = []string{"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "tls-private-key-file", "service-account-private-key-file"}
+var keyFiles = []string{
+	"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "tls-private-key-file", "service-account-private-key-file",
+	"cluster-signing-key-file", "cluster-signing-kubelet-serving-key-file", "cluster-signing-kubelet-client-key-file",
+	"cluster-signing-kube-apiserver-client-key-file", "cluster-signing-legacy-unknown-key-file",
+}
 
 // LogReadableKeys warns of files with keys in them that everybody on this machine
 // may read.

@@ -17,13 +17,14 @@ import (
 )
 
 var known = Controllers{
-	Names: []string{"deployment-controller", "node-ipam-controller", "node-lifecycle-controller", "replicaset-controller",
+	Names: []string{"certificatesigningrequest-signing-controller", "deployment-controller", "node-ipam-controller", "node-lifecycle-controller", "replicaset-controller",
 		"replicationcontroller-controller", "serviceaccount-controller"},
 	DisabledByDefault: []string{"replicaset-controller"},
-	Accepted: []string{"bootstrap-signer-controller", "deployment-controller", "node-ipam-controller", "node-lifecycle-controller",
-		"replicaset-controller", "replicationcontroller-controller", "serviceaccount-controller"},
-	Aliases: map[string]string{"bootstrapsigner": "bootstrap-signer-controller", "nodeipam": "node-ipam-controller",
-		"deployment": "deployment-controller", "replicaset": "replicaset-controller"},
+	Accepted: []string{"certificatesigningrequest-signing-controller", "deployment-controller", "node-ipam-controller",
+		"node-lifecycle-controller", "replicaset-controller", "replicationcontroller-controller", "serviceaccount-controller",
+		"statefulset-controller"},
+	Aliases: map[string]string{"csrsigning": "certificatesigningrequest-signing-controller", "deployment": "deployment-controller",
+		"nodeipam": "node-ipam-controller", "replicaset": "replicaset-controller", "statefulset": "statefulset-controller"},
 }
 
 func parse(t *testing.T, args ...string) (*KubeControllerManagerOptions, *pflag.FlagSet, error) {
@@ -95,7 +96,7 @@ func TestElectionFlagsDoNotMatterWithoutElection(t *testing.T) {
 
 func TestControllersTakesNamesAliasesAndWhatOnlyTheOriginalHas(t *testing.T) {
 	t.Parallel()
-	o := mustParse(t, "--controllers=*,-deployment,replicaset-controller,bootstrapsigner,-bootstrap-signer-controller")
+	o := mustParse(t, "--controllers=*,-deployment,replicaset-controller,statefulset,-statefulset-controller")
 	assert.NoError(t, o.Validate(known))
 }
 
@@ -104,7 +105,7 @@ func TestAnUnknownControllerIsAnsweredWithTheNearestName(t *testing.T) {
 	for given, want := range map[string]string{
 		"deploymnt":              `"deployment"`,
 		"-replicasett":           `"replicaset"`,
-		"bootstrapsignr":         `"bootstrapsigner"`,
+		"statefulst":             `"statefulset"`,
 		"deployments-controller": `"deployment-controller"`,
 		"foo":                    `"foo"; --help lists all`,
 		"zzzzzzzzzzzzzzzzzzzzzz": `--help lists all`,
@@ -136,11 +137,11 @@ func TestTheManifestOfKubeadmIsAcceptedAndFlagsWithoutEffectAreLogged(t *testing
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	LogFlagsWithoutEffect(klog.NewContext(context.Background(), logger), fs)
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-	for _, flag := range []string{"--cluster-name", "--cluster-signing-cert-file", "--cluster-signing-key-file",
-		"--enable-hostpath-provisioner"} {
+	for _, flag := range []string{"--cluster-name", "--enable-hostpath-provisioner"} {
 		assert.Contains(t, log, `flag="`+flag+`"`)
 	}
-	for _, flag := range []string{"--leader-elect", "--allocate-node-cidrs", "--cluster-cidr", "--service-cluster-ip-range"} {
+	for _, flag := range []string{"--leader-elect", "--allocate-node-cidrs", "--cluster-cidr", "--service-cluster-ip-range",
+		"--cluster-signing-cert-file", "--cluster-signing-key-file"} {
 		assert.NotContains(t, log, `flag="`+flag+`"`, "this flag does have an effect")
 	}
 }

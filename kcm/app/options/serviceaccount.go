@@ -26,3 +26,12 @@ func validateServiceAccount(c *config.ComponentConfig) []error {
 	}
 	return errs
 }
+
+// validateLegacyTokens refuses a period after which every token would be unused.
+func (o *KubeControllerManagerOptions) validateLegacyTokens(known Controllers) []error {
+	period := o.ComponentConfig.LegacySATokenCleaner.CleanUpPeriod.Duration
+	if period > 0 || !known.mayRun("legacy-serviceaccount-token-cleaner-controller", o.Generic.Controllers) {
+		return nil
+	}
+	return []error{fmt.Errorf("--legacy-service-account-token-clean-up-period=%s: must be above 0", period)}
+}

@@ -32,6 +32,8 @@ func (o *KubeControllerManagerOptions) Validate(known Controllers) error {
 	errs = append(errs, validateCloud(&o.ComponentConfig.KubeCloudShared)...)
 	errs = append(errs, o.validateOwnCloud()...)
 	errs = append(errs, o.validateRanges(known)...)
+	errs = append(errs, o.validateSigning(known)...)
+	errs = append(errs, o.validateLegacyTokens(known)...)
 	errs = append(errs, o.SecureServing.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)
