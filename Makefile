@@ -281,7 +281,7 @@ prove-odd: bin/play bin/labcluster bin/kcm
 
 .PHONY: prove-memory
 prove-memory: ## hold what the loops write, and what quotas charge, against the original's API server (ARGS="-runs 5000 -seed 7")
-	@cd labs/upstream && go test -count=1 ./charges
+	@cd labs/upstream && go test -count=1 ./charges ./certificates
 	@cd labs/upstream && GOGC=800 go test -count=1 -timeout 0 -run TheAPIServerRefuses ./validation -args -runs 1000 -seed $(RAPID_SEED) $(ARGS)
 
 .PHONY: prove-fuzz ## fuzz what loops read of others' objects (ARGS="-fuzztime 100000x")
