@@ -98,7 +98,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 		return nil // it is gone: a cache has no other error
 	}
 	reviews, err := decide(csr)
-	if err != nil { // which no retry would change: what is question for is immutable
+	if err != nil { // which no retry would change: what is asked for is immutable
 		klog.FromContext(ctx).Info("Cannot read what a request asks for", "csr", klog.KObj(csr), "err", err)
 	}
 	if len(reviews) == 0 {
