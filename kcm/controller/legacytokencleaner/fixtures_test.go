@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -123,7 +124,8 @@ type cluster struct {
 }
 
 // told runs a controller in a cluster that has these objects while something happens there, and for 24
-// days after that. It returns what it has asked for, and on which days.
+// days after that, or until a day after its last token has gone. It returns what it has asked for, and on
+// which days.
 func told(t *testing.T, there []runtime.Object, happens func(c *cluster)) string {
 	t.Helper()
 	c := &cluster{t: t, refuse: func(string) error { return nil }, before: func(string) {}}
@@ -141,7 +143,12 @@ func told(t *testing.T, there []runtime.Object, happens func(c *cluster)) string
 		synctest.Wait() // of what happens before it watches, an informer of this API server would never hear
 		go func() { controller.Run(ctx, 1); close(ended) }()
 		happens(c)
-		time.Sleep(24 * 24 * time.Hour)
+		for day, gone := 0, false; day < 24 && !gone; day++ {
+			left, err := c.client.Tracker().List(secrets, corev1.SchemeGroupVersion.WithKind("Secret"), "")
+			assert.NoError(t, err)
+			gone = meta.LenList(left) == 0
+			time.Sleep(24 * time.Hour)
+		}
 		stop()
 		select {
 		case <-ended:
