@@ -11,6 +11,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -266,12 +267,6 @@ func TestKcmAndTheOriginalSignTheSame(t *testing.T) {
 
 func TestKcmAndTheOriginalRecogniseTheSame(t *testing.T) {
 	t.Parallel()
-	reason := func(err error) string {
-		if err == nil {
-			return ""
-		}
-		return err.Error()
-	}
 	node := func() *x509.CertificateRequest {
 		return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:a", Organization: []string{"system:nodes"}}}
 	}
@@ -329,6 +324,64 @@ func TestKcmAndTheOriginalRecogniseTheSame(t *testing.T) {
 			assert.Equal(t, want.Raw, got.Raw, name)
 		}
 	}
+}
+
+// signed is a request with this content, which may be nonsense, and a true signature.
+func signed(content []byte, key crypto.Signer) []byte {
+	digest := sha256.Sum256(content)
+	signature := must(key.Sign(rand.Reader, digest[:], crypto.SHA256))
+	return must(asn1.Marshal(struct {
+		Content   asn1.RawValue
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}{
+		asn1.RawValue{FullBytes: content},
+		pkix.AlgorithmIdentifier{Algorithm: []int{1, 2, 840, 10045, 4, 3, 2}}, // ECDSA with SHA-256
+		asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)},
+	}))
+}
+
+// FuzzKcmAndTheOriginalAnswerTheSame changes the bytes of what is asked for and signs it again, so that what no library
+// would write is looked at, too. What the one takes for a request, recognises or signs, the other one does as well.
+func FuzzKcmAndTheOriginalAnswerTheSame(f *testing.F) {
+	key := keys()["P-256"]
+	ca := newCA(key, now.AddDate(10, 0, 0))
+	for _, request := range requests() {
+		f.Add(request.RawTBSCertificateRequest, uint32(1<<1|1<<3|1<<12), int64(24*time.Hour)) // as a kubelet asks
+		f.Add(request.RawTBSCertificateRequest, ^uint32(0), int64(time.Minute))
+	}
+	f.Fuzz(func(t *testing.T, content []byte, which uint32, lifetime int64) {
+		if len(content) == 0 {
+			t.Skip("there is nothing to sign")
+		}
+		var wanted usages
+		theirs := sets.NewString()
+		for i, usage := range every {
+			if which&(1<<i) != 0 {
+				wanted = append(wanted, usage)
+				theirs.Insert(string(usage))
+			}
+		}
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: signed(content, key)})
+		want, wantErr := originalhelpers.ParseCSR(text)
+		got, err := certificates.ParseRequest(text)
+		require.Equal(t, wantErr != nil, err != nil, "whether it is a request: the original says %v, and kcm %v", wantErr, err)
+		if err != nil {
+			return
+		}
+		require.Equal(t, want.Raw, got.Raw)
+		require.Equal(t, reason(originalhelpers.ValidateKubeletClientCSR(want, theirs)), reason(certificates.ValidateKubeletClient(got, wanted)))
+		require.Equal(t, reason(originalhelpers.ValidateKubeletServingCSR(want, theirs)), reason(certificates.ValidateKubeletServing(got, wanted)))
+		compare(t, ca, got, wanted, time.Duration(lifetime))
+	})
+}
+
+// reason is why something is not recognised, or "".
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // longest is what --cluster-signing-duration says where whole loops are compared.
