@@ -24,8 +24,8 @@ const (
 // suite is one of upstream's integration suites.
 type suite struct {
 	name string
-	// runs is a method of kcm's that the suite calls, and replaces the one of upstream's that it calls otherwise, as the
-	// linker names them.
+	// runs are loops of kcm's that the suite runs, and replaces those of upstream's that it runs otherwise: the types that
+	// have the method Run, as the linker names them, with spaces between.
 	runs, replaces string
 }
 
@@ -33,7 +33,8 @@ var suites = []suite{
 	{"deployment", "deployment.(*Controller)", "deployment.(*DeploymentController)"},
 	{"replicaset", "replication.(*Controller)", "replicaset.(*ReplicaSetController)"},
 	{"replicationcontroller", "replication.(*Controller)", "replicaset.(*ReplicaSetController)"},
-	{"serviceaccount", "serviceaccount.(*TokensController)", "serviceaccount.(*TokensController)"},
+	{"serviceaccount", "serviceaccount.(*TokensController) legacytokencleaner.(*Controller)",
+		"serviceaccount.(*TokensController) serviceaccount.(*LegacySATokenCleaner)"},
 	{"garbagecollector", "garbagecollector.(*GarbageCollector)", "garbagecollector.(*GarbageCollector)"},
 	{"namespace", "namespace.(*NamespaceController)", "namespace.(*NamespaceController)"},
 	{"endpoints", "endpoint.(*Controller)", "endpoint.(*Controller)"},
@@ -46,6 +47,16 @@ var suites = []suite{
 	{"node", "nodelifecycle.(*Controller)", "nodelifecycle.(*Controller)"},
 	{"scheduler/taint", "nodelifecycle.(*Controller)", "nodelifecycle.(*Controller)"},
 	{"ttlcontroller", "ttl.(*Controller)", "ttl.(*Controller)"},
+	{"certificates", "certificates/approver.(*Controller) certificates/signer.(*Controller)", "certificates.(*CertificateController)"},
+	{"clustertrustbundles", "trustbundle.(*Publisher)", "certificates/clustertrustbundlepublisher.(*ClusterTrustBundlePublisher)"},
+	{"podcertificaterequests", "certificates/cleaner.(*Controller)", "certificates/cleaner.(*PCRCleanerController)"},
+}
+
+// about has, for suites most of whose tests are about the API server alone, those that are about a loop.
+var about = map[string][]string{
+	"certificates":           {"TestController_AutoApproval", "TestCSRDuration"},
+	"clustertrustbundles":    {"TestClusterTrustBundlesPublisherController"},
+	"podcertificaterequests": {"TestCleanerController"},
 }
 
 // change is one of kcm's text for a build: file is below kcm/controller.
@@ -61,6 +72,8 @@ var hurried = []change{
 	{"nodelifecycle/metrics.go", "legacyregistry.MustRegister(zoneHealth, zoneSize, unhealthyNodes, evictions)",
 		"_ = legacyregistry.Register(zoneHealth)"},
 	{"job/plan.go", "const Burst", "var Burst"},
+	{"legacytokencleaner/controller.go", "const interval = 24 * time.Hour\n", "const interval = 5 * time.Second\n"},
+	{"certificates/cleaner/pcr.go", "const podRequestStays = 15 * time.Minute\n", "const podRequestStays = time.Second\n"},
 }
 
 // workshop is where suites are built and run.
@@ -122,9 +135,9 @@ func (w workshop) build(ctx context.Context, s suite, manager string) (program s
 
 // overlay writes what go build -overlay reads, and returns its path: the suite with other imports, and files of kcm's.
 func (w workshop) overlay(s suite) (string, error) {
-	replace := map[string]string{
-		w.kcm("garbagecollector/inside.go"): filepath.Join(w.root, "labs", "upstream", "inside", "garbagecollector.go"),
-		w.kcm("job/inside.go"):              filepath.Join(w.root, "labs", "upstream", "inside", "job.go"),
+	replace := map[string]string{}
+	for _, loop := range []string{"garbagecollector", "job", "legacytokencleaner"} {
+		replace[w.kcm(loop+"/inside.go")] = filepath.Join(w.root, "labs", "upstream", "inside", loop+".go")
 	}
 	// A module of its own keeps what is written from the packages of the module around it.
 	if _, err := w.write("go.mod", []byte("module made\n")); err != nil {
@@ -185,11 +198,17 @@ func (w workshop) changeKCM(replace map[string]string) error {
 	return nil
 }
 
+// elsewhere are the shims of packages of upstream's that are not below pkg/controller.
+var elsewhere = map[string]string{
+	upstreamPath + "/pkg/serviceaccount":                      "signing", // kcm signs the tokens, too
+	upstreamPath + "/cmd/kube-controller-manager/app/testing": "manager",
+}
+
 // ours returns what a suite gets in place of a package of upstream's that has a loop: a shim of this module, or kcm's
 // where it is called alike. For all other packages it returns "".
 func (w workshop) ours(imported string) string {
-	if imported == upstreamPath+"/pkg/serviceaccount" { // kcm signs the tokens, too
-		return modulePath + "/shims/signing"
+	if shim := elsewhere[imported]; shim != "" {
+		return modulePath + "/shims/" + shim
 	}
 	loop, ok := strings.CutPrefix(imported, upstreamPath+"/pkg/controller/")
 	if !ok {
@@ -217,17 +236,28 @@ func (w workshop) redirect(path string) ([]byte, error) {
 	}), err
 }
 
-// checkLoops is an error unless kcm's loop is in the program and upstream's is not: the linker keeps what is called.
+// checkLoops is an error unless kcm's loops are in the program and upstream's are not: the linker keeps what is called.
 func (w workshop) checkLoops(ctx context.Context, s suite, program string) error {
 	symbols, err := w.goTool(ctx, "tool", "nm", program)
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(symbols, " "+kcmPath+"/controller/"+s.runs+".Run\n") {
-		return fmt.Errorf("suite %s does not run kcm's loop", s.name)
+	for _, loop := range strings.Fields(s.runs) {
+		if !hasRun(symbols, kcmPath+"/controller/"+loop) {
+			return fmt.Errorf("suite %s does not run kcm's loop: the program has no %s.Run", s.name, loop)
+		}
 	}
-	if strings.Contains(symbols, " "+upstreamPath+"/pkg/controller/"+s.replaces+".Run\n") {
-		return fmt.Errorf("suite %s runs the original's loop besides kcm's", s.name)
+	for _, loop := range strings.Fields(s.replaces) {
+		if hasRun(symbols, upstreamPath+"/pkg/controller/"+loop) {
+			return fmt.Errorf("suite %s runs the original's loop besides kcm's: the program has %s.Run", s.name, loop)
+		}
 	}
 	return nil
+}
+
+// hasRun tells whether a program has the method Run of a type, as in deployment.(*Controller), whatever its type
+// arguments are.
+func hasRun(symbols, receiver string) bool {
+	name := regexp.QuoteMeta(strings.TrimSuffix(receiver, ")"))
+	return regexp.MustCompile(" " + name + `(\[.*\])?\)\.Run\n`).MatchString(symbols)
 }

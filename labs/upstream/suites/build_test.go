@@ -59,6 +59,17 @@ func TestASuiteFailsWithAKcmThatCreatesNoPods(t *testing.T) {
 	require.ErrorContains(t, table.Err(), "kcm fails replicaset/TestSpecReplicasChange")
 }
 
+// What is listed is played, and no more. A test that upstream has renamed would be missed in silence.
+func TestTheTestsThatAreAboutALoopAreStillUpstreams(t *testing.T) {
+	t.Parallel()
+	w := here(t)
+	for name, tests := range about {
+		chosen, err := w.choose("^" + name + "/")
+		require.NoError(t, err)
+		require.Len(t, chosen, len(tests), name)
+	}
+}
+
 func TestTheLoopsOfKcmAreMissedInASuiteThatRunsUpstreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links a suite")

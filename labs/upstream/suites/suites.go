@@ -58,7 +58,9 @@ func (w workshop) choose(pattern string) ([]string, error) {
 				return nil, err
 			}
 			for _, found := range testFunction.FindAllStringSubmatch(string(content), -1) {
-				all = append(all, s.name+"/"+found[1])
+				if only := about[s.name]; only == nil || slices.Contains(only, found[1]) {
+					all = append(all, s.name+"/"+found[1])
+				}
 			}
 		}
 	}

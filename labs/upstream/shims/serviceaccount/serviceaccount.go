@@ -5,7 +5,6 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
-	upstream "k8s.io/kubernetes/pkg/controller/serviceaccount"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/serviceaccount"
 )
@@ -42,10 +41,3 @@ func NewTokensController(
 		RootCA:         func() []byte { return nil },
 	}), nil
 }
-
-// LegacySATokenCleanerOptions is upstream's, as is the loop that deletes unused tokens: kcm has none. The tests about
-// it are kept, because kcm fills the tokens.
-type LegacySATokenCleanerOptions = upstream.LegacySATokenCleanerOptions
-
-// NewLegacySATokenCleaner is upstream's.
-var NewLegacySATokenCleaner = upstream.NewLegacySATokenCleaner
