@@ -71,6 +71,8 @@ var phases = []phase{
 	{"services", rollOutService, true, both},
 	{"among", changeAmongServices, true, both},
 	{"nodes", joinAndFallSilent, true, both},
+	{"roles", aggregate, true, both},
+	{"certificates", certify, true, both},
 }
 
 func main() {

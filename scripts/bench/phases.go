@@ -420,7 +420,9 @@ func (t *trial) request(verb string, obj object) *rest.Request {
 	plural, _ := meta.UnsafeGuessKindToResource(kinds[0])
 	group := map[string]rest.Interface{
 		"": t.client.CoreV1().RESTClient(), "apps": t.client.AppsV1().RESTClient(), "batch": t.client.BatchV1().RESTClient(),
-		"coordination.k8s.io": t.client.CoordinationV1().RESTClient(),
+		"coordination.k8s.io":       t.client.CoordinationV1().RESTClient(),
+		"certificates.k8s.io":       t.client.CertificatesV1().RESTClient(),
+		"rbac.authorization.k8s.io": t.client.RbacV1().RESTClient(),
 	}[plural.Group]
 	return group.Verb(verb).NamespaceIfScoped(obj.GetNamespace(), obj.GetNamespace() != "").Resource(plural.Resource)
 }

@@ -10,8 +10,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -23,7 +25,7 @@ import (
 
 //lint:file-ignore SA1019 Endpoints are deprecated, and both write them.
 
-// What is counted. What ends with a space is also counted for each image, and taints only for each effect.
+// What is counted, what ends with a space also for each image, and taints and rules only for each effect or verb.
 const (
 	existing, ready, serving          = "pods", "pods Ready", "pods Ready and not going "
 	complete, completed               = "Deployments complete ", "Jobs complete"
@@ -32,6 +34,7 @@ const (
 	endpointsInAll, readyInSlices     = "endpoints in slices", "endpoints ready in slices"
 	readyInEndpoints, writesForNobody = "addresses in Endpoints", "writes of slices about no pod that is ready"
 	ranged, taints, tooLate           = "nodes with a range", "taints of nodes ", "pods that went too late"
+	ruled, signed                     = "rules of aggregated roles ", "certificates"
 )
 
 // tally counts several things, each under its name.
@@ -68,6 +71,12 @@ func tallyOf(obj metav1.Object) tally {
 	case *corev1.ResourceQuota:
 		used := obj.Status.Used[corev1.ResourcePods]
 		return tally{limited: int(used.Value())}
+	case *rbacv1.ClusterRole:
+		if len(obj.Rules) == 1 && obj.AggregationRule != nil {
+			return tally{ruled + obj.Rules[0].Verbs[0]: 1}
+		}
+	case *certificatesv1.CertificateSigningRequest:
+		return tally{signed: min(1, len(obj.Status.Certificate))}
 	case *discoveryv1.EndpointSlice:
 		return tally{slicesThere: 1, endpointsInAll: len(obj.Endpoints), readyInSlices: len(readyIn(obj))}
 	case *corev1.Endpoints:
@@ -111,6 +120,7 @@ func observe(ctx context.Context, client kubernetes.Interface) *watch {
 		core.ResourceQuotas().Informer(), core.Endpoints().Informer(),
 		factory.Apps().V1().Deployments().Informer(), factory.Batch().V1().Jobs().Informer(),
 		factory.Discovery().V1().EndpointSlices().Informer(),
+		factory.Rbac().V1().ClusterRoles().Informer(), factory.Certificates().V1().CertificateSigningRequests().Informer(),
 	} {
 		synced = append(synced, controller.Handle(informer, controller.Handlers[metav1.Object]{
 			Add: func(obj metav1.Object) { w.change(obj, tallyOf(obj), nil) },

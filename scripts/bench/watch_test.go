@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -167,4 +169,18 @@ func TestWhatIsWrittenOfASliceThoughNoReadyPodComesOrGoesIsCounted(t *testing.T)
 	write()
 	want := tally{slicesThere: 1, endpointsInAll: 1, readyInSlices: 0, writesForNobody: 1}
 	assert.NoError(t, awaitFailure(&trial{ctx: t.Context(), watch: w}, want))
+}
+
+func TestAggregatedRolesCountForTheirRuleAndRequestsForTheirCertificate(t *testing.T) {
+	t.Parallel()
+	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{{Verbs: []string{"first"}}}}
+	assert.Empty(t, tallyOf(role), "a plain role has its rule from a user")
+	role.AggregationRule = &rbacv1.AggregationRule{}
+	assert.Equal(t, tally{ruled + "first": 1}, tallyOf(role))
+	role.Rules = nil
+	assert.Empty(t, tallyOf(role))
+	csr := &certificatesv1.CertificateSigningRequest{}
+	assert.Equal(t, tally{signed: 0}, tallyOf(csr))
+	csr.Status.Certificate = []byte("-----BEGIN CERTIFICATE-----")
+	assert.Equal(t, tally{signed: 1}, tallyOf(csr))
 }
