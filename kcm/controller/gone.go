@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,9 +29,18 @@ func IsGone(err error) bool {
 	case apierrors.IsNotFound(err):
 		return details.Name != "" && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 	case apierrors.IsConflict(err):
-		text := err.Error() // the API server looks twice, and has two texts
+		text := withoutName(status.Status()) // the API server looks twice, and has two texts
 		return strings.Contains(text, "the UID in the precondition") || strings.Contains(text, "UID in precondition")
 	}
 	return apierrors.IsInvalid(err) &&
 		slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
+}
+
+// withoutName returns the text of a status without the name of its object. A user may
+// have chosen one that reads like an answer: a CertificateSigningRequest may be called
+// "x UID in precondition". The API server writes the name in quotes, and once more at
+// the end of the object's key in etcd.
+func withoutName(status metav1.Status) string {
+	name := status.Details.Name
+	return strings.NewReplacer(strconv.Quote(name), "", "/"+name+",", "").Replace(status.Message)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,31 @@ func TestOnlyAnAnswerAboutTheUIDSaysThatAnObjectIsGone(t *testing.T) {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, test.gone, IsGone(test.err), "%v", test.err)
+		})
+	}
+}
+
+func TestWhetherAnObjectIsGoneDoesNotDependOnItsName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"web", "e", "in", "UID", "UID in precondition", "x the UID in the precondition",
+		`Precondition failed: UID in precondition: 1, UID in object meta: 2`, `"UID in precondition`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requests := certificatesv1.Resource("certificatesigningrequests")
+			atStorage := func(failed string) error {
+				return apierrors.NewConflict(requests, name, fmt.Errorf("StorageError: invalid object, Code: 4, "+
+					"Key: /registry/certificatesigningrequests/%s, ResourceVersion: 0, AdditionalErrorMsg: %s", name, failed))
+			}
+			assert.False(t, IsGone(apierrors.NewConflict(requests, name, errors.New("the object has been modified"))),
+				"it was written since")
+			assert.False(t, IsGone(atStorage("Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 2")),
+				"it is in another version, as the storage finds out")
+			assert.True(t, IsGone(atStorage("Precondition failed: UID in precondition: 1, UID in object meta: 2")),
+				"another has its name, as the storage finds out")
+			assert.True(t, IsGone(apierrors.NewConflict(requests, name, errors.New("the UID in the precondition (1) does not match the UID in record (2)"))),
+				"another has its name")
 		})
 	}
 }
