@@ -28,12 +28,25 @@ func IsGone(err error) bool {
 	switch {
 	case apierrors.IsNotFound(err):
 		return details.Name != "" && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
-	case apierrors.IsConflict(err):
+	case HasChanged(err):
 		text := withoutName(status.Status()) // the API server looks twice, and has two texts
 		return strings.Contains(text, "the UID in the precondition") || strings.Contains(text, "UID in precondition")
 	}
 	return apierrors.IsInvalid(err) &&
 		slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
+}
+
+// HasChanged tells whether a write was refused because the API server has its object in
+// another version, or under another UID, than the write was made for. So what it was
+// made from, the cache of a loop for example, is behind. A loop that waits for its cache
+// wraps [ErrStaleCache].
+//
+// A webhook may call its refusal a Conflict, too. That says nothing about the object, and
+// is a failure as any other refusal is. The API server writes who has refused.
+func HasChanged(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsConflict(err) && errors.As(err, &status) &&
+		!strings.HasPrefix(status.Status().Message, "admission webhook ")
 }
 
 // withoutName returns the text of a status without the name of its object. A user may

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 )
 
 func TestOnlyAnAnswerAboutTheUIDSaysThatAnObjectIsGone(t *testing.T) {
@@ -49,6 +50,41 @@ func TestOnlyAnAnswerAboutTheUIDSaysThatAnObjectIsGone(t *testing.T) {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, test.gone, IsGone(test.err), "%v", test.err)
+		})
+	}
+}
+
+func TestOnlyTheAPIServerItselfSaysThatAnObjectHasChanged(t *testing.T) {
+	t.Parallel()
+	requests := certificatesv1.Resource("certificatesigningrequests")
+	conflict := func(text string) error { return apierrors.NewConflict(requests, "a", errors.New(text)) }
+	webhook := func(reason metav1.StatusReason, code int32) error {
+		return webhookerrors.ToStatusErr("policy.example.com", &metav1.Status{Reason: reason, Code: code, Details: &metav1.StatusDetails{Name: "a"},
+			Message: "the object has been modified; UID in precondition"})
+	}
+	for answer, test := range map[string]struct {
+		err     error
+		changed bool
+	}{
+		"it has been done":                     {nil, false},
+		"an update was made of another":        {conflict("the object has been modified; please apply your changes to the latest version and try again"), true},
+		"the same, in other words":             {fmt.Errorf("write: %w", conflict("the object has been modified")), true},
+		"a deletion was meant for another":     {conflict("Precondition failed: UID in precondition: 1, UID in object meta: 2"), true},
+		"it was meant for another version":     {conflict("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (2)"), true},
+		"a patch was meant for what is gone":   {conflict("uid mismatch: the provided object specified uid 1, and no existing object was found"), true},
+		"there is nothing of that name":        {apierrors.NewNotFound(requests, "a"), false},
+		"there is one already":                 {apierrors.NewAlreadyExists(requests, "a"), false},
+		"a webhook calls its refusal conflict": {webhook(metav1.StatusReasonConflict, 409), false},
+		"a webhook gives the number alone":     {webhook("", 409), false},
+		"a webhook denies it":                  {webhook(metav1.StatusReasonForbidden, 403), false},
+		"there is no answer":                   {errors.New("connection refused"), false},
+	} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, test.changed, HasChanged(test.err), "%v", test.err)
+			if !test.changed && apierrors.IsConflict(test.err) {
+				assert.False(t, IsGone(test.err), "nor is it gone: %v", test.err)
+			}
 		})
 	}
 }

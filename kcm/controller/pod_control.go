@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,18 +107,12 @@ func (c *podControl) Delete(ctx context.Context, owner runtime.Object, pod *core
 	case err == nil:
 		c.recorder.Eventf(owner, corev1.EventTypeNormal, SuccessfulDelete, "Deleted pod: %v", pod.Name)
 		return nil
-	case IsGone(err), hasChanged(err), ctx.Err() != nil:
+	case IsGone(err), HasChanged(err), ctx.Err() != nil:
 		return err
 	default:
 		c.recorder.Eventf(owner, corev1.EventTypeWarning, FailedDelete, "Error deleting: %v", err)
 		return fmt.Errorf("unable to delete pods: %w", err)
 	}
-}
-
-// hasChanged tells whether a deletion failed because the object is in another version
-// than was asked for. A webhook may call its refusal a conflict as well.
-func hasChanged(err error) bool {
-	return apierrors.IsConflict(err) && strings.Contains(err.Error(), "ResourceVersion in")
 }
 
 // Read lists, because the accounts of the loops may list pods and not get them.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -84,7 +85,7 @@ var (
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
 	}}
 	changed  = apierrors.NewConflict(corev1.Resource("pods"), "old", errors.New("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (2). The object might have been modified"))
-	denied   = apierrors.NewConflict(corev1.Resource("pods"), "old", errors.New("not now"))
+	denied   = webhookerrors.ToStatusErr("policy.example.com", &metav1.Status{Reason: metav1.StatusReasonConflict, Code: 409, Message: "not now"})
 	notFound = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "old")
 )
 

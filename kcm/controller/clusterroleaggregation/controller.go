@@ -26,7 +26,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	rbacinformers "k8s.io/client-go/informers/rbac/v1"
@@ -153,8 +152,8 @@ func (c *Controller) apply(ctx context.Context, role *rbacv1.ClusterRole, rules 
 	applied, err := c.client.ClusterRoles().Patch(ctx, role.Name, types.ApplyPatchType, wanted,
 		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 	switch {
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("cluster role %s was written since, or is gone: %w", klog.KObj(role), controller.ErrStaleCache)
+	case controller.HasChanged(err):
+		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	case err != nil:
 		return fmt.Errorf("apply rules to cluster role %s: %w", klog.KObj(role), err)
 	}

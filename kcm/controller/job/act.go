@@ -91,17 +91,17 @@ func (c *Controller) deletePod(ctx context.Context, job *batchv1.Job, pod *corev
 	if uncounted && hasFinalizer(pod) {
 		patched, err := c.takeFinalizer(ctx, job, pod, pod.ResourceVersion)
 		if err != nil {
-			return staleIfConflict(err)
+			return staleIfChanged(err)
 		}
 		pod = patched
 	}
-	return staleIfConflict(c.podControl.Delete(ctx, job, pod))
+	return staleIfChanged(c.podControl.Delete(ctx, job, pod))
 }
 
-// staleIfConflict returns [controller.ErrStaleCache] for a request that was
+// staleIfChanged returns [controller.ErrStaleCache] for a request that was
 // refused because its object has changed.
-func staleIfConflict(err error) error {
-	if apierrors.IsConflict(err) {
+func staleIfChanged(err error) error {
+	if controller.HasChanged(err) {
 		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	}
 	return err
@@ -155,7 +155,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1.Job, status b
 	changed.Status = status
 	updated, err := c.client.BatchV1().Jobs(job.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("update status of job %s: %w", klog.KObj(job), staleIfConflict(err))
+		return nil, fmt.Errorf("update status of job %s: %w", klog.KObj(job), staleIfChanged(err))
 	}
 	c.memories.of(job).written = updated.ResourceVersion
 	c.tell(updated, old)

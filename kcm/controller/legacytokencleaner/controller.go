@@ -19,7 +19,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -200,7 +199,7 @@ func (c *Controller) act(ctx context.Context, secret *corev1.Secret, todo verdic
 	} else {
 		err = c.invalidate(ctx, secret, now.UTC().Format(time.DateOnly))
 	}
-	if apierrors.IsConflict(err) {
+	if controller.HasChanged(err) {
 		return nil // it was written since: as after any change, tomorrow is soon enough
 	}
 	return err

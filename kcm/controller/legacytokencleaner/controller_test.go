@@ -10,7 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 // since1999 is a cluster whose API server has noted for long which tokens are used, and whose account
@@ -191,9 +195,11 @@ func TestARequestMayBeRefused(t *testing.T) {
 		"what is forbidden is asked again":              apierrors.NewForbidden(resource, "builder-token", busy),
 		"what a policy finds invalid is asked again":    apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "builder-token", nil),
 		"what was written since is asked the day after": apierrors.NewConflict(resource, "builder-token", busy),
+		"what a webhook calls a conflict is asked again": webhookerrors.ToStatusErr("policy.example.com",
+			&metav1.Status{Reason: metav1.StatusReasonConflict, Code: 409}),
 	} {
 		last := "2000-01-12 delete builder-token"
-		if apierrors.IsConflict(refusal) {
+		if controller.HasChanged(refusal) {
 			last = "2000-01-15 delete builder-token"
 		}
 		for _, verb := range []string{"patch", "delete"} {

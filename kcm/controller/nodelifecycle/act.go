@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/component-helpers/node/topology"
 	"k8s.io/klog/v2"
 
@@ -30,8 +29,8 @@ func (c *Controller) act(ctx context.Context, node *corev1.Node, p plan) error {
 	switch {
 	case controller.IsGone(err):
 		return nil
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("%w: node %s has changed", controller.ErrStaleCache, node.Name)
+	case controller.HasChanged(err):
+		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	case err != nil:
 		return fmt.Errorf("write the conditions or taints of node %s: %w", node.Name, err)
 	}

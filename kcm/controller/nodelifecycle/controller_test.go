@@ -589,7 +589,7 @@ func TestWhatHasChangedIsLookedAtAgain(t *testing.T) {
 			assert.Contains(t, w.at(10*time.Minute+time.Second).of("node-1:"), "00:10:00 node-1: ? Ready", "then it is seen")
 		}, well("node-1", "node-2")...)
 	})
-	t.Run("what a webhook calls a conflict is tried again within a grace period", func(t *testing.T) {
+	t.Run("a conflict that no cache explains is tried again within a grace period", func(t *testing.T) {
 		t.Parallel()
 		play(t, func(w *world) {
 			w.silence("node-1")

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -223,9 +222,9 @@ func (c *Controller) act(ctx context.Context, quota *corev1.ResourceQuota, statu
 	case controller.IsGone(err):
 		c.ledger(quota).restore(freed)
 		return nil
-	case apierrors.IsConflict(err):
+	case controller.HasChanged(err):
 		c.ledger(quota).restore(freed)
-		return fmt.Errorf("quota %s was written since: %w", klog.KObj(quota), controller.ErrStaleCache)
+		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	case err != nil:
 		c.ledger(quota).doubt(quota, freed)
 		return fmt.Errorf("write status of quota %s: %w", klog.KObj(quota), err)

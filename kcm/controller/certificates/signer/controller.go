@@ -32,7 +32,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -183,7 +182,7 @@ func (c *Controller) answer(ctx context.Context, csr *certificatesv1.Certificate
 	switch {
 	case err == nil || controller.IsGone(err):
 		return nil
-	case apierrors.IsConflict(err):
+	case controller.HasChanged(err):
 		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	}
 	return fmt.Errorf("answer certificate signing request %s: %w", klog.KObj(csr), err)

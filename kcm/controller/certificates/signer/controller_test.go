@@ -16,6 +16,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"k8s.io/client-go/tools/cache"
 	kcmconfig "k8s.io/kube-controller-manager/config/v1alpha1"
 
@@ -184,7 +186,8 @@ func TestARefusalIsNotTheEnd(t *testing.T) {
 	for _, refusal := range []error{
 		apierrors.NewForbidden(resource, "a", errors.New("user not permitted to sign requests")),
 		apierrors.NewInvalid(certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest").GroupKind(), "a", nil),
-		apierrors.NewConflict(resource, "a", errors.New("says a webhook")),
+		apierrors.NewConflict(resource, "a", errors.New("the object has been modified")),
+		webhookerrors.ToStatusErr("policy.example.com", &metav1.Status{Reason: metav1.StatusReasonConflict, Code: 409}),
 		apierrors.NewInternalError(errors.New("failed calling webhook")),
 		errors.New("EOF"),
 	} {
