@@ -1,9 +1,13 @@
 package controller
 
 import (
+	"errors"
+	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
@@ -36,4 +40,17 @@ func observeSync(loop string, took time.Duration, failed bool) {
 	if failed {
 		syncErrors.WithLabelValues(loop).Inc()
 	}
+}
+
+// StatusCode puts the outcome of a sync in terms of HTTP, for metrics that count by it:
+// 200 if there is no error, the status that the API server gave, or 500 for an error that
+// is not the API server's.
+func StatusCode(err error) string {
+	if err == nil {
+		return strconv.Itoa(http.StatusOK)
+	}
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.Status().Code != 0 {
+		return strconv.Itoa(int(status.Status().Code))
+	}
+	return strconv.Itoa(http.StatusInternalServerError)
 }

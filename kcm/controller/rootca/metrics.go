@@ -2,16 +2,14 @@ package rootca
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 var (
@@ -39,21 +37,9 @@ func measured(sync func(context.Context, cache.ObjectName) error) func(context.C
 	return func(ctx context.Context, key cache.ObjectName) error {
 		start := time.Now()
 		err := sync(ctx, key)
-		code := statusCode(err)
+		code := controller.StatusCode(err)
 		syncTotal.WithLabelValues(code).Inc()
 		syncDuration.WithLabelValues(code).Observe(time.Since(start).Seconds())
 		return err
 	}
-}
-
-// statusCode puts the outcome of a sync in terms of HTTP: the status that the
-// API server gave, or 500 for an error that is not the API server's.
-func statusCode(err error) string {
-	if err == nil {
-		return strconv.Itoa(http.StatusOK)
-	}
-	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.Status().Code != 0 {
-		return strconv.Itoa(int(status.Status().Code))
-	}
-	return strconv.Itoa(http.StatusInternalServerError)
 }

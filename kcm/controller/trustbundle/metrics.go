@@ -1,15 +1,13 @@
 package trustbundle
 
 import (
-	"errors"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 var (
@@ -32,17 +30,9 @@ var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(syncTotal, syncDuration)
 })
 
-// measure counts a sync and its duration, by its outcome in terms of HTTP: the
-// status that the API server gave, or 500 for an error that is not the API
-// server's.
+// measure counts a sync and its duration, by its outcome in terms of HTTP.
 func measure(start time.Time, err error) {
-	code := http.StatusOK
-	if err != nil {
-		code = http.StatusInternalServerError
-	}
-	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.Status().Code != 0 {
-		code = int(status.Status().Code)
-	}
-	syncTotal.WithLabelValues(strconv.Itoa(code)).Inc()
-	syncDuration.WithLabelValues(strconv.Itoa(code)).Observe(time.Since(start).Seconds())
+	code := controller.StatusCode(err)
+	syncTotal.WithLabelValues(code).Inc()
+	syncDuration.WithLabelValues(code).Observe(time.Since(start).Seconds())
 }
