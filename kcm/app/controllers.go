@@ -482,12 +482,24 @@ func newBootstrapSigner(ctx context.Context, c *ControllerContext, client kubern
 	return &Controller{Loop: loop, Workers: 1}, nil
 }
 
-// newCSRSigning has nothing to build without an authority that signs.
+// newCSRSigning has nothing to build without an authority that signs. Then it logs which
+// flags a user who wants one has left out: one of the two is easily forgotten.
 func newCSRSigning(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	options := c.ComponentConfig.CSRSigningController
 	signers, err := signer.NewSigners(options)
-	if err != nil || len(signers) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	if len(signers) == 0 {
+		var missing []string
+		if options.ClusterSigningCertFile == "" {
+			missing = append(missing, "--cluster-signing-cert-file")
+		}
+		if options.ClusterSigningKeyFile == "" {
+			missing = append(missing, "--cluster-signing-key-file")
+		}
+		klog.FromContext(ctx).Info("No certificate is signed, the flags name no authority", "missing", missing)
+		return nil, nil
 	}
 	requests := c.InformerFactory.Certificates().V1().CertificateSigningRequests()
 	loop := signer.New(ctx, client, requests, signers, options.ClusterSigningDuration.Duration)
