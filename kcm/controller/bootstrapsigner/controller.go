@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/klog/v2"
 
@@ -41,6 +42,16 @@ const tokenIndex = "bootstrap-token"
 
 // clusterInfo is what is signed, and the only key of the loop.
 var clusterInfo = cache.NewObjectName(metav1.NamespacePublic, bootstrapapi.ConfigMapClusterInfo)
+
+// A write that fails is made again after the first of these times, and after twice as
+// long each time, up to the second. A machine that joins looks for its signature every
+// 5 seconds, and kubeadm gives up after five minutes. With delays of up to 1000 s, as
+// other loops have them, the machine would be lost to an obstacle that is long out of
+// the way. There is one ConfigMap, so this costs a request every 10 seconds.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
 
 // Signer keeps in the data of the ConfigMap kube-public/cluster-info, under
 // "jws-kubeconfig-" and the token's ID, a signature of the text under
@@ -64,10 +75,11 @@ func New(client kubernetes.Interface, secretInformer coreinformers.SecretInforme
 	s.configMaps = corelisters.NewConfigMapLister(s.informer.GetIndexer()).ConfigMaps(clusterInfo.Namespace)
 	s.writes = controller.NewOwnWrites(s.informer.GetStore())
 	s.loop = controller.NewLoop(controller.LoopConfig[cache.ObjectName]{
-		Name:       "bootstrap-signer-controller",
-		QueueName:  "bootstrap_signer_queue",
-		Sync:       s.sync,
-		MaxRetries: controller.RetryForever,
+		Name:        "bootstrap-signer-controller",
+		QueueName:   "bootstrap_signer_queue",
+		Sync:        s.sync,
+		MaxRetries:  controller.RetryForever,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](firstRetry, lastRetry),
 	})
 	controller.AddIndex(secretInformer.Informer(), tokenIndex, tokenKeys)
 	s.synced = []cache.InformerSynced{
@@ -122,7 +134,7 @@ func (s *Signer) configMapChanged(cm *corev1.ConfigMap) {
 
 // Run watches cluster-info and works until ctx ends and the last worker has
 // finished. There is one ConfigMap, so a second worker has nothing to do. A write
-// that fails is made again, ever less often, from what there is by then.
+// that fails is made again, at last every 10 seconds, from what there is by then.
 func (s *Signer) Run(ctx context.Context, workers int) {
 	var running sync.WaitGroup
 	defer running.Wait()
