@@ -44,9 +44,9 @@ type writer interface {
 // The result is nil if ctx ends before.
 func findAPI(ctx context.Context, client kubernetes.Interface) (found *api) {
 	delays := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 10, Cap: 1000 * time.Second}.DelayFunc()
-	_ = delays.Until(ctx, true, true, func(context.Context) (bool, error) {
-		beta, errBeta := isServed(client, certificatesv1beta1.SchemeGroupVersion)
-		alpha, errAlpha := isServed(client, certificatesv1alpha1.SchemeGroupVersion)
+	_ = delays.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		beta, errBeta := isServed(ctx, client, certificatesv1beta1.SchemeGroupVersion)
+		alpha, errAlpha := isServed(ctx, client, certificatesv1alpha1.SchemeGroupVersion)
 		switch {
 		case beta:
 			found = betaAPI(client)
@@ -60,9 +60,12 @@ func findAPI(ctx context.Context, client kubernetes.Interface) (found *api) {
 	return found
 }
 
-// isServed tells whether the API server serves ClusterTrustBundles in a version.
-func isServed(client kubernetes.Interface, version schema.GroupVersion) (bool, error) {
-	list, err := client.Discovery().ServerResourcesForGroupVersion(version.String())
+// isServed tells whether the API server serves ClusterTrustBundles in a version. The
+// methods of the discovery client take no context, and Run would not end before a silent
+// API server has answered.
+func isServed(ctx context.Context, client kubernetes.Interface, version schema.GroupVersion) (bool, error) {
+	var list metav1.APIResourceList
+	err := client.Discovery().RESTClient().Get().AbsPath("/apis", version.Group, version.Version).Do(ctx).Into(&list)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

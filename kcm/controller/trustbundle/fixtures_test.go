@@ -1,9 +1,14 @@
 package trustbundle
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +24,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -86,6 +93,35 @@ type cluster struct {
 	refuse func(verb, name string) error
 }
 
+// discovering is an API server that says by HTTP what it serves, or never answers that.
+type discovering struct {
+	*fake.Clientset
+	silent bool
+}
+
+func (d discovering) Discovery() discovery.DiscoveryInterface {
+	return discovery.NewDiscoveryClientForConfigOrDie(&rest.Config{Host: "http://api", QPS: -1, Transport: d})
+}
+
+func (d discovering) RoundTrip(request *http.Request) (*http.Response, error) {
+	if d.silent {
+		<-request.Context().Done()
+		return nil, request.Context().Err()
+	}
+	code := http.StatusOK
+	list, err := d.Clientset.Discovery().ServerResourcesForGroupVersion(strings.TrimPrefix(request.URL.Path, "/apis/"))
+	var answer any = list
+	if refused, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		code, answer = int(refused.ErrStatus.Code), refused.ErrStatus
+	} else if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(answer)
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: request,
+	}, err
+}
+
 // told runs a publisher of the root CA "first" in a cluster that serves some versions, while something happens there, and
 // for six hours after that, and returns which writes it has asked for, and when. What is there is there from the beginning.
 func told(t *testing.T, versions []string, there []runtime.Object, happens func(c *cluster)) string {
@@ -103,6 +139,7 @@ func in(t *testing.T, versions []string, there []runtime.Object, prepare, happen
 		c.client = fake.NewSimpleClientset(there...)
 		for _, version := range versions {
 			c.client.Resources = append(c.client.Resources, &metav1.APIResourceList{
+				TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 				GroupVersion: "certificates.k8s.io/" + version,
 				APIResources: []metav1.APIResource{{Name: "certificatesigningrequests"}, {Name: "clustertrustbundles"}},
 			})
@@ -112,7 +149,7 @@ func in(t *testing.T, versions []string, there []runtime.Object, prepare, happen
 			err := c.says("get", "")
 			return err != nil, nil, err
 		})
-		c.publisher = New(c.client, func() []byte { return c.rootCA.Load().([]byte) })
+		c.publisher = New(discovering{Clientset: c.client}, func() []byte { return c.rootCA.Load().([]byte) })
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { c.publisher.Run(ctx, 1); close(ended) }()

@@ -1,11 +1,13 @@
 package trustbundle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -286,4 +288,22 @@ func TestASyncIsCountedByTheStatusThatTheServerGave(t *testing.T) {
 			assert.Equal(t, before+1, count())
 		})
 	}
+}
+
+func TestRunEndsWhileTheAPIServerDoesNotSayWhatItServes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		p := New(discovering{Clientset: fake.NewClientset(), silent: true}, func() []byte { return []byte("first") })
+		ended := make(chan struct{})
+		go func() { p.Run(ctx, 1); close(ended) }()
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		select {
+		case <-ended:
+		default:
+			t.Error("Run has not returned when its context had ended: it waits for an answer")
+		}
+	})
 }

@@ -19,14 +19,17 @@ import (
 // serving is an API server that serves v1beta1, with some bundles.
 func serving(there ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(there...)
-	client.Resources = []*metav1.APIResourceList{{GroupVersion: "certificates.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Name: "clustertrustbundles"}}}}
+	client.Resources = []*metav1.APIResourceList{{
+		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: "certificates.k8s.io/v1beta1", APIResources: []metav1.APIResource{{Name: "clustertrustbundles"}},
+	}}
 	return client
 }
 
 // starting returns what makes the loop. It syncs only if it is said to.
 func starting(client *fake.Clientset, syncs bool, made func(*Publisher)) bubble.Start {
 	return func(_ context.Context, _ informers.SharedInformerFactory, note func(string)) func(context.Context) {
-		p := New(client, func() []byte { return []byte("first") })
+		p := New(discovering{Clientset: client}, func() []byte { return []byte("first") })
 		made(p)
 		bubble.Note(p.loop, note, syncs)
 		return func(ctx context.Context) { p.Run(ctx, 1) }
