@@ -144,28 +144,32 @@ func (g graph) matching(selector labels.Selector, oneOf []string) (found []*rbac
 }
 
 // dependents returns the names of the aggregated roles that select a role which has one of these
-// sets of labels, of those that select one of them, and so on.
+// sets of labels, of those that select one of them, and so on. A role that was found is not looked
+// at again, so a thousand roles that all select each other cost one look at each.
 func (g graph) dependents(labelSets ...map[string]string) []string {
-	names, asked := sets.New[string](), sets.New[string]()
-	var ask func(labels.Set)
-	ask = func(of labels.Set) {
+	found, asked := sets.New[string](), sets.New[string]()
+	candidates := map[string][]*rbacv1.ClusterRole{} // by the term that they need: who was not found yet
+	for ; len(labelSets) > 0; labelSets = labelSets[1:] {
+		of := labels.Set(labelSets[0])
 		if asked.Has(of.String()) {
-			return
+			continue
 		}
 		asked.Insert(of.String())
 		for _, term := range terms(of) {
-			for _, role := range g.find(byNeed, term) {
-				if !names.Has(role.Name) && selects(role, of) {
-					names.Insert(role.Name)
-					ask(role.Labels)
-				}
+			left, known := candidates[term]
+			if !known {
+				left = g.find(byNeed, term)
 			}
+			candidates[term] = slices.DeleteFunc(left, func(role *rbacv1.ClusterRole) bool {
+				if !found.Has(role.Name) && selects(role, of) {
+					found.Insert(role.Name)
+					labelSets = append(labelSets, role.Labels)
+				}
+				return found.Has(role.Name)
+			})
 		}
 	}
-	for _, of := range labelSets {
-		ask(of)
-	}
-	return sets.List(names)
+	return sets.List(found)
 }
 
 // selects tells whether one of a role's selectors selects roles with such labels.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 )
 
@@ -177,6 +178,40 @@ func dependentsByLookingAtAll(all []*rbacv1.ClusterRole, of *rbacv1.ClusterRole)
 		}
 	}
 	return strings.Join(names, " ")
+}
+
+// countingIndexer counts the roles that an index was asked for.
+type countingIndexer struct {
+	cache.Indexer
+	looks int
+}
+
+func (c *countingIndexer) ByIndex(name, value string) ([]any, error) {
+	found, err := c.Indexer.ByIndex(name, value)
+	c.looks += len(found)
+	return found, err
+}
+
+func TestADependentIsLookedAtOnceHoweverManySelectIt(t *testing.T) {
+	t.Parallel()
+	for situation, one := range map[string]func(i int) *rbacv1.ClusterRole{
+		"each selects everything": func(i int) *rbacv1.ClusterRole {
+			return labelled(selecting(role(fmt.Sprintf("r%03d", i)), ""), fmt.Sprintf("own=r%03d", i))
+		},
+		"each selects all others by a label that they share": func(i int) *rbacv1.ClusterRole {
+			return labelled(selecting(role(fmt.Sprintf("r%03d", i)), "to=all"), fmt.Sprintf("to=all own=r%03d", i))
+		},
+	} {
+		var all []*rbacv1.ClusterRole
+		for i := range 100 {
+			all = append(all, one(i))
+		}
+		g := graphOf(t, all...)
+		counting := &countingIndexer{Indexer: g.indexer}
+		g.indexer = counting
+		assert.Len(t, g.dependents(all[0].Labels), 100, "whose rules depend on one of them: %s", situation)
+		assert.Equal(t, 100, counting.looks, "looks at 100 roles of which %s", situation)
+	}
 }
 
 func TestOneSelectorIsLookedUpOnceOnTheWayFromRoleToRole(t *testing.T) {
