@@ -3,14 +3,33 @@ package process
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
+
+// Main runs what a command does until it is done or interrupted, and says what went wrong. A second Ctrl-C ends it at
+// once.
+func Main(name string, run func(context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted; everything that was started is stopped")
+		}
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
 
 // Process is a program that was started.
 type Process struct {

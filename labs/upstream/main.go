@@ -8,11 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"k8s.io/klog/v2"
 
+	"github.com/kcm-book/kcm-book/labs/process"
 	"github.com/kcm-book/kcm-book/labs/upstream/conformance"
 	"github.com/kcm-book/kcm-book/labs/upstream/suites"
 	"github.com/kcm-book/kcm-book/labs/verdict"
@@ -20,15 +19,7 @@ import (
 
 func main() {
 	klog.SetLogger(klog.Logger{}) // what client-go says says nothing about a spec
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends it at once
-	if err := run(ctx); err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("interrupted; what was started is stopped")
-		}
-		fmt.Fprintln(os.Stderr, "upstream:", err)
-		os.Exit(1)
-	}
+	process.Main("upstream", run)
 }
 
 func run(ctx context.Context) error {

@@ -22,15 +22,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // program is a controller manager, with the user that it is.
@@ -83,16 +82,7 @@ func main() {
 	rounds := flag.Int("rounds", 3, "how many `rounds` there are; one is enough for what takes long or hardly differs")
 	only := flag.String("only", "", "measure only what matches this `regexp`: "+strings.Join(names, ", "))
 	flag.Parse()
-	// A second Ctrl-C ends bench at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	if err := run(ctx, *rounds, *only); err != nil {
-		if ctx.Err() != nil {
-			err = errors.New("interrupted; everything that was started is stopped")
-		}
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	process.Main("bench", func(ctx context.Context) error { return run(ctx, *rounds, *only) })
 }
 
 // run runs the phases that match a regular expression.

@@ -10,29 +10,19 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/play"
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 func main() {
 	klog.SetLogger(klog.Logger{}) // what client-go says of watches that break off says nothing about a script
-	// A second Ctrl-C ends it at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	if err := command().ExecuteContext(ctx); err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("interrupted; everything that was started is stopped")
-		}
-		fmt.Fprintln(os.Stderr, "play:", err)
-		os.Exit(1)
-	}
+	process.Main("play", command().ExecuteContext)
 }
 
 // inRoot is an error if we do not run in the root of the repository.
