@@ -48,6 +48,14 @@ func New(managers, rows []string) *Table {
 	return &Table{managers: managers, rows: rows, begin: time.Now(), results: map[[2]string]Result{}}
 }
 
+// Names returns the names of all.
+func Names[T any](all []T, name func(T) string) (names []string) {
+	for _, one := range all {
+		names = append(names, name(one))
+	}
+	return names
+}
+
 // Choose returns those whose names a regular expression matches, or an error where there are none.
 func Choose[T any](pattern string, all []T, name func(T) string) ([]T, error) {
 	wanted, err := regexp.Compile(pattern)

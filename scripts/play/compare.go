@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -26,11 +27,7 @@ func playScenarios(ctx context.Context, pattern string, managers ...string) erro
 	if err != nil {
 		return err
 	}
-	var sentences []string
-	for _, s := range chosen {
-		sentences = append(sentences, sentence(s.Name))
-	}
-	table := verdict.New(managers, sentences)
+	table := verdict.New(managers, verdict.Names(chosen, sentence))
 	group, groupCtx := errgroup.WithContext(ctx)
 	if cluster.OnKind() {
 		group.SetLimit(1) // a node of kind wants the machine for itself
@@ -60,7 +57,7 @@ func playWith(ctx context.Context, manager string, chosen []scenarios.Scenario, 
 		group.Go(func() error {
 			r, err := playOne(groupCtx, *s, scenario)
 			if err == nil {
-				table.Put(manager, sentence(scenario.Name), r)
+				table.Put(manager, sentence(scenario), r)
 			}
 			return err
 		})
@@ -89,7 +86,7 @@ func playOne(ctx context.Context, s play.Setting, scenario scenarios.Scenario) (
 }
 
 // sentence is what a scenario proves, with its folder before it.
-func sentence(scenario string) string {
-	i := strings.LastIndex(scenario, "/")
-	return scenario[:i+1] + strings.ReplaceAll(scenario[i+1:], "-", " ")
+func sentence(scenario scenarios.Scenario) string {
+	folder, words := path.Split(scenario.Name)
+	return folder + strings.ReplaceAll(words, "-", " ")
 }

@@ -105,11 +105,7 @@ var sideBySideRuns = 3 * runtime.NumCPU()
 
 // play plays runs side by side and then, one by one and each on a control plane of its own, those that kill it.
 func (r *faultRuns) play(ctx context.Context, plan []faults.Spec) error {
-	var names []string
-	for _, spec := range plan {
-		names = append(names, spec.String())
-	}
-	table := verdict.New([]string{r.manager}, names)
+	table := verdict.New([]string{r.manager}, verdict.Names(plan, faults.Spec.String))
 	for _, alone := range []bool{false, true} {
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(sideBySideRuns)

@@ -72,11 +72,7 @@ func playAll(ctx context.Context, _ []string) error {
 		return err
 	}
 	subject, _ := subject()
-	var names []string
-	for _, l := range labs {
-		names = append(names, l.name)
-	}
-	table := verdict.New([]string{subject}, names)
+	table := verdict.New([]string{subject}, verdict.Names(labs, func(l lab) string { return l.name }))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
 	for _, l := range labs {

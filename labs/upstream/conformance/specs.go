@@ -88,9 +88,5 @@ func conformanceSpecs() ([]string, error) {
 
 // focus is a regular expression that matches these specs.
 func focus(specs []spec) string {
-	var names []string
-	for _, s := range specs {
-		names = append(names, regexp.QuoteMeta(s.name))
-	}
-	return strings.Join(names, "|")
+	return strings.Join(verdict.Names(specs, func(s spec) string { return regexp.QuoteMeta(s.name) }), "|")
 }

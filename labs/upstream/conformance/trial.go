@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/onsi/ginkgo/v2/types"
 
+	"github.com/kcm-book/kcm-book/kcm/app"
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/process"
 	"github.com/kcm-book/kcm-book/labs/verdict"
@@ -32,11 +32,7 @@ func Run(ctx context.Context, root, pattern string, managers []string, processes
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, s := range chosen {
-		names = append(names, s.name)
-	}
-	table := verdict.New(managers, names)
+	table := verdict.New(managers, verdict.Names(chosen, func(s spec) string { return s.name }))
 	table.Beside = true
 	for _, manager := range managers {
 		t := trial{manager: manager, root: root, dir: filepath.Join(root, "build", "upstream", "conformance-"+manager)}
@@ -54,13 +50,8 @@ func Run(ctx context.Context, root, pattern string, managers []string, processes
 	return table, nil
 }
 
-// nodesOf is how many nodes the cluster has.
-func nodesOf() int {
-	if cluster.OnKind() {
-		return 1
-	}
-	return 10
-}
+// nodes is how many nodes the cluster has.
+var nodes = map[bool]int{true: 1, false: 10}[cluster.OnKind()]
 
 // trial is one run of the specs: who runs the loops, and where logs and reports go.
 type trial struct {
@@ -73,7 +64,7 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (results m
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return nil, err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Nodes: nodesOf(), Progress: os.Stderr})
+	c, err := cluster.Start(ctx, cluster.Options{Nodes: nodes, Progress: os.Stderr})
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +73,7 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (results m
 	defer watching.Wait()
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil) // which ends the managers
-	managers, err := t.managers(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	for i, cmd := range managers {
+	for i, cmd := range t.managers(ctx, c) {
 		p, err := process.Start(cmd)
 		if err != nil {
 			return nil, err
@@ -98,27 +85,21 @@ func (t trial) run(ctx context.Context, chosen []spec, processes int) (results m
 }
 
 // managers are the original, and kcm for the loops that it has, unless the trial is of the original alone.
-func (t trial) managers(ctx context.Context, c *cluster.Cluster) ([]*exec.Cmd, error) {
+func (t trial) managers(ctx context.Context, c *cluster.Cluster) []*exec.Cmd {
 	limits := []string{"--kube-api-qps=200", "--kube-api-burst=400"}
 	others := "--controllers=*"
 	var commands []*exec.Cmd
 	if t.manager == "kcm" {
-		loops, err := loopsOf(ctx, t.kcm())
-		if err != nil {
-			return nil, err
-		}
-		for _, loop := range loops {
-			others += ",-" + loop
-		}
+		others += ",-" + strings.Join(app.KnownControllers(), ",-")
 		flags := slices.Concat(cluster.ManagerFlags(c, cluster.KCM), limits, []string{
 			"--use-service-account-credentials=true", "--secure-port=0",
 			// With a Lease that is its own and runs for long no busy machine stops it, and yet it ends when its cluster has,
 			// also if we were killed.
 			"--leader-elect-resource-name=kcm", "--leader-elect-lease-duration=10m", "--leader-elect-renew-deadline=5m",
 		})
-		commands = append(commands, exec.CommandContext(ctx, t.kcm(), flags...))
+		commands = append(commands, exec.CommandContext(ctx, filepath.Join(t.root, "bin", "kcm"), flags...))
 	}
-	return append(commands, c.Reference(ctx, append(limits, "--leader-elect=false", others)...)), nil
+	return append(commands, c.Reference(ctx, append(limits, "--leader-elect=false", others)...))
 }
 
 // watch keeps what a manager has said when it has ended, and gives up: nothing would happen any more, and each spec
@@ -128,21 +109,6 @@ func (t trial) watch(p *process.Process, log string, giveUp func(error)) {
 	path := filepath.Join(t.dir, log)
 	err := os.WriteFile(path, []byte(p.Log.String()), 0o644)
 	giveUp(errors.Join(fmt.Errorf("%s has ended: see %s", filepath.Base(p.Cmd.Path), path), err))
-}
-
-func (t trial) kcm() string { return filepath.Join(t.root, "bin", "kcm") }
-
-// loopsOf asks a manager which controllers it has.
-func loopsOf(ctx context.Context, program string) ([]string, error) {
-	help, err := exec.CommandContext(ctx, program, "--help").Output()
-	if err != nil {
-		return nil, fmt.Errorf("ask %s for its controllers: %w", program, err)
-	}
-	found := regexp.MustCompile(`All controllers: (.+)`).FindSubmatch(help)
-	if found == nil {
-		return nil, fmt.Errorf("%s --help does not say which controllers there are", program)
-	}
-	return strings.Split(string(found[1]), ", "), nil
 }
 
 // specs runs specs, as many at the same time as there are processes, and then one by one those that must be alone, as
@@ -160,7 +126,7 @@ func (t trial) specs(
 		"--procs="+strconv.Itoa(processes), "--timeout=3h", "--no-color", "--keep-going",
 		"--focus="+focus(specs), "--output-dir="+t.dir, "--json-report=report.json",
 		filepath.Join(bin, "e2e.test"), "--",
-		"--kubeconfig="+c.Kubeconfigs[cluster.Admin], "--provider=skeleton", "--num-nodes="+strconv.Itoa(nodesOf()),
+		"--kubeconfig="+c.Kubeconfigs[cluster.Admin], "--provider=skeleton", "--num-nodes="+strconv.Itoa(nodes),
 		"--allowed-not-ready-nodes=-1", "--disable-log-dump")
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stderr, log), log // a dot for each spec that passes, and what others say
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}        // Ctrl-C is for us, who end all of them
