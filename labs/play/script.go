@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -236,24 +235,6 @@ func (s *Script) checkFile(name string, manifests []string) error {
 func (s *Script) NeedsCluster() bool {
 	alone := append([]string{"step", "only", "say", "show", "let", "check", "kcm"}, builtin...)
 	return slices.ContainsFunc(s.lines, func(l line) bool { return !slices.Contains(alone, l.verb.text) })
-}
-
-// clocked are the verbs that act on processes and connections, or compare moments, and inClock matches what makes an
-// object's behaviour, or a question about it, one of time. What lasts for minutes does not end while a script is
-// played.
-var (
-	clocked = []string{"meanwhile", "proxy", "signal", "press", "start", "before"}
-	inClock = regexp.MustCompile(`--(every|timeout)=|\b(ready-after|run-for|stop-after)[=:]? ?"?(\d{1,2}s|\d+ms)|` +
-		`\b(minReady|progressDeadline|activeDeadline|startingDeadline)Seconds\b|\bfails-as\b|\bschedule:|\bnow\b|` +
-		`\bterminationGracePeriodSeconds\D+\d{1,2}\b|\b(duration|timestamp)\(`)
-)
-
-// HasClock tells whether it depends on how long something takes what becomes of the script. Then a machine that is busy
-// with something else may fail it.
-func (s *Script) HasClock() bool {
-	return slices.ContainsFunc(s.lines, func(l line) bool {
-		return slices.Contains(clocked, l.verb.text) || inClock.MatchString(strings.Join(texts(l.args), " "))
-	}) || slices.ContainsFunc(s.archive.Files, func(f txtar.File) bool { return inClock.Match(f.Data) })
 }
 
 // without returns the script's text without the lines of steps that are left out in a setting. All other lines keep

@@ -230,27 +230,6 @@ func TestAScriptThatOnlyRunsTheManagerNeedsNoCluster(t *testing.T) {
 	}
 }
 
-func TestAScriptHasAClockIfItsVerdictIsOneOfTime(t *testing.T) {
-	t.Parallel()
-	for content, has := range map[string]bool{
-		"create x.yaml\nawait pod/x true\n-- x.yaml --\n{apiVersion: v1, kind: Pod}\n":                               false,
-		"# for now, on a schedule: minReadySeconds\nawait 'pods.size() == 0'":                                        false,
-		"create x.yaml '{spec: {containers: [{name: x, args: [\"--run-for=600s\"]}]}}'\n-- x.yaml --\n{kind: Pod}\n": false,
-		"create x.yaml '{spec: {containers: [{name: x, args: [\"--run-for=2s\"]}]}}'\n-- x.yaml --\n{kind: Pod}\n":   true,
-		"create x.yaml\n-- x.yaml --\n{metadata: {annotations: {lab.kcm-book.io/ready-after: 500ms}}}\n":             true,
-		"create x.yaml\n-- x.yaml --\n{kind: CronJob, spec: {schedule: \"* * * * *\"}}\n":                            true,
-		"start m":                          true,
-		"before true true":                 true,
-		"repeat --every=1s 3 delete pod/x": true,
-		"check 'pods.all(p, timestamp(p.metadata.creationTimestamp) < now)'": true,
-		"patch deployment/x '{spec: {minReadySeconds: 5}}'":                  true,
-	} {
-		s, err := ReadScript(write(t, content))
-		require.NoError(t, err)
-		require.Equal(t, has, s.HasClock(), content)
-	}
-}
-
 func TestEveryVerbIsDescribed(t *testing.T) {
 	t.Parallel()
 	told := Verbs()
