@@ -1,18 +1,8 @@
 // Package play plays scripts that say what a controller manager does, as a user of the API sees it: scenarios, labs,
 // the demo, and scripts of your own.
 //
-// A script is a [testscript]: lines of verbs, and files that it needs after the last line. This is a whole one:
-//
-//	create replicaset.yaml '{spec: {replicas: 3}}'
-//	await replicaset/web 'self.status.readyReplicas == 3'
-//	delete 'pod[owner(self) == "ReplicaSet/web"]'
-//	await replicaset/web 'self.status.readyReplicas == 2'
-//	await replicaset/web 'self.status.readyReplicas == 3'
-//	event replicaset/web replicaset-controller Normal SuccessfulCreate 'Created pod: web-\w+' 4
-//
-// `make play FILE=my.txtar` plays yours with kcm, and with REFERENCE=1 with the original kube-controller-manager;
-// `make play` lists the verbs, as [Verbs] does. A mistake in a script is told with its line and column before anything
-// starts.
+// A script is a [testscript]: lines of verbs, and files that it needs after the last line. `make play` lists the verbs,
+// as [Verbs] does. A mistake in a script is told with its line and column before anything starts.
 //
 // # Two faces
 //
@@ -26,7 +16,8 @@
 // What was true before the script's last change is never taken for its effect. While the API server is away, create,
 // patch and delete are tried again. What a script has started has ended when the script has, also after Ctrl-C.
 //
-// What an OBJECT, an EXPR and the words in brackets can be, chapters/language.md tells, to readers of the book as well.
+// What an OBJECT, an EXPR and the words in brackets can be, chapters/language.md tells, to readers of the book as well;
+// it begins with a script, and with how to play one.
 //
 // [testscript]: https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript
 package play

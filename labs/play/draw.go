@@ -3,7 +3,6 @@ package play
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 )
 
 // draw draws how large each ReplicaSet has been asked to be since the mark, as a line of bars each, in the order in
-// which they changed. Those that were to have no pods all the time are left out.
+// which they were first to have pods. Those that never were are left out.
 func (p *Play) draw(*call) error {
 	type moment struct {
 		seen  time.Time
@@ -21,33 +20,25 @@ func (p *Play) draw(*call) error {
 	}
 	var moments []moment
 	var names []string
-	labels := map[string]string{}
+	labels, width, largest := map[string]string{}, 0, int64(1)
 	err := p.since(func(state history.State, change history.Change) error {
-		if name := change.Object.GetName(); change.Resource == "replicasets" && labels[name] == "" {
-			names, labels[name] = append(names, name), fmt.Sprintf("%s (%s)", name, said(change.Object, "image(self)"))
-		}
 		now := moment{change.Seen, map[string]int64{}}
 		for _, set := range state.Objects("replicasets") {
-			now.sizes[set.GetName()], _, _ = unstructured.NestedInt64(set.Object, "spec", "replicas")
+			name := set.GetName()
+			size, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
+			if size > 0 && labels[name] == "" {
+				names, labels[name] = append(names, name), fmt.Sprintf("%s (%s)", name, said(set, "image(self)"))
+			}
+			now.sizes[name], width, largest = size, max(width, len(labels[name])), max(largest, size)
 		}
 		moments = append(moments, now)
 		return nil
-	})
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return !slices.ContainsFunc(moments, func(m moment) bool { return m.sizes[name] > 0 })
 	})
 	if err == nil && len(names) == 0 {
 		err = errors.New("no ReplicaSet was to have pods")
 	}
 	if err != nil {
 		return err
-	}
-	largest, width := int64(1), 0
-	for _, name := range names {
-		width = max(width, len(labels[name]))
-		for _, moment := range moments {
-			largest = max(largest, moment.sizes[name])
-		}
 	}
 	const columns = 60
 	begin, took := moments[0].seen, moments[len(moments)-1].seen.Sub(moments[0].seen)

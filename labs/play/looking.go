@@ -63,9 +63,6 @@ func (p *Play) since(look func(history.State, history.Change) error) error {
 	return nil
 }
 
-func (p *Play) always(c *call) error { return p.throughout(c, true) }
-func (p *Play) never(c *call) error  { return p.throughout(c, false) }
-
 func (p *Play) throughout(c *call, wanted bool) error {
 	q, times := asked(c), 0
 	ask := func(state history.State, self, oldSelf *unstructured.Unstructured) error {

@@ -84,8 +84,6 @@ func (p *Play) enter(name string) error {
 	return p.until("namespace "+name+" is ready for pods", nil, wanted)
 }
 
-func (p *Play) namespaceNamed(c *call) error { return p.enter(c.args[0]) }
-
 func (p *Play) look(c *call) error {
 	p.namespace = c.args[0]
 	if p.namespace == "*" {

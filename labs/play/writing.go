@@ -107,12 +107,7 @@ func (p *Play) delete(c *call) error {
 	})
 }
 
-// silence lets a node's kubelet fall silent. The lab cluster plays only nodes whose label says that theirs speaks.
-func (p *Play) silence(c *call) error { return p.tellKubelet(c.args[0], "silent") }
-
-// heal lets it speak again.
-func (p *Play) heal(c *call) error { return p.tellKubelet(c.args[0], "speaks") }
-
+// tellKubelet lets a node's kubelet fall silent or speak: the lab cluster plays only nodes whose label says the latter.
 func (p *Play) tellKubelet(node, to string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"lab.kcm-book.io/kubelet":%q}}}`, to)
 	return p.insist("tell the kubelet of "+node, func() error {
