@@ -3,10 +3,6 @@
 // kcm, and with REFERENCE=1 in the environment the original kube-controller-manager, on the embedded cluster or with
 // CLUSTER=kind on a kind cluster. `make compare` plays them with both and shows the results side by side.
 //
-// To add one, write a file into one of the folders and run
-//
-//	make compare ONLY=replication/.*/the-name-of-the-file
-//
 // The scenarios in replication/ run twice, with $KIND, $RESOURCE and $COMPONENT set for ReplicaSets and for
 // ReplicationControllers; what is about one of the two is in the folder of its name. A folder for another loop needs no
 // more than to be there.
