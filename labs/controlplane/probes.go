@@ -77,15 +77,6 @@ func (s *supervisor) heartbeats(ctx context.Context) error {
 	return err
 }
 
-func (s *supervisor) deleteLeases(ctx context.Context) error {
-	all := metav1.ListOptions{}
-	err := s.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
-	if err != nil {
-		return fmt.Errorf("delete the nodes' Leases: %w", err)
-	}
-	return nil
-}
-
 // createNodes registers the nodes that are not there yet as a kubelet would; kwok then makes them Ready.
 func (s *supervisor) createNodes(ctx context.Context) error {
 	for number := 1; number <= s.cluster.Nodes; number++ {

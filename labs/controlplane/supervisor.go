@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -238,8 +240,9 @@ func (s *supervisor) restart(name string) error {
 		s.processes[name].Stop()
 		// A new kwok is not the one that holds the nodes' Leases, and would wait 16 s until they have run out.
 		if name == kwokName {
-			if err := s.deleteLeases(ctx); err != nil {
-				return err
+			leases := s.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+			if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+				return fmt.Errorf("delete the nodes' Leases: %w", err)
 			}
 		}
 		if err := s.startComponents(fail, name); err != nil {
