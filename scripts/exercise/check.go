@@ -184,15 +184,15 @@ func (c *checker) tell(e *chapters.Exercise, b behaviours.Behaviour) {
 	needed := behaviours.Needs(b.Said)
 	switch {
 	case b.Holds:
-		fmt.Printf("  ✓ %s\n", b.Sentence())
+		fmt.Printf("  ✓ %s\n", behaviours.Sentence(b.Test))
 	case needed != "" && needed != e.Name:
-		fmt.Printf("  – %s (needs %s first)\n", b.Sentence(), needed)
+		fmt.Printf("  – %s (needs %s first)\n", behaviours.Sentence(b.Test), needed)
 	case c.told && !c.all:
 		c.untold++
-		fmt.Printf("  ✗ %s\n", b.Sentence())
+		fmt.Printf("  ✗ %s\n", behaviours.Sentence(b.Test))
 	default:
 		c.told = true
-		fmt.Printf("  ✗ %s\n%s", b.Sentence(), c.explain(e, b))
+		fmt.Printf("  ✗ %s\n%s", behaviours.Sentence(b.Test), c.explain(e, b))
 	}
 }
 

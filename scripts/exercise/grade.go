@@ -202,7 +202,8 @@ func (g *grader) open(ctx context.Context, chapter *chapters.Chapter) ([]*pristi
 		var fails error
 		err = program.Run(ctx, p.Tests, func(b behaviours.Behaviour) {
 			if p.behaviours = append(p.behaviours, b.Test); !b.Holds {
-				fails = fmt.Errorf("the book's own solution of %s: %q does not hold: %s", e.Name, b.Sentence(), b.Said)
+				fails = fmt.Errorf("the book's own solution of %s: %q does not hold: %s", e.Name,
+					behaviours.Sentence(b.Test), b.Said)
 			}
 		})
 		if err = errors.Join(err, fails); err != nil {

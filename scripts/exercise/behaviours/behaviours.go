@@ -37,9 +37,6 @@ type Behaviour struct {
 	Said string
 }
 
-// Sentence is the test's own name as a sentence.
-func (b Behaviour) Sentence() string { return Sentence(b.Test) }
-
 // Sentence returns the last part of a test's name as a sentence.
 func Sentence(test string) string {
 	name := test[strings.LastIndexByte(test, '/')+1:]
@@ -163,7 +160,7 @@ func (p *Program) run(ctx context.Context, function string) (found []Behaviour, 
 func (p *Program) sort(function string, found []Behaviour) {
 	_, body, _ := strings.Cut(Source(p.Dir), "func "+function+"(")
 	at := func(b Behaviour) int {
-		before, _, _ := strings.Cut(body, `"`+b.Sentence()+`"`)
+		before, _, _ := strings.Cut(body, `"`+Sentence(b.Test)+`"`)
 		return len(before)
 	}
 	slices.SortStableFunc(found, func(a, b Behaviour) int { return at(a) - at(b) })

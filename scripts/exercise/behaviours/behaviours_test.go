@@ -21,12 +21,12 @@ func told(t *testing.T, p *Program, tests ...string) (lines []string, said map[s
 	t.Helper()
 	said = map[string]string{}
 	require.NoError(t, p.Run(t.Context(), tests, func(b Behaviour) {
-		line := "✗ " + b.Sentence()
+		line := "✗ " + Sentence(b.Test)
 		if b.Holds {
-			line = "✓ " + b.Sentence()
+			line = "✓ " + Sentence(b.Test)
 		}
 		lines = append(lines, line)
-		said[b.Sentence()] = b.Said
+		said[Sentence(b.Test)] = b.Said
 	}))
 	return lines, said
 }
