@@ -23,9 +23,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/process"
 )
 
-// webVersions are the tags of the image web that a kind cluster has.
-var webVersions = []string{"1", "2", "3"}
-
 // loadWeb builds labs/web, makes images of it and loads them into the node, so that pods find them there. They differ
 // in what the program says that it is, and share the rest.
 func (c *kindCluster) loadWeb(ctx context.Context) error {
@@ -34,7 +31,7 @@ func (c *kindCluster) loadWeb(ctx context.Context) error {
 		return err
 	}
 	images := map[string]v1.Image{}
-	for _, version := range webVersions {
+	for _, version := range []string{"1", "2", "3"} {
 		if images["web:"+version], err = imageOf("web", program, c.arch, "VERSION="+version); err != nil {
 			return err
 		}

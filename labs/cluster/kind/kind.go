@@ -81,15 +81,6 @@ func find(dir string) (*kindCluster, error) {
 	return &kindCluster{files: cluster.Files{Dir: dir}, name: name, engine: engine}, err
 }
 
-// open returns the cluster whose files are in dir, with its node.
-func open(dir string) (*kindCluster, error) {
-	c, err := find(dir)
-	if err == nil {
-		err = c.findNode()
-	}
-	return c, err
-}
-
 // remove removes the cluster, and its files if that worked.
 func (c *kindCluster) remove() error {
 	if err := c.removeNode(); err != nil {

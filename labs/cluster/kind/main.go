@@ -53,7 +53,10 @@ func run(ctx context.Context) error {
 	case "down":
 		return down(*dir)
 	case "kill", "stop", "cont", "restart":
-		c, err := open(*dir)
+		c, err := find(*dir)
+		if err == nil {
+			err = c.findNode()
+		}
 		if err != nil {
 			return err
 		}
