@@ -84,17 +84,14 @@ func lastMessage(text string) string {
 // Disturb does something to a component, which has to run: "kill" kills it, "stop" freezes it, "cont" lets it go on.
 // "restart" ends it if it runs, starts it again with the same port and data, and returns when it is ready.
 func (c *Cluster) Disturb(ctx context.Context, command string, component Component) error {
-	cmd := exec.CommandContext(ctx, c.program, command, component, "--dir", c.Dir)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	err := cmd.Run()
-	switch {
+	_, err := exec.CommandContext(ctx, c.program, command, component, "--dir", c.Dir).Output()
+	switch ended := (*exec.ExitError)(nil); {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s %s: %w", command, component, context.Cause(ctx))
-	case cmd.ProcessState == nil:
-		return fmt.Errorf("run %s: %w", c.program, err)
+	case errors.As(err, &ended):
+		return errors.New(lastMessage(string(ended.Stderr)))
 	}
-	return errors.New(lastMessage(said.String()))
+	return fmt.Errorf("run %s: %w", c.program, err)
 }

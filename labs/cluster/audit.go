@@ -19,9 +19,6 @@ type AuditEvent = auditv1.Event
 // AuditEvents reads the audit log as far as it is written, and returns the events that are to be kept, oldest first.
 func (c *Cluster) AuditEvents(keep func(*AuditEvent) bool) ([]AuditEvent, error) {
 	file, err := os.Open(c.AuditLog)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil // nothing was asked of the server yet
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
