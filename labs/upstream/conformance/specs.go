@@ -33,7 +33,7 @@ type selection struct {
 	Kind map[string][]string `json:"kind"`
 }
 
-// choose returns the conformance specs about controllers that pattern matches, as upstream lists them, and what
+// choose returns the conformance specs about controllers that pattern matches, by their names, and what
 // simulated nodes lack for them, or the kind cluster.
 func choose(pattern string, onKind bool) ([]spec, error) {
 	var s selection
@@ -44,9 +44,13 @@ func choose(pattern string, onKind bool) ([]spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("specs.yaml: %w", err)
 	}
-	names, err := conformanceSpecs()
+	content, err := conformance.GetConformanceTestdataFS().ReadTestFile("test/conformance/testdata/conformance.yaml")
 	if err != nil {
 		return nil, err
+	}
+	var listed []struct{ Codename string }
+	if err := yaml.Unmarshal(content, &listed); err != nil {
+		return nil, fmt.Errorf("upstream's list of conformance specs: %w", err)
 	}
 	lacks := s.Real
 	if onKind {
@@ -59,31 +63,13 @@ func choose(pattern string, onKind bool) ([]spec, error) {
 		}
 	}
 	var specs []spec
-	for _, name := range names {
-		if about.MatchString(name) {
-			specs = append(specs, spec{name, reasons[name]})
+	for _, s := range listed {
+		if about.MatchString(s.Codename) {
+			specs = append(specs, spec{s.Codename, reasons[s.Codename]})
 		}
 	}
+	slices.SortFunc(specs, func(a, b spec) int { return strings.Compare(a.name, b.name) })
 	return verdict.Choose(pattern, specs, func(s spec) string { return s.name })
-}
-
-// conformanceSpecs returns the names of upstream's conformance specs, sorted.
-func conformanceSpecs() ([]string, error) {
-	source := conformance.GetConformanceTestdataFS()
-	content, err := source.ReadTestFile("test/conformance/testdata/conformance.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var specs []struct{ Codename string }
-	if err := yaml.Unmarshal(content, &specs); err != nil {
-		return nil, fmt.Errorf("upstream's list of conformance specs: %w", err)
-	}
-	var names []string
-	for _, s := range specs {
-		names = append(names, s.Codename)
-	}
-	slices.Sort(names)
-	return names, nil
 }
 
 // focus is a regular expression that matches these specs.
