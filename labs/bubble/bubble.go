@@ -149,21 +149,15 @@ func Edit[T object[T]](ctx context.Context, api client[T], name string, edit fun
 	return err
 }
 
-// server is a fake API server.
-type server interface {
-	PrependReactor(verb, resource string, reaction clienttesting.ReactionFunc)
-	PrependWatchReactor(resource string, reaction clienttesting.WatchReactionFunc)
-}
-
 // Deaf has no informer hear of changes of a resource. What is there when it begins it is told.
-func Deaf(s server, resource string) {
+func Deaf(s clienttesting.FakeClient, resource string) {
 	s.PrependWatchReactor(resource, func(clienttesting.Action) (bool, watch.Interface, error) {
 		return true, watch.NewRaceFreeFake(), nil
 	})
 }
 
 // Ahead has what is created and updated get ever newer versions, which a [Late] cache never reaches.
-func Ahead(s server) {
+func Ahead(s clienttesting.FakeClient) {
 	var writes atomic.Int64
 	s.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if write, ok := action.(clienttesting.CreateAction); ok { // an update has the same methods
