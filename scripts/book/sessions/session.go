@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,15 +48,10 @@ func openSession(root, lab string) (*session, error) {
 		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "CLUSTER=")
 	})
 	s.shell.Env = append(s.shell.Env, "LABCLUSTER_DIR="+lab, "COLUMNS=100")
-	var err error
-	if s.stdin, err = s.shell.StdinPipe(); err != nil {
-		return nil, err
-	}
-	output, err := s.shell.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.shell.Start(); err != nil {
+	stdin, inErr := s.shell.StdinPipe()
+	output, outErr := s.shell.StdoutPipe()
+	s.stdin = stdin
+	if err := cmp.Or(inErr, outErr, s.shell.Start()); err != nil {
 		return nil, fmt.Errorf("start bash: %w", err)
 	}
 	go func() {
@@ -70,7 +66,7 @@ func openSession(root, lab string) (*session, error) {
 			}
 		}
 	}()
-	_, err = io.WriteString(s.stdin, "set -m; exec 2>&1\n")
+	_, err := io.WriteString(s.stdin, "set -m; exec 2>&1\n")
 	return s, err
 }
 
