@@ -247,7 +247,7 @@ func TestTheResourcesThatAScriptMentionsAreRecorded(t *testing.T) {
 		"event pod/x a b c d": "events", "settle": "deployments", "draw x": "replicasets", "say x": "serviceaccounts",
 	} {
 		all := map[string]bool{}
-		for _, resource := range mentioned(text) {
+		for _, resource := range mentionedIn(text + usedBy(text)) {
 			all[resource.Resource] = true
 		}
 		require.Contains(t, slices.Collect(maps.Keys(all)), wanted, text)

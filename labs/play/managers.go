@@ -161,28 +161,25 @@ func signalNamed(name string) (syscall.Signal, error) {
 var components = []cluster.Component{cluster.Etcd, cluster.APIServer, cluster.Scheduler, cluster.Kwok}
 
 func (p *Play) signal(c *call) error {
-	if slices.Contains(components, c.args[0]) {
-		return p.signalComponent(c.args[0], c.args[1])
+	target, signal := c.args[0], c.args[1]
+	if slices.Contains(components, target) {
+		told := map[string]string{"KILL": "killed", "STOP": "frozen", "CONT": "let go on"}[signal]
+		if told == "" {
+			return fmt.Errorf("%s takes KILL, STOP or CONT, not %s", target, signal)
+		}
+		p.Narrator.Say(fmt.Sprintf("%s is %s", target, told))
+		return p.Cluster.Disturb(p.ctx, strings.ToLower(signal), target)
 	}
-	m, err := p.manager(c.args[0])
+	m, err := p.manager(target)
 	if err != nil {
 		return err
 	}
-	return p.send(m, c.args[1])
+	return p.send(m, signal)
 }
 
 func (p *Play) send(m *manager, signal string) error {
 	p.Narrator.Say(fmt.Sprintf("$ kill -%s %d    # %s", signal, m.Cmd.Process.Pid, m.name))
 	return m.Cmd.Process.Signal(signals[signal])
-}
-
-func (p *Play) signalComponent(component cluster.Component, signal string) error {
-	told := map[string]string{"KILL": "killed", "STOP": "frozen", "CONT": "let go on"}[signal]
-	if told == "" {
-		return fmt.Errorf("%s takes KILL, STOP or CONT, not %s", component, signal)
-	}
-	p.Narrator.Say(fmt.Sprintf("%s is %s", component, told))
-	return p.Cluster.Disturb(p.ctx, strings.ToLower(signal), component)
 }
 
 func (p *Play) restart(c *call) error { return p.Cluster.Disturb(p.ctx, "restart", c.args[0]) }

@@ -40,11 +40,6 @@ func stableKinds() map[string]schema.GroupVersionResource {
 var clusterScoped = []string{"namespaces", "nodes", "persistentvolumes", "clusterroles", "clusterrolebindings",
 	"certificatesigningrequests", "validatingadmissionpolicybindings"}
 
-// mentioned returns the resources that a script names, and those that its verbs look at.
-func mentioned(script string) []schema.GroupVersionResource {
-	return mentionedIn(script + usedBy(script))
-}
-
 // mentionedIn returns the resources that a text names, as an OBJECT or as a list in an EXPR, in the order of their
 // names.
 func mentionedIn(text string) []schema.GroupVersionResource {

@@ -103,7 +103,8 @@ func (s *Setting) play(ctx context.Context, on *house) *Play {
 
 func (p *Play) setUp(script *Script, env *testscript.Env) (err error) {
 	p.work, p.Dir, p.Logs = env.WorkDir, cmp.Or(p.Dir, env.WorkDir), cmp.Or(p.Logs, env.WorkDir)
-	p.recorded = mentioned(os.Expand(string(script.archive.Comment), env.Getenv))
+	text := os.Expand(string(script.archive.Comment), env.Getenv)
+	p.recorded = mentionedIn(text + usedBy(text))
 	env.Defer(p.tearDown)
 	if p.Cluster == nil {
 		return nil
@@ -111,9 +112,7 @@ func (p *Play) setUp(script *Script, env *testscript.Env) (err error) {
 	if p.config, err = p.answeredInTime(); err != nil {
 		return err
 	}
-	if p.client, err = dynamic.NewForConfig(p.config); err != nil {
-		return err
-	}
+	p.client = dynamic.NewForConfigOrDie(p.config)
 	ca, err := os.ReadFile(p.Cluster.RootCA)
 	if err != nil {
 		return err

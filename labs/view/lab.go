@@ -60,13 +60,8 @@ func NewLab(ctx context.Context, c *cluster.Cluster, reference bool, title strin
 			"What it does to objects is shown; queues, syncs and caches cannot be."
 	}
 	admin := c.RESTConfig(cluster.Admin)
-	if l.client, err = kubernetes.NewForConfig(admin); err != nil {
-		return nil, err
-	}
-	client, err := dynamic.NewForConfig(admin)
-	if err != nil {
-		return nil, err
-	}
+	l.client = kubernetes.NewForConfigOrDie(admin)
+	client := dynamic.NewForConfigOrDie(admin)
 	resources := map[string]dynamic.ResourceInterface{}
 	for resource, group := range map[string]string{
 		"deployments": "apps", "replicasets": "apps", "replicationcontrollers": "", "pods": "", "nodes": "",

@@ -111,11 +111,7 @@ func ClientFor(t testing.TB, user cluster.User) kubernetes.Interface {
 	t.Helper()
 	config := Cluster(t).RESTConfig(user)
 	config.UserAgent = t.Name()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatalf("client for %s: %v", user, err)
-	}
-	return client
+	return kubernetes.NewForConfigOrDie(config)
 }
 
 // Eventually looks until nothing is missing, and fails the test after 30 seconds with what [await.Until] saw last.
