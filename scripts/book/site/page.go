@@ -121,11 +121,6 @@ func (p *Page) addCaption(node *ast.Paragraph) {
 	}
 }
 
-func (p *Page) captioned(block ast.Node) bool {
-	caption := block.PreviousSibling()
-	return caption != nil && p.captions[caption] == block
-}
-
 // Sections returns the headings below the title, and those below them.
 func (p *Page) Sections() []*Heading {
 	var sections []*Heading

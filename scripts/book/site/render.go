@@ -189,7 +189,7 @@ func (r *pageRenderer) proofs(node *ast.FencedCodeBlock) (said string) {
 func (r *pageRenderer) code(node ast.Node) (string, error) {
 	block := node.(*ast.FencedCodeBlock)
 	figure := ""
-	if !r.page.captioned(block) {
+	if r.page.captions[block.PreviousSibling()] != block {
 		figure = r.openFigure(block)
 	}
 	var marks []mark

@@ -33,8 +33,6 @@ type Book struct {
 
 type key struct{ Dir, Name string }
 
-func (k key) String() string { return k.Dir + " " + k.Name }
-
 // Shown is a declaration or a field in a block.
 type Shown struct {
 	key
@@ -267,21 +265,11 @@ func (w *Book) hidden(at moment) map[types.Object]bool {
 	}
 	hidden := map[types.Object]bool{}
 	w.hiddenIn[at] = hidden
-	hide := func(objects []types.Object) {
-		for _, object := range objects {
+	for object, d := range w.source.declares {
+		k := key{d.pkg.dir, d.names[0]}
+		// A field that is never shown by itself comes with its struct.
+		if (d.of == nil || len(w.showings[k]) > 0) && w.latest(k, at) == nil {
 			hidden[object] = true
-		}
-	}
-	for _, dir := range w.source.dirs() {
-		for _, d := range w.source.packages[dir].declarations {
-			if w.latest(key{dir, d.names[0]}, at) == nil {
-				hide(d.objects)
-			}
-		}
-	}
-	for _, showings := range w.showings {
-		if first := showings[0]; first.declaration.of != nil && first.at() > at {
-			hide(first.declaration.objects)
 		}
 	}
 	return hidden

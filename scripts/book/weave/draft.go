@@ -1,9 +1,6 @@
 package weave
 
 import (
-	"errors"
-	"fmt"
-	"go/ast"
 	"go/format"
 	"go/parser"
 	"go/token"
@@ -27,9 +24,19 @@ func splitDrafts(block *chapters.Block, drafts []*Shown) error {
 		return block.Errorf("this draft is not formatted as gofmt does it")
 	}
 	for _, node := range file.Decls {
-		draft, err := draftOf(node, drafts)
-		if err != nil {
-			return block.Errorf("%w", err)
+		names := NamesOf(node)
+		if len(names) == 0 {
+			return block.Errorf("the block holds a group that declares nothing, or imports, which come by themselves")
+		}
+		i := slices.IndexFunc(drafts, func(s *Shown) bool {
+			return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(s.declaration.names, name) })
+		})
+		if i < 0 {
+			return block.Errorf("the block holds %s, which its info string does not name", names[0])
+		}
+		draft := drafts[i]
+		if draft.draft != "" {
+			return block.Errorf("the block holds %s a second time", draft.Name)
 		}
 		text, at := cut(fset, source, BeginOf(node), node.End())
 		draft.draft, draft.line = text+"\n", at.Line-block.Line-1
@@ -40,22 +47,4 @@ func splitDrafts(block *chapters.Block, drafts []*Shown) error {
 		}
 	}
 	return nil
-}
-
-// draftOf returns the draft that a declaration is the text of.
-func draftOf(node ast.Decl, drafts []*Shown) (*Shown, error) {
-	names := NamesOf(node)
-	if len(names) == 0 {
-		return nil, errors.New("the block holds a group that declares nothing, or imports, which come by themselves")
-	}
-	i := slices.IndexFunc(drafts, func(s *Shown) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(s.declaration.names, name) })
-	})
-	if i < 0 {
-		return nil, fmt.Errorf("the block holds %s, which its info string does not name", names[0])
-	}
-	if drafts[i].draft != "" {
-		return nil, fmt.Errorf("the block holds %s a second time", drafts[i].Name)
-	}
-	return drafts[i], nil
 }

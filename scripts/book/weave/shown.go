@@ -24,7 +24,7 @@ type View struct {
 	// All has it in the order of the book, Blocks by block.
 	All    []*Shown
 	Blocks map[*chapters.Block][]*Shown
-	byName map[string][]*Shown
+	byName map[string][]*Shown // by what the prose can call it
 }
 
 // View returns what the blocks show. The stages have to compile.
@@ -35,7 +35,12 @@ func (w *Book) View() (*View, error) {
 			if err := w.look(s); err != nil {
 				return nil, block.Errorf("%w", err)
 			}
-			v.add(s)
+			v.All = append(v.All, s)
+			for _, name := range s.Names {
+				for _, called := range s.declaration.pkg.called(name) {
+					v.byName[called] = append(v.byName[called], s)
+				}
+			}
 		}
 	}
 	for _, chapter := range w.Chapters {
@@ -73,16 +78,6 @@ func (w *Book) look(s *Shown) error {
 	s.References = nil
 	s.History, err = w.versions(s.key)
 	return err
-}
-
-// add notes the names by which the prose can call what is shown.
-func (v *View) add(s *Shown) {
-	v.All = append(v.All, s)
-	for _, name := range s.Names {
-		for _, called := range s.declaration.pkg.called(name) {
-			v.byName[called] = append(v.byName[called], s)
-		}
-	}
 }
 
 // addReferences adds those of what the chapter of a stage shows, but for what later steps
