@@ -59,20 +59,16 @@ const (
 	progressFile = ".book/progress.json"
 )
 
-type state struct {
-	Chapter int `json:"chapter"`
-}
-
 // Default returns the directory of a chapter's workspace, relative to the root.
 func Default(number int) string { return fmt.Sprintf("exercises/%02d", number) }
 
 // Open reads a workspace of one of the chapters that the book in root has.
 func Open(root string, all []*chapters.Chapter, dir string) (*Workspace, error) {
-	var of state
+	var of map[string]int
 	if err := readJSON(filepath.Join(dir, stateFile), &of); err != nil {
 		return nil, err
 	}
-	chosen, err := chapters.Choose(all, strconv.Itoa(of.Chapter))
+	chosen, err := chapters.Choose(all, strconv.Itoa(of["chapter"]))
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +360,7 @@ func (w *Written) put(all []*chapters.Chapter, files map[string][]byte) error {
 			return err
 		}
 	}
-	if err := writeJSON(filepath.Join(w.Dir, stateFile), state{w.Number}); err != nil {
+	if err := writeJSON(filepath.Join(w.Dir, stateFile), map[string]int{"chapter": w.Number}); err != nil {
 		return err
 	}
 	return w.Save()
