@@ -141,12 +141,10 @@ func (s *supervisor) configure(credentials *pki.Credentials) (err error) {
 		return err
 	}
 	config.UserAgent, config.QPS = "labcluster", -1
-	if s.watches, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
+	s.watches = kubernetes.NewForConfigOrDie(config)
 	config.Timeout = probeTimeout
-	s.client, err = kubernetes.NewForConfig(config)
-	return err
+	s.client = kubernetes.NewForConfigOrDie(config)
+	return nil
 }
 
 // within calls start with a context that ends after startTimeout, or when a component ends that was started with fail.

@@ -6,6 +6,7 @@ package supervised
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -55,18 +56,13 @@ func (p *Process) Start(crashed func(error)) error {
 		return err
 	}
 	defer log.Close()
-	info, err := log.Stat()
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
+	info, infoErr := log.Stat()
+	self, selfErr := os.Executable()
 	cmd := exec.Command(self, append([]string{Attached, p.Name}, p.Args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the supervisor
-	if _, err := cmd.StdinPipe(); err != nil {
+	_, pipeErr := cmd.StdinPipe()
+	if err := cmp.Or(infoErr, selfErr, pipeErr); err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
