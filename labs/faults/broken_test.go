@@ -44,6 +44,11 @@ var brokenManagers = []broken{
 		"kcm/controller/loop.go", "case l.MaxRetries == RetryForever:",
 		"case l.MaxRetries == RetryForever && l.queue.NumRequeues(key) < 3:",
 		"finished/policy-500/1", "stuck"},
+	{"a signature that was refused is left to the next change",
+		"kcm/controller/bootstrapsigner/controller.go",
+		`return fmt.Errorf("sign config map %s: %w", klog.KObj(plan.update), err)`,
+		`klog.FromContext(ctx).Error(err, fmt.Sprint("cluster-info could not be signed")); return nil`,
+		"signed/refuse-409/1", "stuck"},
 }
 
 // build builds the manager.

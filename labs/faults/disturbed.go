@@ -65,7 +65,7 @@ func (j *Judge) meddledWith() []metav1.Object {
 		if deleted || relabelled {
 			return j.ownersOf(was)
 		}
-		if j.is != nil && j.setOf(was) == nil {
+		if j.is != nil && ownerOf[*appsv1.ReplicaSet](j.world, was) == nil {
 			return j.ownersOf(j.is.(*corev1.Pod)) // it is adopted
 		}
 	}
@@ -74,7 +74,7 @@ func (j *Judge) meddledWith() []metav1.Object {
 
 // ownersOf returns the ReplicaSet of a pod and the Deployment of that, as far as there are such.
 func (j *Judge) ownersOf(pod *corev1.Pod) (owners []metav1.Object) {
-	rs := j.setOf(pod)
+	rs := ownerOf[*appsv1.ReplicaSet](j.world, pod)
 	if rs == nil {
 		return nil
 	}

@@ -15,6 +15,6 @@
 // for what is disturbed, which is said beside each. After the API server was killed none counts, for some changes may
 // have been missed, but the end does.
 //
-// The proxy shows a manager one namespace as if there were no other. So many managers work side by side on one control
-// plane and do not disturb each other.
+// The proxy shows a manager one namespace as if there were no other, and of what is in no namespace what has a label
+// that says so. So many managers work side by side on one control plane and do not disturb each other.
 package faults

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pmezard/go-difflib/difflib"
+	"github.com/rogpeppe/go-internal/diff"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +53,7 @@ type Player struct {
 	client      kubernetes.Interface
 	dynamic     dynamic.Interface
 	collections map[string]bool
+	single      sync.Mutex // held by the run of a workload of which there is one at a time
 }
 
 // Start starts a control plane for runs with kcm, which is a program, or with the original. The caller closes the
@@ -160,6 +161,10 @@ func (p *Player) Play(ctx context.Context, spec Spec, ending string) (_ *Result,
 			err = fmt.Errorf("%s: %w", spec, err)
 		}
 	}()
+	if spec.Workload.Single {
+		p.single.Lock()
+		defer p.single.Unlock()
+	}
 	s := &stage{Player: p, Spec: spec, wanted: ending, began: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, 5*patience)
 	defer cancel()
@@ -231,7 +236,8 @@ func (s *stage) setUp(ctx context.Context) error {
 	s.namespace = created.Name
 	s.kubeconfig = filepath.Join(s.Dir, "kubeconfig", s.namespace+".kubeconfig")
 	s.traffic = newTraffic(s.namespace, s.collections, s.Fault, func(fault Fault) { s.strike(ctx, fault) })
-	s.traffic.nodes, s.traffic.late = s.Workload.Nodes, cmp.Or(s.Workload.Late.Duration, lateness)
+	s.traffic.labelled, s.traffic.elsewhere = s.Workload.Labelled, s.Workload.Elsewhere
+	s.traffic.late = cmp.Or(s.Workload.Late.Duration, lateness)
 	if s.Workload.Bare {
 		return nil
 	}
@@ -366,7 +372,8 @@ func (s *stage) end(ctx context.Context, result *Result) error {
 			return await.Fatal(err)
 		}
 		if about = "end"; s.wanted != "" && result.Ending != s.wanted {
-			return errors.New("it ends otherwise than without the fault:\n" + difference(s.wanted, result.Ending))
+			changes := diff.Diff("without the fault", []byte(s.wanted), "with it", []byte(result.Ending))
+			return fmt.Errorf("it ends otherwise than without the fault:\n%s", changes)
 		}
 		about = "quiet"
 		writes, _, struck := s.traffic.seen()
@@ -386,13 +393,6 @@ func (s *stage) end(ctx context.Context, result *Result) error {
 		result.Findings = append(result.Findings, Finding{About: about, Says: err.Error()})
 	}
 	return context.Cause(ctx)
-}
-
-// difference shows the lines that two endings do not share.
-func difference(wanted, seen string) string {
-	lines := difflib.UnifiedDiff{A: difflib.SplitLines(wanted), B: difflib.SplitLines(seen)}
-	diff, _ := difflib.GetUnifiedDiffString(lines) // it writes to memory
-	return diff
 }
 
 // judge looks at what has happened.

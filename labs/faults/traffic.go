@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,8 +55,11 @@ type traffic struct {
 	collections map[string]bool
 	// strike is what happens outside of the proxy when a fault's number is reached.
 	strike func(Fault)
-	nodes  bool          // the managers write nodes, and see none but those of the namespace's zone
-	late   time.Duration // how late an event is
+	// labelled are resources in no namespace that the managers write. They see those alone whose zone is the namespace.
+	labelled []string
+	// elsewhere are the namespaces of resources that the managers see in another one.
+	elsewhere map[string]string
+	late      time.Duration // how late an event is
 
 	mu      sync.Mutex
 	watched map[string]bool // resources of which a watch was begun
@@ -125,32 +129,38 @@ var besides = regexp.MustCompile(`^(events|leases)(/|$)|/token$`)
 
 // counts tells whether a write to a path counts, and what it writes.
 func (t *traffic) counts(path string) (object string, counts bool) {
-	if node, is := strings.CutPrefix(path, "/api/v1/nodes/"); is && t.nodes {
-		return "nodes/" + node, true
+	for _, resource := range t.labelled {
+		if _, name, is := strings.Cut(path, "/"+resource+"/"); is {
+			return resource + "/" + name, true
+		}
 	}
 	found := inNamespace.FindStringSubmatch(path)
 	if found == nil || besides.MatchString(found[2]) {
 		return "", false
 	}
-	return found[2], found[1] == t.namespace || t.namespace == "" && !strings.HasPrefix(found[1], "kube-")
+	resource, _, _ := strings.Cut(found[2], "/")
+	here := found[1] == cmp.Or(t.elsewhere[resource], t.namespace)
+	return found[2], here || t.namespace == "" && !strings.HasPrefix(found[1], "kube-")
 }
 
 // metadataPrefix stands before a resource of which only metadata is watched.
 const metadataPrefix = "metadata-"
 
-// narrow has a list or watch of all namespaces show one. It returns the resource, and whether it is such a list or
-// watch. Metadata alone is a resource of its own, as the collector watches it besides.
+// narrow has a list or watch of all namespaces show one, and one of what is in none show what is labelled. It returns
+// the resource, and whether it is such a list or watch. Metadata alone is a resource of its own, as the collector
+// watches it besides.
 func (t *traffic) narrow(request *http.Request) (resource string, found bool) {
 	resource = path.Base(request.URL.Path)
+	in := "/namespaces/" + cmp.Or(t.elsewhere[resource], t.namespace) + "/" + resource
 	switch {
 	case t.namespace == "":
 	case request.URL.Path == "/api/v1/namespaces":
 		request.URL.RawQuery += "&fieldSelector=metadata.name%3D" + t.namespace
-	case t.nodes && request.URL.Path == "/api/v1/nodes":
+	case slices.Contains(t.labelled, resource):
 		request.URL.RawQuery += "&labelSelector=topology.kubernetes.io/zone%3D" + t.namespace
-	case t.nodes && resource == "leases": // those of nodes are in another namespace
+	case t.elsewhere[resource] != "" && strings.HasSuffix(request.URL.Path, in): // it looks there by itself
 	case t.collections[request.URL.Path]:
-		request.URL.Path = path.Dir(request.URL.Path) + "/namespaces/" + t.namespace + "/" + resource
+		request.URL.Path = path.Dir(request.URL.Path) + in
 	default:
 		return "", false
 	}

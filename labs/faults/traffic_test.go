@@ -60,22 +60,44 @@ func TestAManagerSeesOneNamespaceAlone(t *testing.T) {
 	}, seen)
 }
 
-func TestAManagerThatWritesNodesSeesThoseOfItsZoneAndAllLeases(t *testing.T) {
+func TestAManagerSeesOfWhatIsInNoNamespaceWhatIsLabelledAndSomeResourcesElsewhere(t *testing.T) {
 	t.Parallel()
 	s := &server{}
 	traffic, do := trafficWith("none", s)
-	traffic.nodes = true
-	for _, target := range []string{"/api/v1/nodes?watch=true", "/apis/coordination.k8s.io/v1/leases?limit=500"} {
+	traffic.labelled = []string{"nodes", "clusterroles"}
+	traffic.elsewhere = map[string]string{"pods": "kube-system", "configmaps": "kube-public"}
+	for _, target := range []string{
+		"/api/v1/nodes?watch=true", "/apis/rbac.authorization.k8s.io/v1/clusterroles?limit=500",
+		"/api/v1/pods?limit=500", "/api/v1/namespaces/kube-public/configmaps?watch=true",
+	} {
 		_, err := do(request(http.MethodGet, target))
 		require.NoError(t, err)
 	}
-	require.Equal(t, "/api/v1/nodes?watch=true&labelSelector=topology.kubernetes.io/zone%3Dn", s.asked[0].URL.RequestURI())
-	require.Equal(t, "/apis/coordination.k8s.io/v1/leases?limit=500", s.asked[1].URL.RequestURI())
-	_, err := do(request(http.MethodPatch, "/api/v1/nodes/n-1/status"))
-	require.NoError(t, err)
+	var seen []string
+	for _, asked := range s.asked {
+		seen = append(seen, asked.URL.RequestURI())
+	}
+	require.Equal(t, []string{
+		"/api/v1/nodes?watch=true&labelSelector=topology.kubernetes.io/zone%3Dn",
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles?limit=500&labelSelector=topology.kubernetes.io/zone%3Dn",
+		"/api/v1/namespaces/kube-system/pods?limit=500", "/api/v1/namespaces/kube-public/configmaps?watch=true",
+	}, seen)
+	require.True(t, traffic.watches([]string{"nodes", "configmaps"}))
+	for _, target := range []string{
+		"/api/v1/nodes/n-1/status", "/apis/rbac.authorization.k8s.io/v1/clusterroles/a",
+		"/api/v1/namespaces/kube-public/configmaps/cluster-info", "/api/v1/namespaces/n/configmaps/a",
+		"/api/v1/namespaces/kube-system/serviceaccounts/a", "/api/v1/namespaces/n/secrets/a",
+	} {
+		_, err := do(request(http.MethodPatch, target))
+		require.NoError(t, err)
+	}
 	writes, _, _ := traffic.seen()
-	require.Len(t, writes, 1)
-	require.Equal(t, "PATCH nodes/n-1/status", writes[0].What)
+	var what []string
+	for _, write := range writes {
+		what = append(what, write.What)
+	}
+	require.Equal(t, []string{"PATCH nodes/n-1/status", "PATCH clusterroles/a", "PATCH configmaps/cluster-info",
+		"PATCH secrets/a"}, what)
 }
 
 func TestOnlyWritesToTheNamespaceCountAndNoEventsOrLeases(t *testing.T) {

@@ -29,8 +29,13 @@ type Workload struct {
 	Bare bool `json:"bare"`
 	// Goes tells that the script deletes the namespace.
 	Goes bool `json:"goes"`
-	// Nodes tells that the loops write nodes, and see those alone whose zone is the namespace.
-	Nodes bool `json:"nodes"`
+	// Labelled are resources in no namespace that the loops write, and of which they see what has the namespace as its
+	// zone alone. Elsewhere are the namespaces of resources that the loops look for in another one than the run's.
+	Labelled  []string          `json:"labelled"`
+	Elsewhere map[string]string `json:"elsewhere"`
+	// Single tells that there is one of what the loops write, and not one in each namespace. So one run at a time is
+	// played.
+	Single bool `json:"single"`
 	// Flags are more of the manager's, and Late is how late events are, if not 1.5 s.
 	Flags []string        `json:"flags"`
 	Late  metav1.Duration `json:"late"`

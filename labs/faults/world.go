@@ -89,11 +89,6 @@ func (w world) podsOf(owner metav1.Object) []*corev1.Pod {
 	return all(w, func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, owner) })
 }
 
-// setOf returns the ReplicaSet that owns a pod, or nil.
-func (w world) setOf(pod *corev1.Pod) *appsv1.ReplicaSet {
-	return ownerOf[*appsv1.ReplicaSet](w, pod)
-}
-
 // deploymentOf returns the Deployment that owns a ReplicaSet, or nil.
 func (w world) deploymentOf(rs *appsv1.ReplicaSet) *appsv1.Deployment {
 	return ownerOf[*appsv1.Deployment](w, rs)
