@@ -20,7 +20,7 @@ import (
 type Op struct {
 	// Number is where it stands in the draw, from 1 on.
 	Number int
-	// Verb is create, patch, status (a patch of it) or delete.
+	// Verb is create, patch, status or approval (a patch by that subresource) or delete.
 	Verb string
 	Kind *Kind
 	// Namespace is empty for what is in none. Name is empty where the operation is on the Which-th of the objects that
@@ -86,6 +86,9 @@ func Shorten(ops []Op, fails func([]Op) bool) []Op {
 	}
 	return ops
 }
+
+// clusterInfo is the ConfigMap of which there is one for all draws and canaries, in kube-public.
+const clusterInfo = "cluster-info"
 
 // Ops is how many are drawn from a seed.
 const Ops = 200
@@ -159,6 +162,9 @@ func (d *drawer) create() Op {
 	if k.Cluster && k.Kind != "CustomResourceDefinition" || op.Namespace == corev1.NamespaceNodeLease {
 		op.Name = own(d.seed, op.Name)
 	}
+	if op.Name == clusterInfo && d.in100(60) {
+		op.Namespace = metav1.NamespacePublic // where it is signed
+	}
 	op.Body = d.good(k, op.Namespace)
 	if !d.in100(25) && (k.Kind != "ValidatingAdmissionPolicy" || d.in100(30)) {
 		for range 1 + d.IntN(3) {
@@ -203,8 +209,12 @@ func (d *drawer) good(k *Kind, namespace string) (object map[string]any) {
 
 func (d *drawer) app() string { return one(d, "a", "b", "c") }
 
-// patch changes an object that was drawn, whatever may be changed of it.
+// patch changes an object that was drawn, whatever may be changed of it. Of what may be approved that is its status and
+// metadata alone.
 func (d *drawer) patch(of Op) Op {
+	if len(of.Kind.Approvals) > 0 && d.in100(50) {
+		return d.status(of)
+	}
 	of.Verb, of.Body = "patch", runtime.DeepCopyJSON(of.Body)
 	if d.in100(30) {
 		of.Body = d.good(of.Kind, of.Namespace)
@@ -215,6 +225,10 @@ func (d *drawer) patch(of Op) Op {
 }
 
 func (d *drawer) status(of Op) Op {
+	if some := of.Kind.Approvals; len(some) > 0 && d.in100(70) {
+		of.Verb, of.Body = "approval", map[string]any{"status": one(d, some...)}
+		return of
+	}
 	status, has := d.filled(of.Kind)["status"]
 	if !has {
 		return d.patch(of)

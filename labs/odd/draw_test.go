@@ -35,6 +35,7 @@ func TestEveryKindIsDrawnAndAllThatIsDoneToIt(t *testing.T) {
 		assert.NotZero(t, drawn["patch "+k.String()], k)
 		assert.NotZero(t, drawn["delete "+k.String()], k)
 	}
+	assert.NotZero(t, drawn["approval certificatesigningrequests.certificates.k8s.io"])
 	for _, kind := range []string{"pods", "deployments.apps", "jobs.batch", "nodes", "namespaces", "resourcequotas"} {
 		assert.NotZero(t, drawn["status "+kind], kind)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/process"
+	"github.com/kcm-book/kcm-book/labs/proxy"
 )
 
 // How often a minute a loop may make requests about one object while nothing changes, create objects in one namespace,
@@ -67,7 +68,7 @@ func (r *round) watchQuiet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sleep(ctx, quiet)
+	_ = proxy.Pause(ctx, time.Now().Add(quiet))
 	took := time.Since(from)
 	after, err := r.measure(ctx)
 	if err != nil {

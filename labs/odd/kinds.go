@@ -21,6 +21,8 @@ type Kind struct {
 	Often int               `json:"often"`
 	Names []string          `json:"names"`
 	Good  []json.RawMessage `json:"good"`
+	// Approvals are statuses that are written by the subresource approval, if the kind has it.
+	Approvals []map[string]any `json:"approvals"`
 }
 
 // String is as a user says it: daemonsets.apps.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/cluster/clustertest"
+	"github.com/kcm-book/kcm-book/labs/proxy"
 )
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
@@ -40,7 +41,7 @@ func TestTheAPIServerTakesMoreThanAThirdOfWhatIsDrawn(t *testing.T) {
 				taken++
 				created[op.Kind.String()]++
 			}
-			sleep(t.Context(), op.Pause/5)
+			_ = proxy.Pause(t.Context(), time.Now().Add(op.Pause/5))
 		}
 	}
 	t.Logf("%d of %d", taken, all)
