@@ -1,8 +1,9 @@
 // Package play plays scripts that say what a controller manager does, as a user of the API sees it: scenarios, labs,
 // the demo, and scripts of your own.
 //
-// A script is a [testscript]: lines of verbs, and files that it needs after the last line. `make play` lists the verbs,
-// as [Verbs] does. A mistake in a script is told with its line and column before anything starts.
+// A script is a [testscript]: lines of verbs, and files that it needs after the last line. chapters/language.md has
+// one, and how to play yours; `make play` lists the verbs, as [Verbs] does. A mistake in a script is told with its line
+// and column before anything starts.
 //
 // # Two faces
 //
