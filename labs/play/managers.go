@@ -182,7 +182,6 @@ func (p *Play) send(m *manager, signal string) error {
 	return m.Cmd.Process.Signal(signals[signal])
 }
 
-
 func (p *Play) waitForLog(c *call) error {
 	m, err := p.manager(c.args[0])
 	if err != nil {

@@ -19,10 +19,13 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,6 +46,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
+	"github.com/kcm-book/kcm-book/kcm/controller/certificates/signer"
+	"github.com/kcm-book/kcm-book/kcm/controller/clusterroleaggregation"
 	"github.com/kcm-book/kcm-book/kcm/controller/cronjob"
 	"github.com/kcm-book/kcm-book/kcm/controller/daemon"
 	"github.com/kcm-book/kcm-book/kcm/controller/deployment"
@@ -63,7 +68,7 @@ type cluster struct {
 	version   int
 	denied    string // what a policy keeps loops from writing, as "update jobs/status"
 	informers []*informer
-	queues    []*queue
+	queues    []keys
 	stop      func()
 	refused   string // what a loop has written that the API server does not take
 }
@@ -95,7 +100,8 @@ func (c *cluster) start() {
 		&appsv1.DaemonSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &corev1.Node{},
 		&corev1.Service{}, &corev1.Endpoints{},
 		&discoveryv1.EndpointSlice{}, &corev1.ResourceQuota{}, &corev1.PersistentVolumeClaim{}, &coordinationv1.Lease{},
-		&corev1.Namespace{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.ServiceAccount{}} {
+		&corev1.Namespace{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.ServiceAccount{},
+		&certificatesv1.CertificateSigningRequest{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
 		byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 		informer := &informer{SharedIndexInformer: cache.NewSharedIndexInformer(nil, obj, 0, byNamespace), of: obj, shown: -1}
 		c.informers = append(c.informers, informer)
@@ -126,6 +132,12 @@ func (c *cluster) start() {
 		loops = append(loops, c.loopsOfNodes(ctx, factory)...)
 	case "Accounts":
 		loops = append(loops, c.loopsOfAccounts(factory)...)
+	case "Certificates":
+		loops = append(loops, c.loopsOfCertificates(ctx, factory)...)
+	case "Roles":
+		loops = append(loops, clusterroleaggregation.New(factory.Rbac().V1().ClusterRoles(), c.RbacV1()))
+	case "Tokens":
+		loops = append(loops, c.loopsOfTokens(factory)...)
 	}
 	for _, loop := range loops {
 		c.takeOver(loop)
@@ -138,6 +150,7 @@ func (c *cluster) start() {
 	for _, loop := range loops {
 		running.Go(func() { loop.Run(ctx, 1) })
 	}
+	synctest.Wait() // until who has an informer of its own watches with it
 	c.stop = func() { cancel(); running.Wait() }
 }
 
@@ -151,6 +164,13 @@ func (c *cluster) takeOver(loop loop) {
 			(*place).EventRecorder = &record.FakeRecorder{}
 		case **controller.Loop[cache.ObjectName]:
 			c.queues = append(c.queues, replaceQueue(*place))
+		case **controller.Loop[string]:
+			// That of endpointslice looks at nodes by itself. Before it has, no worker takes a Service.
+			if _, looks := loop.(*endpointslice.Controller); !looks {
+				c.queues = append(c.queues, replaceQueue(*place))
+			}
+		case **signer.Controller:
+			c.takeOver(*place)
 		}
 	}
 	_, hasRounds := loop.(*podgc.Controller)
@@ -169,12 +189,12 @@ func fields(of any) (places []any) {
 }
 
 // replaceQueue gives a loop another queue.
-func replaceQueue(loop *controller.Loop[cache.ObjectName]) (its *queue) {
+func replaceQueue[K comparable](loop *controller.Loop[K]) (its *queue[K]) {
 	for _, place := range fields(loop) {
-		if place, ok := place.(*workqueue.TypedRateLimitingInterface[cache.ObjectName]); ok {
+		if place, ok := place.(*workqueue.TypedRateLimitingInterface[K]); ok {
 			(*place).ShutDown()
-			its = &queue{keys: make(chan cache.ObjectName), done: make(chan struct{})}
-			its.due, its.failures = map[cache.ObjectName]time.Time{}, map[cache.ObjectName]int{}
+			its = &queue[K]{keys: make(chan K), done: make(chan struct{})}
+			its.due, its.failures = map[K]time.Time{}, map[K]int{}
 			*place = its
 		}
 	}
@@ -190,7 +210,7 @@ func (c *cluster) run(period time.Duration) {
 			informer.show(c)
 		}
 		synctest.Wait()
-		if slices.ContainsFunc(c.queues, (*queue).sync) && c.refused == "" {
+		if slices.ContainsFunc(c.queues, keys.sync) && c.refused == "" {
 			continue
 		}
 		next := time.Now().Add(aWhile)
@@ -208,23 +228,29 @@ func (c *cluster) run(period time.Duration) {
 	}
 }
 
-// queue is a loop's work queue that gives out a key when it is told to.
-type queue struct {
-	workqueue.TypedRateLimitingInterface[cache.ObjectName] // nil: no loop calls anything else
+// keys is a queue, whatever its keys are.
+type keys interface {
+	sync() bool
+	next() time.Time
+}
 
-	keys chan cache.ObjectName
+// queue is a loop's work queue that gives out a key when it is told to.
+type queue[K comparable] struct {
+	workqueue.TypedRateLimitingInterface[K] // nil: no loop calls anything else
+
+	keys chan K
 	done chan struct{}
 
 	mu       sync.Mutex
-	due      map[cache.ObjectName]time.Time
-	failures map[cache.ObjectName]int
+	due      map[K]time.Time
+	failures map[K]int
 }
 
 // Add adds a key that is due at once.
-func (q *queue) Add(key cache.ObjectName) { q.AddAfter(key, 0) }
+func (q *queue[K]) Add(key K) { q.AddAfter(key, 0) }
 
 // AddAfter adds a key that is due later. Of two times the earlier counts.
-func (q *queue) AddAfter(key cache.ObjectName, delay time.Duration) {
+func (q *queue[K]) AddAfter(key K, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := time.Now().Add(delay)
@@ -234,7 +260,7 @@ func (q *queue) AddAfter(key cache.ObjectName, delay time.Duration) {
 }
 
 // AddRateLimited adds a key that is due after 5 ms, and with each failure after twice the time.
-func (q *queue) AddRateLimited(key cache.ObjectName) {
+func (q *queue[K]) AddRateLimited(key K) {
 	q.AddAfter(key, 5*time.Millisecond<<min(q.NumRequeues(key), 17))
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -242,36 +268,36 @@ func (q *queue) AddRateLimited(key cache.ObjectName) {
 }
 
 // NumRequeues returns how often a key has failed.
-func (q *queue) NumRequeues(key cache.ObjectName) int {
+func (q *queue[K]) NumRequeues(key K) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.failures[key]
 }
 
 // Forget has the next failure of a key be its first.
-func (q *queue) Forget(key cache.ObjectName) {
+func (q *queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.failures, key)
 }
 
 // Get is a worker's.
-func (q *queue) Get() (key cache.ObjectName, shutdown bool) {
+func (q *queue[K]) Get() (key K, shutdown bool) {
 	key, open := <-q.keys
 	return key, !open
 }
 
 // Done tells whoever has asked for the sync that it is done.
-func (q *queue) Done(cache.ObjectName) { q.done <- struct{}{} }
+func (q *queue[K]) Done(K) { q.done <- struct{}{} }
 
 // ShutDown ends the workers.
-func (q *queue) ShutDown() { close(q.keys) }
+func (q *queue[K]) ShutDown() { close(q.keys) }
 
 // sync has a worker sync the first key that is due, and waits for it. It returns false when there is none. Of several
 // it is the first by name: which one came first may be by chance.
-func (q *queue) sync() bool {
+func (q *queue[K]) sync() bool {
 	q.mu.Lock()
-	var ready []cache.ObjectName
+	var ready []K
 	for key, at := range q.due {
 		if !at.After(time.Now()) {
 			ready = append(ready, key)
@@ -281,7 +307,7 @@ func (q *queue) sync() bool {
 		q.mu.Unlock()
 		return false
 	}
-	key := slices.MinFunc(ready, func(a, b cache.ObjectName) int { return strings.Compare(a.String(), b.String()) })
+	key := slices.MinFunc(ready, func(a, b K) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	delete(q.due, key)
 	q.mu.Unlock()
 	q.keys <- key
@@ -290,7 +316,7 @@ func (q *queue) sync() bool {
 }
 
 // next returns when the next key is due, or the zero time.
-func (q *queue) next() (first time.Time) {
+func (q *queue[K]) next() (first time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, at := range q.due {
@@ -403,6 +429,9 @@ func (c *cluster) answer(action clienttesting.Action) (handled bool, obj runtime
 		return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "",
 			errors.New("a policy keeps it as it is"))
 	}
+	if what == "create subjectaccessreviews" {
+		return true, c.reviewed(action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)), nil
+	}
 	switch action := action.(type) {
 	case clienttesting.CreateActionImpl:
 		obj, err = c.write(action.Subresource, action.Object.(object))
@@ -429,11 +458,11 @@ func (c *cluster) answer(action clienttesting.Action) (handled bool, obj runtime
 	return true, obj, err
 }
 
-// patched applies a merge patch, a strategic one or not. A UID in it is a precondition.
+// patched applies a patch. A UID in it is a precondition.
 func patched(obj object, action clienttesting.PatchActionImpl) (object, error) {
 	result := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(object)
 	data := done(json.Marshal(obj))
-	if action.PatchType == types.MergePatchType {
+	if action.PatchType != types.StrategicMergePatchType { // what a loop applies is all its own, and is a merge patch, too
 		data = done(jsonpatch.MergePatch(data, action.Patch))
 	} else {
 		data = done(strategicpatch.StrategicMergePatch(data, action.Patch, result))

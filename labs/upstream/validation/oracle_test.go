@@ -6,25 +6,30 @@ package validation
 import (
 	"context"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/batch/install"
+	_ "k8s.io/kubernetes/pkg/apis/certificates/install"
 	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
+	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
 	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
 	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
 	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
+	"k8s.io/kubernetes/pkg/registry/certificates/certificates"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/endpoint"
@@ -38,6 +43,8 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrole"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding"
 )
 
 // strategy is what the original's API server does to what is written before it stores it, and what it refuses.
@@ -48,9 +55,14 @@ type strategy interface {
 
 // strategies are those of resources and subresources that loops or users write.
 var strategies = map[string]strategy{
-	"configmaps":          configmap.Strategy,
-	"controllerrevisions": controllerrevision.Strategy,
-	"cronjobs":            cronjob.Strategy, "cronjobs/status": cronjob.StatusStrategy,
+	"certificatesigningrequests":          certificates.Strategy,
+	"certificatesigningrequests/approval": certificates.ApprovalStrategy,
+	"certificatesigningrequests/status":   certificates.StatusStrategy,
+	"clusterrolebindings":                 clusterrolebinding.Strategy,
+	"clusterroles":                        clusterrole.Strategy,
+	"configmaps":                          configmap.Strategy,
+	"controllerrevisions":                 controllerrevision.Strategy,
+	"cronjobs":                            cronjob.Strategy, "cronjobs/status": cronjob.StatusStrategy,
 	"daemonsets": daemonset.Strategy, "daemonsets/status": daemonset.StatusStrategy,
 	"deployments": deployment.Strategy, "deployments/status": deployment.StatusStrategy,
 	"endpoints":      endpoint.Strategy,
@@ -87,6 +99,9 @@ func admit(resource schema.GroupVersionResource, subresource string, obj, there 
 	}
 	by, namespace := strategies[name], obj.GetNamespace()
 	ctx := genericapirequest.WithRequestInfo(genericapirequest.WithNamespace(context.Background(), namespace), info)
+	if csr, is := obj.(*certificatesv1.CertificateSigningRequest); is {
+		ctx = genericapirequest.WithUser(ctx, &user.DefaultInfo{Name: csr.Spec.Username}) // who creates it
+	}
 	internal, err := decoded(resource, obj)
 	switch {
 	case err != nil:

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -108,6 +109,26 @@ func TestWhatTheAPIServerRefusesIsFound(t *testing.T) {
 		{"Nodes", "changed it in the same sync", changePatch("nodes", `"resourceVersion":"`, `"resourceVersion":"0`)},
 		{"Nodes", "conditions[0].Type: Invalid value", changePatch("pods", "DisruptionTarget", "is disrupted")},
 		{"Nodes", "conditions[0].observedGeneration", changePatch("pods", `"type":"Ready"`, `"type":"Ready","observedGeneration":-1`)},
+		{"Certificates", "at least one CERTIFICATE PEM block", change("update", "certificatesigningrequests",
+			func(csr *certificatesv1.CertificateSigningRequest) {
+				csr.Status.Certificate = csr.Status.Certificate[min(1, len(csr.Status.Certificate)):]
+			})},
+		{"Certificates", "status: Unsupported value", change("update", "certificatesigningrequests",
+			func(csr *certificatesv1.CertificateSigningRequest) {
+				for i := range csr.Status.Conditions {
+					csr.Status.Conditions[i].Status = "maybe"
+				}
+			})},
+		{"Certificates", "has changed it in the same sync", change("update", "certificatesigningrequests",
+			func(csr *certificatesv1.CertificateSigningRequest) { csr.ResourceVersion = "0" })},
+		{"Roles", "verbs: Required value", changePatch("clusterroles", `"verbs":["`, `"verbs":[],"was":["`)},
+		{"Roles", "has changed it in the same sync",
+			changePatch("clusterroles", `"resourceVersion":"`, `"resourceVersion":"0`)},
+		{"Tokens", "data[a/b]: Invalid value",
+			change("update", "configmaps", func(cm *corev1.ConfigMap) { cm.Data["a/b"] = "" })},
+		{"Tokens", "has changed it in the same sync",
+			change("update", "configmaps", func(cm *corev1.ConfigMap) { cm.ResourceVersion = "0" })},
+		{"Tokens", "labels: Invalid value", changePatch("secrets", invalidSince+`":"`, invalidSince+`":"-`)},
 	} {
 		t.Run(wrong.refusal, func(t *testing.T) {
 			t.Parallel()
