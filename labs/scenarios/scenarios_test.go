@@ -51,12 +51,12 @@ func playAll(t *testing.T, clock bool) {
 	}
 }
 
-// clocked are the verbs that act on processes and connections, or compare moments, and inClock matches what makes an
-// object's behaviour, or a question about it, one of time. What lasts for minutes does not end while a script is
-// played.
+// clocked are the verbs that act on processes and connections, or compare moments, or leave it to the manager to notice
+// that time passes and a node says nothing. InClock matches what makes an object's behaviour, or a question about it, one
+// of time. What lasts for minutes does not end while a script is played.
 var (
 	remark  = regexp.MustCompile(`(?m)^\s*#.*`)
-	clocked = regexp.MustCompile(`(?m)^(\[\S+\] +)*(meanwhile|proxy|signal|press|start|before) `)
+	clocked = regexp.MustCompile(`(?m)^(\[\S+\] +)*(meanwhile|proxy|signal|press|start|before|silence) `)
 	inClock = regexp.MustCompile(`--(every|timeout)=|\b(ready-after|run-for|stop-after)[=:]? ?"?(\d{1,2}s|\d+ms)|` +
 		`\b(minReady|progressDeadline|activeDeadline|startingDeadline)Seconds\b|\bfails-as\b|\bschedule:|\bnow\b|` +
 		`\bterminationGracePeriodSeconds\D+\d{1,2}\b|\b(duration|timestamp)\(`)
@@ -81,6 +81,7 @@ func TestAScriptHasAClockIfItsVerdictIsOneOfTime(t *testing.T) {
 		"create x.yaml\n-- x.yaml --\n{metadata: {annotations: {lab.kcm-book.io/ready-after: 500ms}}}\n":             true,
 		"create x.yaml\n-- x.yaml --\n{kind: CronJob, spec: {schedule: \"* * * * *\"}}\n":                            true,
 		"start m":                          true,
+		"silence node-1":                   true,
 		"before true true":                 true,
 		"repeat --every=1s 3 delete pod/x": true,
 		"check 'pods.all(p, timestamp(p.metadata.creationTimestamp) < now)'": true,
