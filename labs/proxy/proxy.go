@@ -6,7 +6,6 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,10 +41,16 @@ var ErrBroken = errors.New("the connection is broken off")
 // token is made as who config says, the manager itself. A loop that has a token is who the token says. All requests
 // pass what wrap returns. The caller closes the server.
 func Start(config *rest.Config, kubeconfig string, wrap func(RoundTripper) RoundTripper) (*httptest.Server, error) {
-	own, ownErr := rest.TransportFor(config)
-	anonymous, anonymousErr := rest.TransportFor(rest.AnonymousClientConfig(config))
+	own, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	anonymous, err := rest.TransportFor(rest.AnonymousClientConfig(config))
+	if err != nil {
+		return nil, err
+	}
 	target, err := url.Parse(config.Host)
-	if err := cmp.Or(ownErr, anonymousErr, err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	server := httptest.NewServer(&httputil.ReverseProxy{
@@ -118,31 +123,37 @@ func Watch(next RoundTripper, request *http.Request, fate Fate) (*http.Response,
 			}
 		}
 	}()
-	reader, writer := io.Pipe()
-	context.AfterFunc(ctx, func() { reader.Close() })
-	go func() {
-		for e := range come {
-			err := fate(ctx, e.line, e.came)
-			if err == nil {
-				_, err = writer.Write(e.line)
-			}
-			if err != nil {
-				writer.CloseWithError(err)
-				return
-			}
+	response.Body = &events{Closer: body, next: func() ([]byte, error) {
+		e, open := <-come
+		if !open {
+			return nil, io.EOF
 		}
-		writer.Close()
-	}()
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{reader, body}
+		return e.line, fate(ctx, e.line, e.came)
+	}}
 	return response, nil
 }
 
 type event struct {
 	line []byte
 	came time.Time
+}
+
+// events are the body of a watch.
+type events struct {
+	io.Closer
+	next func() ([]byte, error)
+	rest []byte // of the event that is being read
+}
+
+func (e *events) Read(p []byte) (n int, err error) {
+	if len(e.rest) == 0 {
+		if e.rest, err = e.next(); err != nil {
+			return 0, err
+		}
+	}
+	n = copy(p, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
 }
 
 // Pause returns at a time, or with an error when ctx ends before.
