@@ -17,8 +17,7 @@
 // What was true before the script's last change is never taken for its effect. While the API server is away, create,
 // patch and delete are tried again. What a script has started has ended when the script has, also after Ctrl-C.
 //
-// What an OBJECT, an EXPR and the words in brackets can be, chapters/language.md tells, to readers of the book as well;
-// it begins with a script, and with how to play one.
+// What an OBJECT, an EXPR and the words in brackets can be, chapters/language.md tells, to readers of the book as well.
 //
 // [testscript]: https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript
 package play
