@@ -417,8 +417,7 @@ func (s *stage) judge(ctx context.Context, result *Result) error {
 			kinds[kind], result.First = true, append(result.First, i+1)
 		}
 	}
-	late := struck.again.Sub(struck.at) - refusal
-	if !struck.again.IsZero() && late > cmp.Or(s.Workload.Soon.Duration, soon) {
+	if late := struck.again.Sub(struck.at) - refusal; !struck.again.IsZero() && late > soon {
 		says := fmt.Sprintf("%s was tried again %v after it was refused no more", struck.what, late.Round(time.Second))
 		result.Findings = append(result.Findings, Finding{About: "late", Says: says})
 	}

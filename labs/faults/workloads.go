@@ -36,11 +36,9 @@ type Workload struct {
 	// Single tells that there is one of what the loops write, and not one in each namespace. So one run at a time is
 	// played.
 	Single bool `json:"single"`
-	// Flags are more of the manager's, Late is how late events are, if not 1.5 s, and Soon is when at the latest a write
-	// is tried again that a policy has refused, if not after 20 s.
+	// Flags are more of the manager's, and Late is how late events are, if not 1.5 s.
 	Flags []string        `json:"flags"`
 	Late  metav1.Duration `json:"late"`
-	Soon  metav1.Duration `json:"soon"`
 
 	script *play.Script
 }
