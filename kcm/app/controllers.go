@@ -482,8 +482,8 @@ func newBootstrapSigner(ctx context.Context, c *ControllerContext, client kubern
 	return &Controller{Loop: loop, Workers: 1}, nil
 }
 
-// newCSRSigning has nothing to build without an authority that signs. Then it logs which
-// flags a user who wants one has left out: one of the two is easily forgotten.
+// newCSRSigning has nothing to build without an authority that signs. Then it logs what
+// the flags name: one of the two is easily forgotten.
 func newCSRSigning(ctx context.Context, c *ControllerContext, client kubernetes.Interface) (*Controller, error) {
 	options := c.ComponentConfig.CSRSigningController
 	signers, err := signer.NewSigners(options)
@@ -491,14 +491,8 @@ func newCSRSigning(ctx context.Context, c *ControllerContext, client kubernetes.
 		return nil, err
 	}
 	if len(signers) == 0 {
-		var missing []string
-		if options.ClusterSigningCertFile == "" {
-			missing = append(missing, "--cluster-signing-cert-file")
-		}
-		if options.ClusterSigningKeyFile == "" {
-			missing = append(missing, "--cluster-signing-key-file")
-		}
-		klog.FromContext(ctx).Info("No certificate is signed, the flags name no authority", "missing", missing)
+		klog.FromContext(ctx).Info("No certificate is signed, --cluster-signing-cert-file and --cluster-signing-key-file name no authority",
+			"certFile", options.ClusterSigningCertFile, "keyFile", options.ClusterSigningKeyFile)
 		return nil, nil
 	}
 	requests := c.InformerFactory.Certificates().V1().CertificateSigningRequests()

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +39,7 @@ func IsGone(err error) bool {
 
 // HasChanged tells whether a write was refused because the API server has its object in
 // another version, or under another UID, than the write was made for. So what it was
-// made from, the cache of a loop for example, is behind. A loop that waits for its cache
-// wraps [ErrStaleCache].
+// made from, the cache of a loop for example, is behind.
 //
 // A webhook may call its refusal a Conflict, too. That says nothing about the object, and
 // is a failure as any other refusal is. The API server writes who has refused.
@@ -47,6 +47,15 @@ func HasChanged(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsConflict(err) && errors.As(err, &status) &&
 		!strings.HasPrefix(status.Status().Message, "admission webhook ")
+}
+
+// StaleIfChanged returns an error that wraps [ErrStaleCache] for a write that was refused
+// because its object has changed, and any other error as it is.
+func StaleIfChanged(err error) error {
+	if HasChanged(err) {
+		return fmt.Errorf("%w: %v", ErrStaleCache, err)
+	}
+	return err
 }
 
 // withoutName returns the text of a status without the name of its object. A user may

@@ -24,25 +24,24 @@ func IsNodeReady(node *corev1.Node) bool {
 
 // PatchNode writes fields of a part of a node, its spec or its status, if nothing of the node has
 // changed since it was seen: a list, like that of the taints, has no other way to keep what somebody
-// else has added. If something has, the error is a conflict. It returns the node as it is then.
+// else has added. If something has, the error is a conflict.
 func PatchNode(
 	ctx context.Context, client kubernetes.Interface, node *corev1.Node,
 	part string, fields map[string]any, subresources ...string,
-) (*corev1.Node, error) {
+) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion},
 		part:       fields,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, patch,
+	_, err = client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{}, subresources...)
+	return err
 }
 
 // PatchTaints replaces the taints of a node as [PatchNode] does.
-func PatchTaints(
-	ctx context.Context, client kubernetes.Interface, node *corev1.Node, taints []corev1.Taint,
-) (*corev1.Node, error) {
+func PatchTaints(ctx context.Context, client kubernetes.Interface, node *corev1.Node, taints []corev1.Taint) error {
 	return PatchNode(ctx, client, node, "spec", map[string]any{"taints": taints})
 }

@@ -20,9 +20,9 @@ func (c *Controller) act(ctx context.Context, node *corev1.Node, what action) er
 	case remove:
 		err = c.delete(ctx, node)
 	case taint:
-		_, err = controller.PatchTaints(ctx, c.client, node, append(taints, shutdownTaint))
+		err = controller.PatchTaints(ctx, c.client, node, append(taints, shutdownTaint))
 	case untaint:
-		_, err = controller.PatchTaints(ctx, c.client, node, taints)
+		err = controller.PatchTaints(ctx, c.client, node, taints)
 	}
 	if err == nil || controller.IsGone(err) {
 		return nil

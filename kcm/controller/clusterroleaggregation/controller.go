@@ -151,11 +151,8 @@ func (c *Controller) apply(ctx context.Context, role *rbacv1.ClusterRole, rules 
 	}
 	applied, err := c.client.ClusterRoles().Patch(ctx, role.Name, types.ApplyPatchType, wanted,
 		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
-	switch {
-	case controller.HasChanged(err):
-		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
-	case err != nil:
-		return fmt.Errorf("apply rules to cluster role %s: %w", klog.KObj(role), err)
+	if err != nil {
+		return fmt.Errorf("apply rules to cluster role %s: %w", klog.KObj(role), controller.StaleIfChanged(err))
 	}
 	c.writes.Wrote(cache.MetaObjectToName(role), applied.ResourceVersion)
 	klog.FromContext(ctx).V(4).Info("Rules were aggregated", "clusterRole", klog.KObj(role), "rules", len(rules))

@@ -91,20 +91,11 @@ func (c *Controller) deletePod(ctx context.Context, job *batchv1.Job, pod *corev
 	if uncounted && hasFinalizer(pod) {
 		patched, err := c.takeFinalizer(ctx, job, pod, pod.ResourceVersion)
 		if err != nil {
-			return staleIfChanged(err)
+			return controller.StaleIfChanged(err)
 		}
 		pod = patched
 	}
-	return staleIfChanged(c.podControl.Delete(ctx, job, pod))
-}
-
-// staleIfChanged returns [controller.ErrStaleCache] for a request that was
-// refused because its object has changed.
-func staleIfChanged(err error) error {
-	if controller.HasChanged(err) {
-		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
-	}
-	return err
+	return controller.StaleIfChanged(c.podControl.Delete(ctx, job, pod))
 }
 
 // track counts, in three writes of which each may be the last that this process
@@ -155,7 +146,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1.Job, status b
 	changed.Status = status
 	updated, err := c.client.BatchV1().Jobs(job.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("update status of job %s: %w", klog.KObj(job), staleIfChanged(err))
+		return nil, fmt.Errorf("update status of job %s: %w", klog.KObj(job), controller.StaleIfChanged(err))
 	}
 	c.memories.of(job).written = updated.ResourceVersion
 	c.tell(updated, old)

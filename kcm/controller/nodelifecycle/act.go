@@ -20,19 +20,17 @@ func (c *Controller) act(ctx context.Context, node *corev1.Node, p plan) error {
 	switch {
 	case p.conditions != nil:
 		fields := map[string]any{"conditions": p.conditions}
-		_, err = controller.PatchNode(ctx, c.client, node, "status", fields, "status")
+		err = controller.PatchNode(ctx, c.client, node, "status", fields, "status")
 	case p.changesTaints:
-		_, err = controller.PatchTaints(ctx, c.client, node, p.taints)
+		err = controller.PatchTaints(ctx, c.client, node, p.taints)
 	default:
 		return nil
 	}
 	switch {
 	case controller.IsGone(err):
 		return nil
-	case controller.HasChanged(err):
-		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	case err != nil:
-		return fmt.Errorf("write the conditions or taints of node %s: %w", node.Name, err)
+		return fmt.Errorf("write the conditions or taints of node %s: %w", node.Name, controller.StaleIfChanged(err))
 	}
 	klog.FromContext(ctx).V(2).Info("Node was written", "node", klog.KObj(node), "plan", p)
 	if p.conditions != nil && controller.IsNodeReady(node) {

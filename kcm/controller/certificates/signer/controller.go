@@ -179,11 +179,8 @@ func (c *Controller) act(ctx context.Context, csr *certificatesv1.CertificateSig
 // carried out though it was not told so. The cache will show it.
 func (c *Controller) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	_, err := c.requests.UpdateStatus(ctx, csr, metav1.UpdateOptions{})
-	switch {
-	case err == nil || controller.IsGone(err):
+	if err == nil || controller.IsGone(err) {
 		return nil
-	case controller.HasChanged(err):
-		return fmt.Errorf("%w: %v", controller.ErrStaleCache, err)
 	}
-	return fmt.Errorf("answer certificate signing request %s: %w", klog.KObj(csr), err)
+	return fmt.Errorf("answer certificate signing request %s: %w", klog.KObj(csr), controller.StaleIfChanged(err))
 }
