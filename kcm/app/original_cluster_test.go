@@ -30,7 +30,7 @@ import (
 func original(t *testing.T, flags ...string) string {
 	t.Helper()
 	clustertest.SkipIfShort(t)
-	path, err := cluster.Binary(t.Context(), t.Output())
+	path, err := cluster.Binary(t.Context(), "labcluster", t.Output())
 	require.NoError(t, err)
 	return output(path, append([]string{"kube-controller-manager"}, flags...)...)
 }

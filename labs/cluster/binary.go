@@ -32,15 +32,10 @@ func Root() (string, error) {
 	return "", err
 }
 
-// Binary returns the path of an up-to-date bin/labcluster. It has make build it if it is missing or older than its
-// sources; only then make says on progress what is being built and how long it usually takes. Processes that ask at the
-// same time build once.
-func Binary(ctx context.Context, progress io.Writer) (string, error) {
-	return built(ctx, "labcluster", progress)
-}
-
-// built returns the path of an up-to-date program in bin, see Binary.
-func built(ctx context.Context, program string, progress io.Writer) (string, error) {
+// Binary returns the path of an up-to-date program in bin: labcluster or kindcluster. It has make build it if it is
+// missing or older than its sources; only then make says on progress what is being built and how long it usually takes.
+// Processes that ask at the same time build once.
+func Binary(ctx context.Context, program string, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err

@@ -51,7 +51,7 @@ func startAndWait() {
 func binary(t *testing.T) string {
 	t.Helper()
 	clustertest.SkipIfShort(t)
-	path, err := cluster.Binary(context.Background(), io.Discard) // cleanups call this too
+	path, err := cluster.Binary(context.Background(), "labcluster", io.Discard) // cleanups call this too
 	require.NoError(t, err)
 	return path
 }

@@ -41,7 +41,7 @@ func (c *Cluster) Reference(ctx context.Context, flags ...string) *exec.Cmd {
 		"--secure-port=0",
 	}, flags)
 	// An error here and below is the answer of the caller's Start.
-	binary, err := Binary(ctx, os.Stderr)
+	binary, err := Binary(ctx, "labcluster", os.Stderr)
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = referenceEnds

@@ -52,7 +52,7 @@ func start(ctx context.Context, program string, o Options) (*Cluster, error) {
 	o.Nodes = cmp.Or(o.Nodes, 3)
 	building := cmp.Or[io.Writer](o.Progress, os.Stderr) // who waits minutes for it must see why
 	o.Progress = cmp.Or(o.Progress, io.Discard)
-	binary, err := built(ctx, program, building)
+	binary, err := Binary(ctx, program, building)
 	if err != nil {
 		return nil, err
 	}

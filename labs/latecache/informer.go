@@ -3,11 +3,13 @@ package latecache
 import (
 	"strconv"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
 // Informer is an informer whose watch runs when it is told. Give it to a factory with InformerFor before anybody asks
-// the factory for the informer of that type.
+// the factory for the informer of that type. An error of its cache, which keeps every object that has a name, stops the
+// test.
 type Informer[T Object[T]] struct {
 	cache.SharedIndexInformer // never run: it holds the cache and its indices
 	store                     *Store[T]
@@ -33,7 +35,7 @@ func NewLateInformer[T Object[T]](store *Store[T], behind int) *Informer[T] {
 
 // listed tells the cache of which version it is, which it does not hear by a deletion.
 func (i *Informer[T]) listed() {
-	must(i.GetStore().Replace(i.GetStore().List(), strconv.Itoa(firstVersion+i.shown)))
+	utilruntime.Must(i.GetStore().Replace(i.GetStore().List(), strconv.Itoa(firstVersion+i.shown)))
 }
 
 // SetTransform is called by a factory that has a transform. What is in the cache already, and what comes, is as it
@@ -41,7 +43,7 @@ func (i *Informer[T]) listed() {
 func (i *Informer[T]) SetTransform(trim cache.TransformFunc) error {
 	i.trim = trim
 	for _, obj := range i.Cached() {
-		must(i.GetStore().Update(i.trimmed(obj)))
+		utilruntime.Must(i.GetStore().Update(i.trimmed(obj)))
 	}
 	return nil
 }
@@ -52,7 +54,7 @@ func (i *Informer[T]) trimmed(obj T) T {
 		return obj
 	}
 	left, err := i.trim(obj.DeepCopy())
-	must(err)
+	utilruntime.Must(err)
 	return left.(T)
 }
 
@@ -86,14 +88,14 @@ func (i *Informer[T]) show(c change[T]) {
 	old, exists := i.cached(obj)
 	switch {
 	case c.gone && exists:
-		must(i.GetStore().Delete(obj))
+		utilruntime.Must(i.GetStore().Delete(obj))
 		i.tell(func(h cache.ResourceEventHandler) { h.OnDelete(obj) })
 	case c.gone:
 	case exists:
-		must(i.GetStore().Update(obj))
+		utilruntime.Must(i.GetStore().Update(obj))
 		i.tell(func(h cache.ResourceEventHandler) { h.OnUpdate(old, obj) })
 	default:
-		must(i.GetStore().Add(obj))
+		utilruntime.Must(i.GetStore().Add(obj))
 		i.tell(func(h cache.ResourceEventHandler) { h.OnAdd(obj, false) })
 	}
 }
@@ -135,7 +137,7 @@ func (i *Informer[T]) Relist() (missed []T) {
 	}
 	for _, old := range i.Cached() {
 		if _, err := i.store.Get(old.GetName()); err != nil {
-			must(i.GetStore().Delete(old))
+			utilruntime.Must(i.GetStore().Delete(old))
 			gone := cache.DeletedFinalStateUnknown{Key: cache.MetaObjectToName(old).String(), Obj: old}
 			i.tell(func(h cache.ResourceEventHandler) { h.OnDelete(gone) })
 		}
@@ -156,17 +158,10 @@ func (i *Informer[T]) Cached() []T {
 // cached is what the cache has in place of an object.
 func (i *Informer[T]) cached(obj T) (old any, exists bool) {
 	old, exists, err := i.GetStore().Get(obj)
-	must(err)
+	utilruntime.Must(err)
 	return old, exists
 }
 
 func (i *Informer[T]) tell(notify func(cache.ResourceEventHandler)) {
 	i.untold = append(i.untold, notify)
-}
-
-// must stops the test at an error of the cache, which keeps every object that has a name.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }

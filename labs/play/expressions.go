@@ -271,9 +271,8 @@ func describe(state history.State) string {
 				line += " " + said(object, `"Ready=" + condition(self, "Ready").status +
 					self.?spec.?taints.orValue([]).map(t, " " + t.key + ":" + t.effect).join("")`)
 			case "events":
-				count, _, _ := unstructured.NestedInt64(object.Object, "count")
-				line = fmt.Sprintf("Event %s %s (%d): %s",
-					field(object, "type"), field(object, "reason"), count, field(object, "message"))
+				line = "Event " + said(object, `self.?type.orValue("") + " " + self.?reason.orValue("") + " (" +
+					string(self.?count.orValue(0)) + "): " + self.?message.orValue("")`)
 			}
 			lines = append(lines, line)
 		}

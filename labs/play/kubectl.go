@@ -60,7 +60,7 @@ func (p *Play) ownNamespace(args []string) []string {
 }
 
 func (p *Play) runKubectl(c *call) (string, error) {
-	binary, err := cluster.Binary(p.ctx, c.Stderr())
+	binary, err := cluster.Binary(p.ctx, "labcluster", c.Stderr())
 	if err != nil {
 		return "", err
 	}

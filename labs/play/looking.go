@@ -28,11 +28,6 @@ func (p *Play) event(c *call) error {
 		o.kind, name, c.args[1], c.args[2], c.args[3], "^(?:"+c.args[4]+")$", wanted))
 }
 
-func field(object *unstructured.Unstructured, path ...string) string {
-	value, _, _ := unstructured.NestedString(object.Object, path...)
-	return value
-}
-
 // setMark makes this the beginning for those that look back.
 func (p *Play) setMark(c *call) error {
 	if c.has("all") {

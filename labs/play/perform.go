@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -93,10 +94,7 @@ func (h *house) Skip(args ...any) {
 
 // Run plays in a goroutine of its own, so that FailNow can end it.
 func (h *house) Run(_ string, play func(testscript.T)) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		play(h)
-	}()
-	<-done
+	var playing sync.WaitGroup
+	playing.Go(func() { play(h) })
+	playing.Wait()
 }

@@ -50,7 +50,7 @@ func NewManager(
 		loops = strings.Split(string(found[1]), ", ")
 	}
 	if reference {
-		binary, err := cluster.Binary(ctx, os.Stderr)
+		binary, err := cluster.Binary(ctx, "labcluster", os.Stderr)
 		return &Manager{
 			Name: "kube-controller-manager", Reference: true, Loops: loops,
 			byItself: func(ctx context.Context, args ...string) *exec.Cmd {

@@ -6,6 +6,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,16 +42,10 @@ var ErrBroken = errors.New("the connection is broken off")
 // token is made as who config says, the manager itself. A loop that has a token is who the token says. All requests
 // pass what wrap returns. The caller closes the server.
 func Start(config *rest.Config, kubeconfig string, wrap func(RoundTripper) RoundTripper) (*httptest.Server, error) {
-	own, err := rest.TransportFor(config)
-	if err != nil {
-		return nil, err
-	}
-	anonymous, err := rest.TransportFor(rest.AnonymousClientConfig(config))
-	if err != nil {
-		return nil, err
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
+	own, ownErr := rest.TransportFor(config)
+	anonymous, anonymousErr := rest.TransportFor(rest.AnonymousClientConfig(config))
+	target, targetErr := url.Parse(config.Host)
+	if err := cmp.Or(ownErr, anonymousErr, targetErr); err != nil {
 		return nil, err
 	}
 	server := httptest.NewServer(&httputil.ReverseProxy{
@@ -62,10 +57,15 @@ func Start(config *rest.Config, kubeconfig string, wrap func(RoundTripper) Round
 			return own.RoundTrip(request)
 		}),
 		FlushInterval: -1, // at once
-		ErrorHandler:  unanswered,
-		ErrorLog:      log.New(io.Discard, "", 0), // who asks is told, and who has ended does not matter
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if errors.Is(err, ErrBroken) {
+				panic(http.ErrAbortHandler) // is how net/http breaks a connection off
+			}
+			w.WriteHeader(http.StatusBadGateway)
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // who asks is told, and who has ended does not matter
 	})
-	err = clientcmd.WriteToFile(clientcmdapi.Config{
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"lab": {Server: server.URL}},
 		Contexts:       map[string]*clientcmdapi.Context{"lab": {Cluster: "lab"}},
 		CurrentContext: "lab",
@@ -184,10 +184,7 @@ func Refuse(request *http.Request, code int) *http.Response {
 	status := apierrors.NewGenericServerResponse(code, http.MethodPut, schema.GroupResource{}, path.Base(request.URL.Path),
 		"the lab's proxy refuses this request", 0, false).ErrStatus
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	body, err := json.Marshal(status)
-	if err != nil {
-		panic(err) // a Status is made of strings
-	}
+	body, _ := json.Marshal(status) // it is JSON
 	header := http.Header{"Content-Type": {"application/json"}}
 	if code == http.StatusTooManyRequests {
 		header.Set("Retry-After", "1")
@@ -196,11 +193,4 @@ func Refuse(request *http.Request, code int) *http.Response {
 		StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: request,
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 	}
-}
-
-func unanswered(w http.ResponseWriter, _ *http.Request, err error) {
-	if errors.Is(err, ErrBroken) {
-		panic(http.ErrAbortHandler) // is how net/http breaks a connection off
-	}
-	w.WriteHeader(http.StatusBadGateway)
 }

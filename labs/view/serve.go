@@ -113,10 +113,7 @@ func (v *View) serveMoments(w http.ResponseWriter, r *http.Request) {
 		moments, news := v.After(next)
 		if len(moments) > 0 {
 			next += len(moments)
-			text, err := json.Marshal(moments)
-			if err != nil {
-				return
-			}
+			text, _ := json.Marshal(moments) // it is JSON
 			if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", next, text); err != nil {
 				return
 			}

@@ -30,6 +30,7 @@ import (
 
 	"github.com/kcm-book/kcm-book/labs/cluster"
 	"github.com/kcm-book/kcm-book/labs/process"
+	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
 // program is a controller manager, with the user that it is.
@@ -75,10 +76,7 @@ var phases = []phase{
 }
 
 func main() {
-	var names []string
-	for _, p := range phases {
-		names = append(names, p.name)
-	}
+	names := verdict.Names(phases, func(p phase) string { return p.name })
 	rounds := flag.Int("rounds", 3, "how many `rounds` there are; one is enough for what takes long or hardly differs")
 	only := flag.String("only", "", "measure only what matches this `regexp`: "+strings.Join(names, ", "))
 	flag.Parse()

@@ -16,9 +16,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/verdict"
 )
 
-// How many scenarios are played at the same time with each manager.
-const atATime = 6
-
 // playScenarios plays the scenarios with kcm, or with both managers: one that the original fails does not tell the
 // truth about Kubernetes, and one that kcm fails is a defect of kcm.
 func playScenarios(ctx context.Context, pattern string, managers ...string) error {
@@ -42,7 +39,7 @@ func playScenarios(ctx context.Context, pattern string, managers ...string) erro
 	return table.Err()
 }
 
-// playWith plays all scenarios with one manager, on a cluster of its own.
+// playWith plays all scenarios with one manager, six at the same time, on a cluster of its own.
 func playWith(ctx context.Context, manager string, chosen []scenarios.Scenario, table *verdict.Table) (err error) {
 	var told strings.Builder
 	s, end, err := allLoops(ctx, play.NewTeller(&told, false), manager == "original")
@@ -52,7 +49,7 @@ func playWith(ctx context.Context, manager string, chosen []scenarios.Scenario, 
 	defer func() { err = errors.Join(err, end()) }()
 	s.Manifests = []string{"labs/scenarios/manifests"}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(atATime)
+	group.SetLimit(6)
 	for _, scenario := range chosen {
 		group.Go(func() error {
 			r, err := playOne(groupCtx, *s, scenario)

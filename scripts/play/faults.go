@@ -100,15 +100,12 @@ func playFaults(ctx context.Context, args []string) (err error) {
 	return r.play(ctx, plan)
 }
 
-// sideBySideRuns is how many runs are played at the same time: they wait most of the time.
-var sideBySideRuns = 3 * runtime.NumCPU()
-
 // play plays runs side by side and then, one by one and each on a control plane of its own, those that kill it.
 func (r *faultRuns) play(ctx context.Context, plan []faults.Spec) error {
 	table := verdict.New([]string{r.manager}, verdict.Names(plan, faults.Spec.String))
 	for _, alone := range []bool{false, true} {
 		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(sideBySideRuns)
+		group.SetLimit(3 * runtime.NumCPU()) // they wait most of the time
 		if alone {
 			group.SetLimit(1)
 		}

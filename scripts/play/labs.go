@@ -18,10 +18,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/view"
 )
 
-// sideBySide is how many labs are played at the same time. They wait most of the
-// time, but each has a control plane of its own.
-const sideBySide = 3
-
 // lab is a script that starts its managers itself.
 type lab struct {
 	name   string
@@ -74,7 +70,7 @@ func playAll(ctx context.Context, _ []string) error {
 	subject, _ := subject()
 	table := verdict.New([]string{subject}, verdict.Names(labs, func(l lab) string { return l.name }))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(sideBySide)
+	group.SetLimit(3) // they wait most of the time, but each has a control plane of its own
 	for _, l := range labs {
 		group.Go(func() error {
 			var told strings.Builder

@@ -22,9 +22,6 @@ import (
 	"github.com/kcm-book/kcm-book/labs/cluster"
 )
 
-// exitInterrupted is what a shell, and labs/cluster, expect of a program that was interrupted and has left nothing.
-const exitInterrupted = 130
-
 var errInterrupted = errors.New("interrupted; nothing is left running")
 
 func main() {
@@ -35,7 +32,7 @@ func main() {
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "kind:", err)
 		if errors.Is(err, errInterrupted) {
-			os.Exit(exitInterrupted)
+			os.Exit(130) // so a shell, and labs/cluster, expect it of a program that has left nothing
 		}
 		os.Exit(1)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kcm-book/kcm-book/labs/process"
 	"github.com/kcm-book/kcm-book/labs/proxy"
 )
 
@@ -24,20 +25,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: late KUBECONFIG NEW-KUBECONFIG RESOURCE...")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
-		fmt.Fprintln(os.Stderr, "late:", err)
-		os.Exit(1)
-	}
+	process.Main("late", func(ctx context.Context) error { return run(ctx, os.Args[1], os.Args[2], os.Args[3:]) })
 }
 
-// run passes requests on until the process is asked to end.
-func run(from, to string, resources []string) error {
+// run passes requests on until ctx ends.
+func run(ctx context.Context, from, to string, resources []string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", from)
 	if err != nil {
 		return err
 	}
 	hold, _ := signal.NotifyContext(context.Background(), syscall.SIGUSR1)
-	end, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A watch that is held does not end, either, until who reads it has gone.
 	held := func(ctx context.Context, _ []byte, _ time.Time) error {
 		if hold.Err() == nil {
@@ -51,6 +48,6 @@ func run(from, to string, resources []string) error {
 		return err
 	}
 	defer proxy.Close(server)
-	<-end.Done()
+	<-ctx.Done()
 	return nil
 }

@@ -23,20 +23,17 @@ type spec struct {
 //go:embed specs.yaml
 var specsYAML []byte
 
-// selection is what specs.yaml says.
-type selection struct {
-	// Controllers are regular expressions of the names of the specs that are about controllers.
-	Controllers []string `json:"controllers"`
-	// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind cluster
-	// of one node, by the reason why.
-	Real map[string][]string `json:"real"`
-	Kind map[string][]string `json:"kind"`
-}
-
 // choose returns the conformance specs about controllers that pattern matches, by their names, and what
 // simulated nodes lack for them, or the kind cluster.
 func choose(pattern string, onKind bool) ([]spec, error) {
-	var s selection
+	var s struct {
+		// Controllers are regular expressions of the names of the specs that are about controllers.
+		Controllers []string `json:"controllers"`
+		// Real are names of specs that need more than simulated nodes, and Kind of those that need more than a kind
+		// cluster of one node, by the reason why.
+		Real map[string][]string `json:"real"`
+		Kind map[string][]string `json:"kind"`
+	}
 	if err := yaml.UnmarshalStrict(specsYAML, &s); err != nil {
 		return nil, fmt.Errorf("specs.yaml: %w", err)
 	}

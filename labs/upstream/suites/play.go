@@ -41,9 +41,6 @@ func (w workshop) play(ctx context.Context, manager string, chosen []string, tab
 	return nil
 }
 
-// suiteTimeout is what the longest suite has, also on a machine that has much else to do.
-const suiteTimeout = 40 * time.Minute
-
 // runSuite runs the tests of one suite, in a directory of their own, and takes down what becomes of each.
 func (w workshop) runSuite(
 	ctx context.Context, s suite, tests []string, manager, program string, table *verdict.Table,
@@ -58,9 +55,10 @@ func (w workshop) runSuite(
 		return err
 	}
 	defer log.Close()
-	// test2json cannot be killed together with what it runs but as a group.
+	// test2json cannot be killed together with what it runs but as a group. The longest suite has time enough, also on
+	// a machine that has much else to do.
 	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", program,
-		"-test.v=test2json", "-test.timeout="+suiteTimeout.String(), "-test.run=^("+strings.Join(tests, "|")+")$")
+		"-test.v=test2json", "-test.timeout=40m", "-test.run=^("+strings.Join(tests, "|")+")$")
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

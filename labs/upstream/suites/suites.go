@@ -48,10 +48,7 @@ var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 func (w workshop) choose(pattern string) ([]string, error) {
 	var all []string
 	for _, s := range suites {
-		files, err := filepath.Glob(filepath.Join(w.upstream, "test", "integration", s.name, "*_test.go"))
-		if err != nil {
-			return nil, err
-		}
+		files, _ := filepath.Glob(filepath.Join(w.upstream, "test", "integration", s.name, "*_test.go")) // well-formed
 		for _, file := range files {
 			content, err := os.ReadFile(file)
 			if err != nil {

@@ -19,9 +19,6 @@ import (
 	"github.com/kcm-book/kcm-book/scripts/book/chapters"
 )
 
-// patience is how long a command that only looks is repeated.
-const patience = 20 * time.Second
-
 // Run runs the sessions of the chapters with these numbers, or of all, four side by side: most of the time they wait.
 // With fill, it puts in what is printed where it differs from what a chapter shows; else its error says where.
 func Run(ctx context.Context, root string, numbers []string, fill bool, out io.Writer) error {
@@ -109,9 +106,9 @@ func (s *session) setUp(ctx context.Context, e *exchange) (string, error) {
 }
 
 // observe runs a command and returns what it prints: if it only looks, once it prints what the chapter shows, or else
-// after a while.
+// after 20 seconds, for which it is repeated.
 func (s *session) observe(ctx context.Context, e *exchange) (string, error) {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(20 * time.Second)
 	for {
 		out, err := s.run(ctx, strings.TrimSpace(e.command))
 		if err != nil || same(e.shown, out) || e.shown == "" || !e.onlyLooks() || time.Now().After(deadline) {

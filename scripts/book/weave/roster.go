@@ -140,8 +140,7 @@ func dropEmptied(node ast.Decl, gone map[ast.Node]bool) bool {
 // linesOf returns where in the text of a declaration a node stands, from the first line of the comment above it to the
 // end of its last line. A node that shares its line with others is taken out with the comma that follows it.
 func (s *Source) linesOf(d *Declaration, node ast.Node) (begin, end int) {
-	begin = s.fset.Position(node.Pos()).Offset - d.offset
-	end = s.fset.Position(node.End()).Offset - d.offset
+	begin, end = s.within(d, node.Pos()), s.within(d, node.End())
 	lineBegin := strings.LastIndexByte(d.text[:begin], '\n') + 1
 	rest := restOfLine(d.text[end:])
 	after := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(rest), ","))

@@ -97,10 +97,7 @@ func readJSON(path string, into any) error {
 }
 
 func writeJSON(path string, value any) error {
-	text, err := json.MarshalIndent(value, "", "\t")
-	if err != nil {
-		return err
-	}
+	text, _ := json.MarshalIndent(value, "", "\t") // it is JSON
 	return weave.WriteFile(path, append(text, '\n'))
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/legacytokencleaner"
+	"github.com/kcm-book/kcm-book/labs/upstream/shims"
 )
 
 // LegacySATokenCleanerOptions are upstream's. How often kcm's loop looks is a constant; the suite is built with it set to
@@ -19,12 +20,8 @@ type LegacySATokenCleanerOptions struct {
 	CleanUpPeriod, SyncInterval time.Duration
 }
 
-// LegacySATokenCleaner is kcm's loop with one worker. As an interface its Run is not inlined, and found in the program.
-type LegacySATokenCleaner struct {
-	loop interface {
-		Run(ctx context.Context, workers int)
-	}
-}
+// LegacySATokenCleaner is kcm's loop with one worker.
+type LegacySATokenCleaner struct{ loop shims.Loop }
 
 // NewLegacySATokenCleaner returns kcm's loop, by the clock of the suite.
 func NewLegacySATokenCleaner(

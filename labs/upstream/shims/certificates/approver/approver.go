@@ -9,13 +9,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kcm-book/kcm-book/kcm/controller/certificates/approver"
+	"github.com/kcm-book/kcm-book/labs/upstream/shims"
 )
 
 // Controller is kcm's loop, with informers of roles and of bindings, which upstream's does without.
 type Controller struct {
-	loop interface {
-		Run(ctx context.Context, workers int)
-	} // as an interface its Run is not inlined, and found
+	loop   shims.Loop
 	rights informers.SharedInformerFactory
 }
 
