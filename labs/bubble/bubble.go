@@ -21,8 +21,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	clienttesting "k8s.io/client-go/testing"
-
-	"github.com/kcm-book/kcm-book/kcm/controller"
 )
 
 func init() {
@@ -37,10 +35,10 @@ type Start func(
 ) (run func(ctx context.Context))
 
 // Note has a loop note each key that it is asked to look at, and sync it only if it is said to. What the key is called
-// in the notes is left of the last slash: of a namespace and a name, the name.
-func Note[K comparable](loop *controller.Loop[K], note func(key string), syncs bool) {
-	sync := loop.Sync
-	loop.Sync = func(ctx context.Context, key K) error {
+// in the notes is right of the last slash: of a namespace and a name, the name.
+func Note[K comparable](loopSync *func(context.Context, K) error, note func(key string), syncs bool) {
+	sync := *loopSync
+	*loopSync = func(ctx context.Context, key K) error {
 		words := fmt.Sprint(key)
 		note(words[strings.LastIndex(words, "/")+1:])
 		if !syncs {

@@ -21,7 +21,7 @@ func starting(client *fake.Clientset, syncs bool, edits ...func(*Signer)) bubble
 		for _, edit := range edits {
 			edit(s)
 		}
-		bubble.Note(s.loop, note, syncs)
+		bubble.Note(&s.loop.Sync, note, syncs)
 		return func(ctx context.Context) { s.Run(ctx, 1) }
 	}
 }

@@ -32,7 +32,7 @@ func starting(client *fake.Clientset, syncs bool, edits ...func(*Controller)) bu
 		for _, edit := range edits {
 			edit(c)
 		}
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

@@ -26,7 +26,7 @@ func starting(client *fake.Clientset, syncs bool, edit func(*Controller)) bubble
 		core := factory.Core().V1()
 		c := NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0)
 		edit(c)
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

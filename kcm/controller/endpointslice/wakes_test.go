@@ -30,7 +30,7 @@ func starting(client *fake.Clientset, syncs bool, edits ...func(*Controller)) bu
 		if !syncs {
 			zones = func(context.Context, string) error { c.haveLooked.Store(true); return nil }
 		}
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		c.zones.Sync = func(ctx context.Context, key string) error { note("zones"); return zones(ctx, key) }
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}

@@ -28,7 +28,7 @@ func starting(client *fake.Clientset, syncs bool, edit func(*Controller)) bubble
 		core := factory.Core().V1()
 		c := NewController(ctx, core.Endpoints(), factory.Discovery().V1().EndpointSlices(), core.Services(), 2, client, 0)
 		edit(c)
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

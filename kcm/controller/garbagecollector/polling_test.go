@@ -73,7 +73,7 @@ func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 			}
 			start := func(_ context.Context, _ informers.SharedInformerFactory, note func(string)) func(context.Context) {
 				gc.toDelete = controller.NewLoop(controller.LoopConfig[key]{Sync: gc.attemptToDelete, MaxRetries: controller.RetryForever})
-				bubble.Note(gc.toDelete, note, true)
+				bubble.Note(&gc.toDelete.Sync, note, true)
 				gc.toDelete.Add(here(test.key))
 				return func(ctx context.Context) { gc.toDelete.Run(ctx, 1) }
 			}

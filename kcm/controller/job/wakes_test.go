@@ -29,8 +29,8 @@ func starting(client *fake.Clientset, syncs bool, edits ...func(*Controller)) bu
 		for _, edit := range edits {
 			edit(c)
 		}
-		bubble.Note(c.loop, note, syncs)
-		bubble.Note(c.orphans, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
+		bubble.Note(&c.orphans.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

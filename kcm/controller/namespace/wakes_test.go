@@ -23,7 +23,7 @@ func (s *server) starting(t *testing.T, syncs bool, edits ...func(*NamespaceCont
 		for _, edit := range edits {
 			edit(c)
 		}
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

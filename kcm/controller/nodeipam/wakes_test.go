@@ -18,7 +18,7 @@ import (
 func starting(client *fake.Clientset, syncs bool) bubble.Start {
 	return func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		c := New(ctx, factory.Core().V1().Nodes(), client, four)
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

@@ -30,8 +30,8 @@ func starting(client *fake.Clientset, grace time.Duration, syncs bool, edits ...
 		for _, edit := range edits {
 			edit(c)
 		}
-		bubble.Note(c.loop, note, syncs)
-		bubble.Note(c.podLoop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
+		bubble.Note(&c.podLoop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

@@ -33,7 +33,7 @@ func starting(client *fake.Clientset, kind string, syncs bool, edits ...func(*Co
 		for _, edit := range edits {
 			edit(c)
 		}
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

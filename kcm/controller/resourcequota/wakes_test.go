@@ -51,8 +51,8 @@ func (s *servers) starting(syncs bool, edits ...func(*Controller)) bubble.Start 
 		for _, edit := range edits {
 			edit(c)
 		}
-		bubble.Note(c.uncounted, note, syncs)
-		bubble.Note(c.others, note, syncs)
+		bubble.Note(&c.uncounted.Sync, note, syncs)
+		bubble.Note(&c.others.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

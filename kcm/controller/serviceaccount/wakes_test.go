@@ -19,7 +19,7 @@ func startingAccounts(client *fake.Clientset, syncs bool) bubble.Start {
 	return func(_ context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		core := factory.Core().V1()
 		c := NewServiceAccountsController(core.ServiceAccounts(), core.Namespaces(), client, DefaultServiceAccountsControllerOptions())
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

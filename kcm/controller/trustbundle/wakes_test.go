@@ -31,7 +31,7 @@ func starting(client *fake.Clientset, syncs bool, made func(*Publisher)) bubble.
 	return func(_ context.Context, _ informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		p := New(discovering{Clientset: client}, func() []byte { return []byte("first") })
 		made(p)
-		bubble.Note(p.loop, note, syncs)
+		bubble.Note(&p.loop.Sync, note, syncs)
 		return func(ctx context.Context) { p.Run(ctx, 1) }
 	}
 }

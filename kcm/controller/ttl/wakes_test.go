@@ -64,7 +64,7 @@ func TestALoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 			}
 			start := func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 				c := NewTTLController(ctx, factory.Core().V1().Nodes(), client)
-				bubble.Note(c.loop, note, false)
+				bubble.Note(&c.loop.Sync, note, false)
 				return func(ctx context.Context) { c.Run(ctx, 1) }
 			}
 			woken := bubble.Woken(t, client, start, func(ctx context.Context) error { return test.change(ctx, client) })

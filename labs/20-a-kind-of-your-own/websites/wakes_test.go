@@ -44,7 +44,7 @@ func starting(t *testing.T, sites dynamic.Interface, client kubernetes.Interface
 		factory := dynamicinformer.NewDynamicSharedInformerFactory(sites, 0)
 		c, err := newController(factory.ForResource(websites).Informer(), builtIn.Core().V1().ConfigMaps(), sites, client)
 		require.NoError(t, err)
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		factory.Start(ctx.Done())
 		return func(ctx context.Context) {
 			c.loop.Run(ctx, 1, c.synced...)

@@ -23,7 +23,7 @@ func starting(client *fake.Clientset, syncs bool) bubble.Start {
 	return func(_ context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		rbac := factory.Rbac().V1()
 		c := New(client, factory.Certificates().V1().CertificateSigningRequests(), rbac.ClusterRoles(), rbac.ClusterRoleBindings())
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.Run(ctx, 1) }
 	}
 }

@@ -21,7 +21,7 @@ func starting(client *fake.Clientset, files *AuthorityFiles, syncs bool) bubble.
 	return func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		signers := Signers{kubeletClient: files, kubeletServing: files}
 		c := New(ctx, client, factory.Certificates().V1().CertificateSigningRequests(), signers, time.Hour)
-		bubble.Note(c.loop, note, syncs)
+		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.loop.Run(ctx, 1, c.synced) }
 	}
 }
