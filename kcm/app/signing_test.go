@@ -10,12 +10,12 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-func TestTheLogSaysWhichFlagsAreMissingIfNothingIsSigned(t *testing.T) {
+func TestTheLogSaysWhatTheFlagsNameIfNothingIsSigned(t *testing.T) {
 	t.Parallel()
-	for situation, test := range map[string]struct{ cert, key, missing string }{
-		"the key alone is named":         {"", "ca.key", `missing=["--cluster-signing-cert-file"]`},
-		"the certificate alone is named": {"ca.crt", "", `missing=["--cluster-signing-key-file"]`},
-		"neither is named":               {"", "", `missing=["--cluster-signing-cert-file","--cluster-signing-key-file"]`},
+	for situation, test := range map[string]struct{ cert, key, named string }{
+		"the key alone is named":         {"", "ca.key", `certFile="" keyFile="ca.key"`},
+		"the certificate alone is named": {"ca.crt", "", `certFile="ca.crt" keyFile=""`},
+		"neither is named":               {"", "", `certFile="" keyFile=""`},
 	} {
 		t.Run(situation, func(t *testing.T) {
 			t.Parallel()
@@ -28,7 +28,7 @@ func TestTheLogSaysWhichFlagsAreMissingIfNothingIsSigned(t *testing.T) {
 			assert.Nil(t, loop, "nothing signs")
 			logged := logger.GetSink().(ktesting.Underlier).GetBuffer()
 			assert.Len(t, logged.Data(), 1, "lines of the log")
-			assert.Contains(t, logged.String(), test.missing)
+			assert.Contains(t, logged.String(), test.named)
 		})
 	}
 }
