@@ -28,7 +28,7 @@ import (
 
 const (
 	// How long a cluster or a component may take to get ready, on a busy machine.
-	startTimeout = 90 * time.Second
+	startTimeout = 5 * time.Minute
 	// How often it is looked at meanwhile.
 	pollInterval = 15 * time.Millisecond
 	// How often the supervisor looks whether its directory is still there.

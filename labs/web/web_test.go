@@ -85,7 +85,7 @@ func TestItCountsWhatIsAnsweredAndWhatFails(t *testing.T) {
 	require.NoError(t, c.ask(answers.Client(), answers.URL))
 	require.ErrorContains(t, c.ask(answers.Client(), answers.URL+"/ready"), "503")
 	answers.Close()
-	require.ErrorContains(t, c.ask(answers.Client(), answers.URL), "refused")
+	require.ErrorContains(t, c.ask(answers.Client(), "http://127.0.0.1:1"), "refused", "a port that is given to nobody")
 
 	response := httptest.NewRecorder()
 	asked.ServeHTTP(response, httptest.NewRequest("GET", "/asked", nil))

@@ -81,10 +81,17 @@ func TestListen(t *testing.T) {
 		{"the port is open at once", func(t *testing.T) {
 			o := defaults(t)
 			given(t, o)
-			free, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			require.NoError(t, free.Close())
-			c, err := listening(t, o, loopback, free.Addr().(*net.TCPAddr).Port)
+			var free net.Listener
+			var c *config.Config
+			var err error
+			for range 10 { // somebody else may take the port in between
+				free, err = net.Listen("tcp", "127.0.0.1:0")
+				require.NoError(t, err)
+				require.NoError(t, free.Close())
+				if c, err = listening(t, o, loopback, free.Addr().(*net.TCPAddr).Port); err == nil {
+					break
+				}
+			}
 			require.NoError(t, err)
 			require.NotNil(t, c.SecureServing, "there is no port")
 			assert.Equal(t, free.Addr().String(), c.SecureServing.Listener.Addr().String(), "where it listens")

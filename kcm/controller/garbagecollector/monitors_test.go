@@ -170,10 +170,16 @@ func TestKinds(t *testing.T) {
 		gc, sync := watching(t, kinds, objects...)
 		client := gc.metadata.(*metadatafake.FakeMetadataClient)
 		before := watch.NewRaceFreeFake()
+		watched := make(chan struct{}, 10)
 		client.PrependWatchReactor("secrets", func(action clienttesting.Action) (bool, watch.Interface, error) {
-			return action.GetResource() == secretsV1, before, nil
+			isFirst := action.GetResource() == secretsV1
+			if isFirst {
+				watched <- struct{}{}
+			}
+			return isFirst, before, nil
 		})
 		require.NoError(t, sync())
+		<-watched // one that is stopped before it watches never stops what it would watch
 		shown := secret.DeepCopy()
 		shown.APIVersion = "v2"
 		require.NoError(t, client.Tracker().Create(schema.GroupVersionResource{Version: "v2", Resource: "secrets"}, shown, shown.Namespace))

@@ -30,7 +30,7 @@ import (
 )
 
 func init() {
-	watch.DefaultChanSize = 1000       // for what all nodes are told at once
+	watch.DefaultChanSize = 2000       // for what all nodes are told at once
 	controller.ReallyCrash.Store(true) // or what panics would be tried again
 	// One of the handlers sleeps by the real time, in a bubble for decades.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1:1]

@@ -239,7 +239,7 @@ func (s *Stage) changedSince(before, now map[string][]byte) []string {
 // test compiles the stage, and vets and tests the packages that are to be tested. With
 // -trimpath go knows a package that is the same in several stages, and compiles it once.
 func (s *Stage) test(ctx context.Context) error {
-	args := []string{"test", "-short", "-vet=all"}
+	args := []string{"test", "-short", "-vet=all", "-timeout=30m"}
 	for _, dir := range slices.Sorted(maps.Keys(s.packages)) {
 		if s.packages[dir].source.name == "main" || slices.Contains(s.toTest, dir) {
 			args = append(args, "./"+dir) // programs import all that is not tested

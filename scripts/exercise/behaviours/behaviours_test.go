@@ -66,7 +66,7 @@ func TestATestThatEndsTheProcessDoesNotHold(t *testing.T) {
 func TestWhatHangsIsEndedAndAfterTheSecondNothingElseIsTried(t *testing.T) {
 	t.Parallel()
 	p := program("1")
-	p.Limit = 5 * time.Second // the process has to have started by then
+	p.Limit = 10 * time.Second // the process has to have started by then, on a machine however busy
 	lines, said := told(t, p, "TestShownHangs")
 	assert.Equal(t, []string{"✓ before", "✗ hangs", "✗ hangs as well"}, lines)
 	assert.Contains(t, said["hangs"], "it did not end in time")
@@ -75,12 +75,14 @@ func TestWhatHangsIsEndedAndAfterTheSecondNothingElseIsTried(t *testing.T) {
 
 func TestWhatPrintsWithoutEndIsEndedLongBeforeItsTime(t *testing.T) {
 	t.Parallel()
+	p := program("1")
+	p.Limit = 10 * time.Minute
 	begin := time.Now()
-	lines, said := told(t, program("1"), "TestShownPrints")
+	lines, said := told(t, p, "TestShownPrints")
 	assert.Equal(t, []string{"✗ prints without end", "✓ after"}, lines)
 	assert.Contains(t, said["prints without end"], "it printed too much")
 	assert.Less(t, len(said["prints without end"]), 2*maxSaid)
-	assert.Less(t, time.Since(begin), 30*time.Second)
+	assert.Less(t, time.Since(begin), p.Limit/2)
 }
 
 func TestADataRaceIsTheFaultOfTheTestThatHasItAlone(t *testing.T) {

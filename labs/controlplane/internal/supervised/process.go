@@ -27,7 +27,7 @@ const Attached = "attached"
 
 // How long a component may take to end by itself before it is killed. What it would still write is not kept anyway, or
 // etcd has it already.
-const graceTime = 2 * time.Second
+var graceTime = 2 * time.Second
 
 // Process is a component under supervision.
 type Process struct {
