@@ -30,10 +30,11 @@ kcm_ldflags := $(foreach package,k8s.io/component-base/version k8s.io/client-go/
 stage-% prove-stages lab-% labs image check-% build-% prove-judges: export KCM_LDFLAGS = $(kcm_ldflags)
 
 # A lab needs a cluster and the stage of its chapter, which it builds itself.
-lab_needs := bin/play bin/book bin/labcluster
+lab_needs := bin/play bin/book bin/labcluster $(if $(REFERENCE),$(original))
 
 # The programs that do the work.
 .PHONY: bin/book bin/play bin/exercise
+bin/book bin/play bin/exercise: export GOGC = 400
 bin/book bin/play bin/exercise:
 	@go build -o $@ ./scripts/$(@F)
 
@@ -117,6 +118,7 @@ grade: bin/exercise ## grade a workspace, or each folder in a directory (DIR=, F
 ##@ change it
 
 .PHONY: bin/kcm
+bin/kcm: export GOGC = 400
 bin/kcm: ## build kcm (about 2 minutes the first time, then seconds); `make image` has it in build/kcm-image.tar
 	@[ -x bin/kcm ] || echo "building bin/kcm; about 2 minutes"
 	@go build -ldflags '$(kcm_ldflags)' -o bin/kcm ./kcm/cmd/kcm
@@ -176,7 +178,6 @@ export RAPID_NOFAILFILE ?= true
 test: ## test what you have changed, which is what CI does; a failure says how to play it alone
 	@scripts/steps lint test-kcm test-tools weave-check test-stages test-exercises test-scenarios demo
 
-# Compilers, linkers and staticcheck are quicker if they collect less garbage.
 lint test-kcm test-tools test-stages test-exercises: export GOGC = 400
 
 # With -short nothing starts an API server.
@@ -219,10 +220,10 @@ prove-modules: lint-labs darwin
 	@cd labs/upstream && go test -short ./...
 
 .PHONY: prove-cluster prove-race ## run the tests that need an API server, all scenarios with kcm among them; the same with the race detector
-prove-cluster: bin/labcluster
+prove-cluster: bin/labcluster $(original)
 	@go test -count=1 -p 1 -timeout 120m ./kcm/app ./kcm/controller/serviceaccount ./labs/...
 
-prove-race: bin/labcluster
+prove-race: bin/labcluster $(original)
 	@go test -race -count=1 -p 1 -timeout 120m ./kcm/app ./kcm/controller/serviceaccount ./labs/...
 	@cd labs/controlplane && go test -race -count=1 ./internal/...
 
@@ -241,7 +242,7 @@ prove-kind:
 	@scripts/kind-smoke
 
 .PHONY: compare
-compare: bin/play bin/labcluster bin/kcm ## play the scenarios with kcm and with the original, side by side (ONLY=regexp)
+compare: bin/play bin/labcluster bin/kcm $(original) ## play the scenarios with kcm and with the original, side by side (ONLY=regexp)
 	@bin/play compare '$(ONLY)'
 
 .PHONY: labs
@@ -269,7 +270,7 @@ prove-stages: bin/book
 prove-exercises: bin/exercise
 	@for seed in 1 2 3; do RAPID_SEED=$$seed bin/exercise prove $(NN); done
 
-prove-judges: bin/exercise bin/play bin/labcluster
+prove-judges: bin/exercise bin/play bin/labcluster $(original)
 	@bin/exercise judge $(NN)
 
 .PHONY: prove-faults prove-odd ## play workloads with one fault each, odd objects of every kind with some faults (ARGS=-h)
@@ -302,17 +303,12 @@ prove-upstream:
 	@$(upstream_tool) .
 	@build/upstream/bin/upstream $(upstream_flags) suites
 
-prove-conformance: bin/labcluster bin/kcm
+prove-conformance: bin/labcluster bin/kcm $(original)
 	@echo "building upstream's end-to-end suite; about 5 minutes the first time, then half a minute"
 	@$(upstream_tool) . github.com/onsi/ginkgo/v2/ginkgo
 	@cd labs/upstream && go test -c -vet=off -ldflags='-s -w' -o ../../build/upstream/bin/e2e.test k8s.io/kubernetes/test/e2e
 	@build/upstream/bin/upstream $(upstream_flags) conformance
 
-# The original as it is released, a program of its own. Built with the lab cluster's flags, it says which release it is.
-bin/kube-controller-manager: labs/controlplane/go.mod labs/controlplane/go.sum labs/cluster.mk
-	@echo "building the original kube-controller-manager; about 5 minutes the first time, then seconds"
-	@cd labs/controlplane && go build -buildvcs=false -tags '$(labcluster_tags)' -ldflags '$(labcluster_ldflags)' -o ../../$@ k8s.io/kubernetes/cmd/kube-controller-manager
-
 .PHONY: bench
-bench: bin/labcluster bin/kcm bin/kube-controller-manager ## measure kcm beside the original, an hour (ARGS="-rounds 5", or "-only 'load|namespace'")
+bench: bin/labcluster bin/kcm $(original) ## measure kcm beside the original, an hour (ARGS="-rounds 5", or "-only 'load|namespace'")
 	@go run ./scripts/bench $(ARGS)

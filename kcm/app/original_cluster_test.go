@@ -30,9 +30,9 @@ import (
 func original(t *testing.T, flags ...string) string {
 	t.Helper()
 	clustertest.SkipIfShort(t)
-	path, err := cluster.Binary(t.Context(), "labcluster", t.Output())
+	path, err := cluster.Binary(t.Context(), "kube-controller-manager", t.Output())
 	require.NoError(t, err)
-	return output(path, append([]string{"kube-controller-manager"}, flags...)...)
+	return output(path, flags...)
 }
 
 func ours(t *testing.T, flags ...string) string {

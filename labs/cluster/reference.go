@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -9,6 +8,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/kcm-book/kcm-book/labs/process"
 )
 
 // ManagerFlags returns the flags that tell a controller manager, kcm or the original, where the cluster is and who it
@@ -29,26 +30,24 @@ func ManagerFlags(c *Cluster, user User) []string {
 // How long the original gets to end after SIGTERM before it is killed.
 const referenceEnds = 15 * time.Second
 
-// Reference returns the command that runs the original kube-controller-manager, that of bin/labcluster, on this
-// cluster as the user Reference, each loop with its own service account, and with no open port. The given flags come
-// last and win, so "--secure-port=12345" makes it serve. The caller starts it, leaves its standard input alone and
-// waits for it; the end of ctx sends it SIGTERM, and the end of the calling process, in whatever way, ends it too.
+// Reference returns the command that runs the original kube-controller-manager on this cluster as the user Reference,
+// each loop with its own service account, and with no open port. The given flags come last and win, so
+// "--secure-port=12345" makes it serve. The caller starts it and waits for it; the end of ctx sends it SIGTERM, and on
+// Linux the end of the calling process, in whatever way, ends it too.
 func (c *Cluster) Reference(ctx context.Context, flags ...string) *exec.Cmd {
-	args := slices.Concat([]string{"attached", "kube-controller-manager"}, ManagerFlags(c, Reference), []string{
+	args := slices.Concat(ManagerFlags(c, Reference), []string{
 		// The user itself may do little: each loop works as a service account, as with kubeadm.
 		"--use-service-account-credentials=true",
 		"--bind-address=127.0.0.1",
 		"--secure-port=0",
 	}, flags)
-	// An error here and below is the answer of the caller's Start.
-	binary, err := Binary(ctx, "labcluster", os.Stderr)
+	binary, err := Binary(ctx, "kube-controller-manager", os.Stderr)
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = referenceEnds
-	// It ends with its standard input, whose other end the kernel closes when this process ends, in whatever way.
-	_, pipeErr := cmd.StdinPipe()
-	if err := cmp.Or(err, pipeErr); err != nil {
-		cmd.Err = err
+	cmd.SysProcAttr = process.EndingWithUs()
+	if err != nil {
+		cmd.Err = err // the caller's Start returns it
 	}
 	return cmd
 }

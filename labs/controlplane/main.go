@@ -1,5 +1,5 @@
 // Labcluster is a Kubernetes control plane in one binary: etcd, kube-apiserver, kube-scheduler, kwok (which plays the
-// nodes), kubectl and the original kube-controller-manager, and the commands that run them together as a lab cluster.
+// nodes) and kubectl, and the commands that run them together as a lab cluster.
 //
 // The first argument says what this process is. A program name, such as kube-apiserver, makes it that program, with
 // that program's own flags; the word attached before the name ends the program with its standard input. Everything else
@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// endWithStdin is how a component ends with the supervisor, and a program with the test that has started it: the kernel
-// closes that pipe when the other end dies, in whatever way.
+// endWithStdin is how a component ends with the supervisor: the kernel closes that pipe when the other end dies, in
+// whatever way.
 func endWithStdin() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	fmt.Fprintln(os.Stderr, "labcluster: standard input has ended, and so does this program")

@@ -19,7 +19,6 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kwokconfig "sigs.k8s.io/kwok/pkg/config"
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
@@ -29,12 +28,11 @@ import (
 
 // programs are the programs that this binary can be, by the name that is its first argument.
 var programs = map[string]func(){
-	etcdName:                  func() { etcdmain.Main(append([]string{etcdName}, os.Args[1:]...)) },
-	apiserverName:             runCobra(func() *cobra.Command { return apiserver.NewAPIServerCommand() }),
-	schedulerName:             runCobra(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
-	kwokName:                  runKwok,
-	"kube-controller-manager": runCobra(controllermanager.NewControllerManagerCommand),
-	"kubectl":                 func() { kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())) },
+	etcdName:      func() { etcdmain.Main(append([]string{etcdName}, os.Args[1:]...)) },
+	apiserverName: runCobra(func() *cobra.Command { return apiserver.NewAPIServerCommand() }),
+	schedulerName: runCobra(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
+	kwokName:      runKwok,
+	"kubectl":     func() { kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand())) },
 }
 
 // runCobra runs a Kubernetes component the way its own main does.

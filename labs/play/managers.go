@@ -108,7 +108,7 @@ func (p *Play) startProgram(c *call) error {
 	m, err := p.begin(c.args[0], typed, func() (string, *process.Process, error) {
 		cmd := exec.Command(binary, args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Cluster.Kubeconfigs[cluster.Admin])
-		cmd.SysProcAttr = endingWithUs()
+		cmd.SysProcAttr = process.EndingWithUs()
 		started, err := process.Start(cmd)
 		return "", started, err
 	})

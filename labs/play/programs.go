@@ -50,11 +50,11 @@ func NewManager(
 		loops = strings.Split(string(found[1]), ", ")
 	}
 	if reference {
-		binary, err := cluster.Binary(ctx, "labcluster", os.Stderr)
+		binary, err := cluster.Binary(ctx, "kube-controller-manager", os.Stderr)
 		return &Manager{
 			Name: "kube-controller-manager", Reference: true, Loops: loops,
 			byItself: func(ctx context.Context, args ...string) *exec.Cmd {
-				return exec.CommandContext(ctx, binary, append([]string{"kube-controller-manager"}, args...)...)
+				return exec.CommandContext(ctx, binary, args...)
 			},
 			onCluster: func(flags ...string) *exec.Cmd { return c.Reference(context.Background(), flags...) },
 		}, err
@@ -69,7 +69,7 @@ func NewManager(
 				return !bytes.Contains(help, []byte(" "+name+" "))
 			})
 			cmd := kcm(context.Background(), append(all, flags...)...)
-			cmd.SysProcAttr = endingWithUs()
+			cmd.SysProcAttr = process.EndingWithUs()
 			return cmd
 		},
 	}, nil

@@ -39,8 +39,6 @@ type program struct {
 	user       cluster.User
 }
 
-// The original is a program of its own and not bin/labcluster, which can be the original too: the API
-// server and all else in there would count as the original's memory.
 var (
 	kcm      = program{"kcm", "bin/kcm", cluster.KCM}
 	original = program{"original", "bin/kube-controller-manager", cluster.Reference}

@@ -1,9 +1,0 @@
-package play
-
-import "syscall"
-
-// endingWithUs has the kernel end a process when we have ended, in whatever way, and keeps Ctrl-C from it: whoever
-// started it ends it.
-func endingWithUs() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
