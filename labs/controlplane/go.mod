@@ -2,6 +2,9 @@ module github.com/kcm-book/kcm-book/labs/controlplane
 
 go 1.26.0
 
+// The original, a program of its own: bin/kube-controller-manager.
+tool k8s.io/kubernetes/cmd/kube-controller-manager
+
 require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
