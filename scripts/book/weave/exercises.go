@@ -218,7 +218,8 @@ const Unwritten = "yours: "
 // testFiles returns the test files of a package that declare some tests, and those that declare what they use.
 func (s *Source) testFiles(dir string, tests []string) ([]string, error) {
 	paths, _ := filepath.Glob(filepath.Join(s.root, dir, "*_test.go")) // the pattern is well-formed
-	declaredIn := map[string][]*ast.File{}                             // by what they declare; methods count as their types
+	// By what they declare; methods count as their types.
+	declaredIn := map[string][]*ast.File{}
 	names := map[*ast.File]string{}
 	for _, path := range paths {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
