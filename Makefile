@@ -34,7 +34,6 @@ lab_needs := bin/play bin/book bin/labcluster $(if $(REFERENCE),$(original))
 
 # The programs that do the work.
 .PHONY: bin/book bin/play bin/exercise
-bin/book bin/play bin/exercise: export GOGC = 400
 bin/book bin/play bin/exercise:
 	@go build -o $@ ./scripts/$(@F)
 
@@ -118,7 +117,6 @@ grade: bin/exercise ## grade a workspace, or each folder in a directory (DIR=, F
 ##@ change it
 
 .PHONY: bin/kcm
-bin/kcm: export GOGC = 400
 bin/kcm: ## build kcm (about 2 minutes the first time, then seconds); `make image` has it in build/kcm-image.tar
 	@[ -x bin/kcm ] || echo "building bin/kcm; about 2 minutes"
 	@go build -ldflags '$(kcm_ldflags)' -o bin/kcm ./kcm/cmd/kcm
@@ -178,7 +176,6 @@ export RAPID_NOFAILFILE ?= true
 test: ## test what you have changed, which is what CI does; a failure says how to play it alone
 	@scripts/steps lint test-kcm test-tools weave-check test-stages test-exercises test-scenarios demo
 
-lint test-kcm test-tools test-stages test-exercises: export GOGC = 400
 
 # With -short nothing starts an API server.
 .PHONY: test-kcm

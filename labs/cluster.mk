@@ -27,8 +27,8 @@ labcluster_ldflags := -s -w $(foreach package,k8s.io/component-base/version k8s.
 labcluster_tags := kustomize_disable_go_plugin_support,grpcnotrace
 export GOFLAGS := $(GOFLAGS) -tags=grpcnotrace -trimpath -gcflags=all=-dwarf=false
 
-# Compilers and linkers are quicker if they collect less garbage.
-bin/labcluster bin/kube-controller-manager: export GOGC = 400
+# Compilers, linkers and staticcheck are quicker if they collect less garbage.
+lint test-kcm test-tools test-stages test-exercises bin/book bin/play bin/exercise bin/kcm bin/labcluster bin/kube-controller-manager: export GOGC = 400
 
 bin/labcluster: $(labcluster_sources) labs/cluster.mk
 	@echo "building bin/labcluster: etcd, Kubernetes $(kubernetes_version), kwok and kubectl in one binary;"
