@@ -33,9 +33,12 @@ stage-% prove-stages lab-% labs image check-% build-% prove-judges: export KCM_L
 lab_needs := bin/play bin/book bin/labcluster $(if $(REFERENCE),$(original))
 
 # The programs that do the work.
-.PHONY: bin/book bin/play bin/exercise
-bin/book bin/play bin/exercise:
+.PHONY: bin/book bin/exercise bin/play
+bin/book bin/exercise:
 	@go build -o $@ ./scripts/$(@F)
+
+bin/play:
+	@go build -o $@ ./scripts/player
 
 ##@ see it
 
