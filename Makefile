@@ -7,7 +7,8 @@ SHELL := bash
 include labs/cluster.mk
 
 # A variable that is misspelt is told: `make labs REFRENCE=1` would play kcm.
-variables := ALL ARGS AT CLUSTER DEST DIR FILE FORMAT FROM KEEP LABCLUSTER_DIR NN NODES ONLY PORT REFERENCE \
+# Of the environment make cannot tell what is meant for it, so what the book says to set stands behind `make`.
+variables := ALL ARGS AT CLUSTER DEST DIR FILE FORMAT FROM KCM KEEP LABCLUSTER_DIR LOOP NN NODES ONLY PORT REFERENCE \
 	RAPID_SEED STAGE STEP VIEW YES
 misspelt := $(filter-out $(variables) GOFLAGS,$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
 $(if $(misspelt),$(error $(misspelt) means nothing here; what can be set is $(variables)))

@@ -132,6 +132,6 @@ func (p *oddPlay) tell(seed uint64, ops []odd.Op, f odd.Finding) {
 		fmt.Println("---\n" + op.String())
 		numbers = append(numbers, strconv.Itoa(op.Number))
 	}
-	fmt.Printf("%d operations; again: %smake prove-odd ARGS=\"-seed %d -keep %s\"\n",
+	fmt.Printf("%d operations; again: make prove-odd %sARGS=\"-seed %d -keep %s\"\n",
 		len(ops), map[bool]string{true: "REFERENCE=1 "}[p.reference], seed, strings.Join(numbers, ","))
 }
