@@ -1,8 +1,10 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,6 +21,8 @@ func TestEveryControllerHasAChapterALabAndScenarios(t *testing.T) {
 	t.Parallel()
 	all, err := chapters.Read(filepath.Join("..", ".."))
 	require.NoError(t, err)
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	require.NoError(t, err)
 	aliases := map[string][]string{}
 	for alias, name := range app.ControllerAliases() {
 		aliases[name] = append(aliases[name], alias)
@@ -26,6 +30,8 @@ func TestEveryControllerHasAChapterALabAndScenarios(t *testing.T) {
 	for _, name := range app.KnownControllers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			listed := "`" + strings.TrimSuffix(name, "-controller") + "`"
+			assert.True(t, strings.Contains(string(readme), listed), "README.md has %s among the loops", listed)
 			chapter := chapters.OfController(all, name)
 			require.NotNil(t, chapter, "a chapter whose roster of NewControllerDescriptors has it")
 			assert.FileExists(t, filepath.Join("..", "..", "labs", chapter.Slug, "lab.txtar"), "the lab of its chapter")
