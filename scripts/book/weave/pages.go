@@ -26,8 +26,8 @@ type pages map[string]string
 
 func readPages(root string) (pages, error) {
 	texts, tree := pages{}, os.DirFS(root)
-	for _, pattern := range []string{"*.md", "chapters/*.md", "chapters/*/*.md", "labs/*/README.md",
-		"labs/*/*.txtar", "labs/scenarios/*/*.txtar", "diagrams/*.*"} {
+	for _, pattern := range []string{"*.md", "chapters/*.md", "chapters/*/*.md", "labs/*.md", "labs/*/README.md",
+		"scripts/*.md", "labs/*/*.txtar", "labs/scenarios/*/*.txtar", "diagrams/*.*"} {
 		names, _ := fs.Glob(tree, pattern) // the pattern is well-formed
 		for _, name := range names {
 			text, err := fs.ReadFile(tree, name)
