@@ -33,9 +33,8 @@ func Root() (string, error) {
 }
 
 // Binary returns the path of an up-to-date program in bin: labcluster, kindcluster, or kube-controller-manager,
-// the original. It has make build it if it is missing or older than its sources; only then make says on progress what is
-// being built and how long it usually takes.
-// Processes that ask at the same time build once.
+// the original. It has make build it if it is missing or older than its sources; only then make says on progress what
+// is being built and how long it usually takes. Processes that ask at the same time build once.
 func Binary(ctx context.Context, program string, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// aggregate: aggregated roles come at once, each with the role that it selects, until all have their rule; few, and then
+// aggregate: aggregated roles come at once, each with the role that it selects, until all have their rule; few, then
 // many. Then some of the selected roles change, one after the other, each until the one that selects it has the rule.
 func aggregate(t *trial) {
 	const changes, rule = 100, `{"rules":[{"verbs":[%q],"apiGroups":[""],"resources":["pods"]}]}`

@@ -70,7 +70,8 @@ func Run(m *testing.M, end func(code int) error) {
 		// klog's flush daemon and the watch for signals have no end. Nothing else may be left.
 		klogs := goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")
 		begin := time.Now()
-		for more := true; more; more = err != nil && time.Since(begin) < time.Minute { // what ends takes its time on a busy machine
+		// What ends takes its time on a busy machine.
+		for more := true; more; more = err != nil && time.Since(begin) < time.Minute {
 			err = goleak.Find(klogs, goleak.IgnoreAnyFunction("os/signal.loop"))
 		}
 	}

@@ -47,8 +47,10 @@ var suites = []suite{
 	{"node", "nodelifecycle.(*Controller)", "nodelifecycle.(*Controller)"},
 	{"scheduler/taint", "nodelifecycle.(*Controller)", "nodelifecycle.(*Controller)"},
 	{"ttlcontroller", "ttl.(*Controller)", "ttl.(*Controller)"},
-	{"certificates", "certificates/approver.(*Controller) certificates/signer.(*Controller)", "certificates.(*CertificateController)"},
-	{"clustertrustbundles", "trustbundle.(*Publisher)", "certificates/clustertrustbundlepublisher.(*ClusterTrustBundlePublisher)"},
+	{"certificates", "certificates/approver.(*Controller) certificates/signer.(*Controller)",
+		"certificates.(*CertificateController)"},
+	{"clustertrustbundles", "trustbundle.(*Publisher)",
+		"certificates/clustertrustbundlepublisher.(*ClusterTrustBundlePublisher)"},
 	{"podcertificaterequests", "certificates/cleaner.(*Controller)", "certificates/cleaner.(*PCRCleanerController)"},
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/kcm-book/kcm-book/labs/upstream/shims"
 )
 
-// LegacySATokenCleanerOptions are upstream's. How often kcm's loop looks is a constant; the suite is built with it set to
-// what it asks for.
+// LegacySATokenCleanerOptions are upstream's. How often kcm's loop looks is a constant; the suite is built with the one
+// that it asks for.
 type LegacySATokenCleanerOptions struct {
 	CleanUpPeriod, SyncInterval time.Duration
 }
