@@ -44,7 +44,7 @@ bin/play:
 ##@ see it
 
 .PHONY: demo
-demo: bin/play bin/labcluster bin/kcm ## kcm elects, rolls out and fails over on a cluster of its own (VIEW=1 shows it in your browser)
+demo: bin/play bin/labcluster bin/kcm ## kcm elects, rolls out and fails over on a cluster of its own (VIEW=1: in a browser)
 	@bin/play lab demo
 
 .PHONY: view
@@ -64,7 +64,7 @@ play: bin/play bin/labcluster bin/kcm ## play a script of your own (FILE=my.txta
 serve: bin/book ## show the book as web pages, and reload them at each save (PORT=8000)
 	@bin/book site --serve --port $(or $(PORT),8000)
 
-.PHONY: site pdf ## write them to build/site; pdf adds build/site/book.pdf (needs Chromium; half a minute)
+.PHONY: site pdf ## write them to build/site; pdf adds book.pdf (needs Chromium; half a minute)
 site: bin/book
 	@bin/book site
 
@@ -77,16 +77,16 @@ pdf: bin/book
 
 ##@ write it
 
-stage-%: bin/book ## write the code of a chapter to build/stage-NN and build its kcm (AT=naive: up to a step, to build/stage-NN-naive)
+stage-%: bin/book ## write a chapter's code to build/stage-NN and build its kcm (AT=naive: up to a step)
 	@bin/book stage $* $(if $(AT),--at $(AT))
 
 # These go to the tool through the environment.
 export ALL DEST ONLY FROM YES FORMAT NN
 
-exercise-%: bin/exercise ## write the workspace of a chapter's exercises to exercises/NN; your changes stay (DEST=, FROM=)
+exercise-%: bin/exercise ## write a chapter's exercises to exercises/NN; your changes stay (DEST=, FROM=)
 	@bin/exercise write $*
 
-check-%: bin/exercise ## check what you have written, behaviour by behaviour (ONLY=name, ALL=1: each ✗ at length); `make watch-NN` does at each save
+check-%: bin/exercise ## check what you have written, behaviour by behaviour (ONLY=, ALL=1; also: watch-NN)
 	@$(if $(CLUSTER),$(MAKE) --no-print-directory bin/play bin/labcluster &&) bin/exercise check $*
 
 # A save while a check runs ends it: it is about what is no longer there.
@@ -99,10 +99,10 @@ watch-%: bin/exercise
 		touch "$$stamp"; kill $$! 2>/dev/null || true; wait; \
 	done
 
-hint-%: bin/exercise ## show one more hint for the first exercise that is open (ONLY=name, DEST=); `make progress` sums up all
+hint-%: bin/exercise ## show one more hint for the first open exercise (ONLY=name, DEST=; also: progress)
 	@bin/exercise hint $*
 
-solution-%: bin/exercise ## show the book's solution and how yours differs (ONLY=name, DEST=, YES=1: before you have passed)
+solution-%: bin/exercise ## show the book's solution and how yours differs (ONLY=, YES=1: before you passed)
 	@bin/exercise solution $*
 
 build-%: bin/exercise ## build what you have written, to run it by hand (DEST=)
@@ -115,13 +115,13 @@ progress: bin/exercise
 ##@ teach
 
 .PHONY: grade
-grade: bin/exercise ## grade a workspace, or each folder in a directory (DIR=, FORMAT=json, junit, gradescope or classroom50)
+grade: bin/exercise ## grade a workspace, or each in a directory (DIR=, FORMAT=json, junit, gradescope …)
 	@$(if $(DIR),,echo 'say what is to be graded: make grade DIR=submissions'; exit 2;) bin/exercise grade '$(DIR)'
 
 ##@ change it
 
 .PHONY: bin/kcm
-bin/kcm: ## build kcm (about 2 minutes the first time, then seconds); `make image` has it in build/kcm-image.tar
+bin/kcm: ## build kcm (2 minutes the first time, then seconds; also: image, for containers)
 	@[ -x bin/kcm ] || echo "building bin/kcm; about 2 minutes"
 	@go build -ldflags '$(kcm_ldflags)' -o bin/kcm ./kcm/cmd/kcm
 
@@ -130,11 +130,11 @@ image: bin/kindcluster
 	@mkdir -p build && bin/kindcluster image build/kcm-image.tar
 
 .PHONY: weave
-weave: bin/book ## bring what the chapters show up to date: code, files, steps of labs; `make weave-check` says what is wrong, `make diagrams` draws anew
+weave: bin/book ## fill code, files and lab steps into the chapters (also: weave-check, diagrams)
 	@bin/book fill
 
 .PHONY: transcripts
-transcripts: bin/book bin/labcluster bin/play bin/kcm ## run what the chapters say to type, put in what it prints, and record what moves in them
+transcripts: bin/book bin/labcluster bin/play bin/kcm ## run what chapters say to type, put in what it prints, record what moves in them
 	@bin/book transcripts fill $(NN)
 	@bin/play recordings $(NN)
 
@@ -147,7 +147,7 @@ screenshot: site
 	@scripts/screenshot
 
 .PHONY: lint
-lint: modules ## check formatting, go vet and staticcheck; `make lint-labs` does in the modules below labs, `make darwin` builds all for macOS
+lint: modules ## check formatting, vet, staticcheck (also: lint-labs for their modules, darwin)
 	@unformatted=$$(gofmt -l kcm labs scripts); if [ -n "$$unformatted" ]; then echo "gofmt -w is needed on:" $$unformatted; exit 1; fi
 	@echo "linting; about 4 minutes the first time, then half a minute"
 	@go vet ./... && go tool staticcheck ./...
@@ -177,7 +177,7 @@ export RAPID_SEED ?= 1
 export RAPID_NOFAILFILE ?= true
 
 .PHONY: test
-test: ## test what you have changed, which is what CI does; a failure says how to play it alone
+test: ## test what you have changed, as CI does; a failure says how to play it alone
 	@scripts/steps lint test-kcm test-tools weave-check test-stages test-exercises test-scenarios demo
 
 
@@ -211,7 +211,7 @@ proofs := prove-modules prove-cluster prove-race prove-compare prove-labs prove-
 	prove-site prove-stages prove-exercises prove-faults prove-odd prove-memory prove-fuzz prove-upstream prove-conformance prove-kind
 
 .PHONY: prove
-prove: ## prove everything else, one step after the other, in some hours; a table sums up (ONLY='cluster|labs.*', RAPID_SEED=7)
+prove: ## prove all else, in some hours; a table sums up (ONLY='cluster|labs.*', RAPID_SEED=7)
 	@export RAPID_SEED=$(if $(filter command environment,$(origin RAPID_SEED)),$(RAPID_SEED),$$RANDOM); \
 	echo "the seed is $$RAPID_SEED; make prove RAPID_SEED=$$RAPID_SEED draws the same"; \
 	scripts/steps -k $(proofs)
@@ -220,7 +220,7 @@ prove: ## prove everything else, one step after the other, in some hours; a tabl
 prove-modules: lint-labs darwin
 	@cd labs/upstream && go test -short ./...
 
-.PHONY: prove-cluster prove-race ## run the tests that need an API server, all scenarios with kcm among them; the same with the race detector
+.PHONY: prove-cluster prove-race ## run the tests that need an API server, all scenarios too; then with -race
 prove-cluster: bin/labcluster $(original)
 	@go test -count=1 -p 1 -timeout 120m ./kcm/app ./kcm/controller/serviceaccount ./labs/...
 
@@ -260,21 +260,21 @@ prove-site: ## check the web pages and the live view
 	@cd scripts/book/site && BROWSER=1 go test -count=1 -timeout 60m
 	@BROWSER=1 go test -count=1 -timeout 10m ./labs/view
 
-.PHONY: prove-sessions prove-stages ## run what the chapters say to type and compare what it prints; build and test the code of each
+.PHONY: prove-sessions prove-stages ## run what chapters say to type, compare what it prints; test the code of each
 prove-sessions: bin/book bin/labcluster bin/kcm bin/play
 	@bin/book transcripts check $(NN)
 
 prove-stages: bin/book
 	@bin/book stages --all
 
-.PHONY: prove-exercises prove-judges ## check that right solutions pass and wrong ones do not; the same for scenarios that readers write
+.PHONY: prove-exercises prove-judges ## see that right solutions pass and wrong ones do not; scenarios of readers, too
 prove-exercises: bin/exercise
 	@for seed in 1 2 3; do RAPID_SEED=$$seed bin/exercise prove $(NN); done
 
 prove-judges: bin/exercise bin/play bin/labcluster $(original)
 	@bin/exercise judge $(NN)
 
-.PHONY: prove-faults prove-odd ## play workloads with one fault each, odd objects of every kind with some faults (ARGS=-h)
+.PHONY: prove-faults prove-odd ## play workloads with one fault each; odd objects of every kind with some (ARGS=-h)
 prove-faults: bin/play bin/labcluster bin/kcm
 	@bin/play faults $(ARGS)
 
@@ -282,7 +282,7 @@ prove-odd: bin/play bin/labcluster bin/kcm
 	@bin/play odd -seed $(RAPID_SEED) $(ARGS)
 
 .PHONY: prove-memory
-prove-memory: ## hold what the loops write, and what quotas charge, against the original's API server (ARGS="-runs 5000 -seed 7")
+prove-memory: ## hold what loops write against the original's API server (ARGS="-runs 5000")
 	@cd labs/upstream && go test -count=1 ./charges ./certificates
 	@cd labs/upstream && GOGC=800 go test -count=1 -timeout 0 -run TheAPIServerRefuses ./validation -args -runs 1000 -seed $(RAPID_SEED) $(ARGS)
 
@@ -299,7 +299,7 @@ prove-fuzz:
 upstream_tool = cd labs/upstream && go build -o ../../build/upstream/bin/
 upstream_flags = -run '$(ONLY)' $(if $(REFERENCE),-with original) $(ARGS)
 
-.PHONY: prove-upstream prove-conformance ## run upstream's suites with the loops of both (40 minutes), and its conformance specs (25; ONLY=regexp)
+.PHONY: prove-upstream prove-conformance ## run upstream's suites (40 minutes) and conformance specs (25; ONLY=regexp)
 prove-upstream:
 	@$(upstream_tool) .
 	@build/upstream/bin/upstream $(upstream_flags) suites
@@ -311,5 +311,5 @@ prove-conformance: bin/labcluster bin/kcm $(original)
 	@build/upstream/bin/upstream $(upstream_flags) conformance
 
 .PHONY: bench
-bench: bin/labcluster bin/kcm $(original) ## measure kcm beside the original, an hour (ARGS="-rounds 5", or "-only 'load|namespace'")
+bench: bin/labcluster bin/kcm $(original) ## measure kcm beside the original, an hour (ARGS="-rounds 5", or "-only load")
 	@go run ./scripts/bench $(ARGS)

@@ -63,7 +63,7 @@ lab_program := $(if $(on_kind),bin/kindcluster,bin/labcluster)
 ##@ see it
 
 .PHONY: cluster
-cluster: $(lab_program) ## start a lab cluster and leave it running (NODES=3); `make cluster-status` shows it, and `make cluster-down` ends it
+cluster: $(lab_program) ## start a lab cluster and leave it (NODES=3; also: cluster-status, cluster-down)
 	@$(lab_program) up --dir $(LABCLUSTER_DIR) --nodes $(NODES)
 
 .PHONY: cluster-down
@@ -75,12 +75,12 @@ cluster-status: bin/labcluster
 	$(if $(on_kind),$(lab_kubectl) get $(kind_status),@bin/labcluster status --dir $(LABCLUSTER_DIR))
 
 .PHONY: kubectl
-kubectl: bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A"
+kubectl: bin/labcluster ## run kubectl there: make kubectl ARGS="get pods -A", which a shell reads once more
 	$(lab_kubectl) $(ARGS)
 
 # Nothing else may be printed here: the shell runs it.
 .PHONY: env
-env: ## print what makes a shell ready for it: eval "$(make env)" (STAGE=03: with that stage's kcm, DEST=exercises/03: yours)
+env: ## ready a shell for it: eval "$(make env)" (STAGE=03: with that kcm, DEST=: yours)
 	@echo 'export KUBECONFIG="$(CURDIR)/$(admin_kubeconfig)"'
 	@echo 'export LAB="$(CURDIR)/$(LABCLUSTER_DIR)"'
 	@echo 'export PATH="$(if $(DEST),$(abspath $(DEST))/bin:)$(if $(STAGE),$(CURDIR)/build/stage-$(STAGE)/bin:)$(CURDIR)/scripts/shell:$(CURDIR)/bin:$$PATH"'
