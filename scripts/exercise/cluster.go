@@ -27,12 +27,12 @@ func onCluster(ctx context.Context, w *workspace.Workspace, exercises []*chapter
 		if !e.Scenario() {
 			continue
 		}
-		said, err := judgeWritten(ctx, w, e)
+		said, passed, err := judgeWritten(ctx, w, e)
 		if err != nil {
 			return err
 		}
-		open = open || said != ""
-		fmt.Printf("\n%s\n  %s\n", e.Name, cmp.Or(said, "✓ the original passes it, and the broken manager does not"))
+		open = open || !passed
+		fmt.Printf("\n%s\n  %s\n", e.Name, said)
 	}
 	if len(exercises) == len(w.Exercises) {
 		if err := playChapter(ctx, w); err != nil {
@@ -146,60 +146,70 @@ func play(ctx context.Context, root, program string, env []string, out io.Writer
 // verb matches a line of a script that does something.
 var verb = regexp.MustCompile(`(?m)^[^#\s]`)
 
-// judgeWritten says what is wrong with the scenario that the reader has written, if
-// anything is: the original has to pass it, and the broken manager must not.
-func judgeWritten(ctx context.Context, w *workspace.Workspace, e *chapters.Exercise) (string, error) {
+// judgeWritten judges the scenario that the reader has written, and says why: the
+// original has to pass it, and the broken manager must not.
+func judgeWritten(
+	ctx context.Context, w *workspace.Workspace, e *chapters.Exercise,
+) (said string, passed bool, err error) {
 	answer, err := w.Answer(e)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if !verb.MatchString(answer[0].Text) {
-		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, answer[0].File), nil
+		return fmt.Sprintf("– not written yet (%d minutes, %s)", e.Minutes, answer[0].File), false, nil
 	}
 	book, err := weave.Open(w.Root)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	broken, err := buildBroken(ctx, w.Root, book, e)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	script := filepath.Join(w.Dir, answer[0].File)
 	switch told, failed := fails(ctx, w.Root, broken, script, "REFERENCE=1"); {
-	case failed:
-		return "✗ the original does not pass it, so it says nothing true about Kubernetes" + told, ctx.Err()
+	case failed != "":
+		return "✗ the original does not pass it, so it says nothing true about Kubernetes" + told, false, ctx.Err()
 	case told != "":
-		return "✗ it cannot be played" + told, ctx.Err()
+		return "✗ it cannot be played" + told, false, ctx.Err()
 	}
-	if said, err := reject(ctx, w.Root, broken, script); err != nil || said != "" {
-		return "✗ " + said, err
+	how, wrong, err := reject(ctx, w.Root, broken, script)
+	if err != nil || wrong != "" {
+		return "✗ " + wrong, false, err
 	}
 	w.Progress.Passed[e.Name] = answer.Sum()
-	return "", w.Save()
+	return "✓ the original passes it, and the broken manager does not:\n    " + how, true, w.Save()
 }
 
-// fails plays a script. It returns what was printed if that did not end well, and
-// whether it is the script that has failed.
-func fails(ctx context.Context, root, program, script string, env ...string) (told string, failed bool) {
+// failure matches what is said last of a script that has failed: its line, and what was not as it says.
+var failure = regexp.MustCompile(`the script has failed: (.+)`)
+
+// fails plays a script. It returns what was printed if that did not end well, and where it is the script that has
+// failed, at which of its lines.
+func fails(ctx context.Context, root, program, script string, env ...string) (told, failed string) {
 	var out bytes.Buffer
 	if play(ctx, root, program, env, &out, "file", script) == nil {
-		return "", false
+		return "", ""
 	}
-	return "\n\n" + indented(out.String(), "    "), strings.Contains(out.String(), "the script has failed")
+	if match := failure.FindStringSubmatch(out.String()); match != nil {
+		failed = match[1]
+	}
+	return "\n\n" + indented(out.String(), "    "), failed
 }
 
 // reject plays a script with a broken manager, up to three times, since what is broken
-// may go well once. It returns what is wrong with a script that never rejects it.
-func reject(ctx context.Context, root, broken, script string) (string, error) {
+// may go well once. It returns how it has failed, or what is wrong with a script that
+// never rejects it.
+func reject(ctx context.Context, root, broken, script string) (how, wrong string, err error) {
 	for range 3 {
 		switch told, failed := fails(ctx, root, broken, script); {
-		case failed:
-			return "", ctx.Err()
+		case failed != "":
+			return failed, "", ctx.Err()
 		case told != "":
-			return "the broken manager could not be tried" + told, ctx.Err()
+			return "", "the broken manager could not be tried" + told, ctx.Err()
 		}
 	}
-	return "the broken manager passes it each time, and it was played three times", nil
+	return "", "the broken manager passes it each time, and it was played three times", nil
 }
 
 // buildBroken builds the finished manager with the wrong solution in it that a scenario is to reject.
@@ -268,7 +278,7 @@ func judgeAll(ctx context.Context, root string, numbers []string) error {
 			if err != nil {
 				return "", err
 			}
-			wrong, err := reject(ctx, root, broken, filepath.Join(root, "labs", "scenarios", e.Answer))
+			_, wrong, err := reject(ctx, root, broken, filepath.Join(root, "labs", "scenarios", e.Answer))
 			if err != nil {
 				return "", err
 			}
