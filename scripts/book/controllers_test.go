@@ -15,8 +15,8 @@ import (
 )
 
 // A controller needs its package and, in kcm/app, an import, an entry among the descriptors, a constructor and a row for
-// each flag; a canary; and what is asked for here. Nothing else knows of it. (What each lacks is told in kcm/app, where
-// its flags are compared with the original's, and in labs/canary.)
+// each flag; a canary; and what is asked for here. (What each lacks is told in kcm/app, where its flags are compared with
+// the original's, and in labs/canary. CONTRIBUTING.md says where exceptions are.)
 func TestEveryControllerHasAChapterALabAndScenarios(t *testing.T) {
 	t.Parallel()
 	all, err := chapters.Read(filepath.Join("..", ".."))
