@@ -83,7 +83,7 @@ func lastMessage(text string) string {
 
 // Disturb does something to a component, which has to run: "kill" kills it, "stop" freezes it, "cont" lets it go on.
 // "restart" ends it if it runs, starts it again with the same port and data, and returns when it is ready.
-func (c *Cluster) Disturb(ctx context.Context, command string, component Component) error {
+func (c *Cluster) Disturb(ctx context.Context, command, component string) error {
 	_, err := exec.CommandContext(ctx, c.program, command, component, "--dir", c.Dir).Output()
 	switch ended := (*exec.ExitError)(nil); {
 	case err == nil:

@@ -44,16 +44,13 @@ const (
 	Reference User = "reference"
 )
 
-// Component is the name of a process of the control plane.
-type Component = string
-
-// The components of a cluster.
+// The components of a cluster, the processes of its control plane, by their names.
 const (
-	Etcd      Component = "etcd"
-	APIServer Component = "kube-apiserver"
-	Scheduler Component = "kube-scheduler"
+	Etcd      = "etcd"
+	APIServer = "kube-apiserver"
+	Scheduler = "kube-scheduler"
 	// Kwok plays the kubelets of all nodes. A kind cluster has none.
-	Kwok Component = "kwok"
+	Kwok = "kwok"
 )
 
 // Close ends the cluster and removes its files. Only the first call has an effect.

@@ -87,7 +87,7 @@ func newCommand() *cobra.Command {
 		Long: `A Kubernetes control plane for labs and tests, without containers
 
 These are programs, each with its own flags, when their name comes first:
-  etcd, kube-apiserver, kube-scheduler, kwok, kube-controller-manager, kubectl`,
+  etcd, kube-apiserver, kube-scheduler, kwok, kubectl`,
 		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,

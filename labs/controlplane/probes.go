@@ -41,10 +41,7 @@ func (s *supervisor) ready(ctx context.Context, name string) error {
 	case schedulerName:
 		url = loopback(s.ports.scheduler) + "/readyz"
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
+	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	response, err := prober.Do(request)
 	if err != nil {
 		return err

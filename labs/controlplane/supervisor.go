@@ -72,12 +72,10 @@ func (s *supervisor) run(ctx context.Context, ready func(cluster) error) error {
 	}
 	defer logFile.Close()
 	s.log = log.New(logFile, "", log.LstdFlags|log.Lmicroseconds)
-	if err := debug.SetCrashOutput(logFile, debug.CrashOptions{}); err != nil {
-		return err
-	}
 	// A socket's path must be short, and that of the directory may not be. kwok would read a configuration from the user's
 	// home directory too.
-	if err := cmp.Or(os.Chdir(s.cluster.Dir), os.Setenv("HOME", s.cluster.Path("config"))); err != nil {
+	if err := cmp.Or(debug.SetCrashOutput(logFile, debug.CrashOptions{}), os.Chdir(s.cluster.Dir),
+		os.Setenv("HOME", s.cluster.Path("config"))); err != nil {
 		return err
 	}
 	if err := s.start(ctx); err != nil {

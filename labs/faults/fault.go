@@ -19,7 +19,7 @@ type Kind struct {
 	// Resource tells that it concerns one resource, which the fault names.
 	Resource bool
 	// kills are the components of the control plane that are killed.
-	kills []cluster.Component
+	kills []string
 	// code is the one with which a write is refused, or 0.
 	code int
 	// lasts tells that each repetition of the write is refused, too, for some time.
@@ -53,9 +53,9 @@ var Kinds = []Kind{
 		"resource that may be older is from before it, and its watch is 1.5 s late"},
 	{Name: "freeze", Does: "the leader is frozen when write i is done, and wakes up at the first write of the next one"},
 	{Name: "apiserver", Does: "the API server is killed when write i is done, and started anew",
-		kills: []cluster.Component{cluster.APIServer}},
+		kills: []string{cluster.APIServer}},
 	{Name: "etcd", Does: "etcd and the API server are killed when write i is done, and started anew",
-		kills: []cluster.Component{cluster.Etcd, cluster.APIServer}},
+		kills: []string{cluster.Etcd, cluster.APIServer}},
 }
 
 // Fault is the one thing that goes wrong in a run. The zero value is none.

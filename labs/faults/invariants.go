@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcm-book/kcm-book/labs/history"
@@ -278,15 +279,9 @@ func orphaned(j *Judge) string {
 		selector = owner.Spec.Selector
 	case *appsv1.Deployment:
 		selector = owner.Spec.Selector
-	default:
-		return ""
 	}
-	for key, value := range selector.MatchLabels {
-		if j.is.GetLabels()[key] != value {
-			return ""
-		}
-	}
-	if !stays(owner) || !stays(j.is) {
+	matches := selector != nil && labels.SelectorFromSet(selector.MatchLabels).Matches(labels.Set(j.is.GetLabels()))
+	if !matches || !stays(owner) || !stays(j.is) {
 		return ""
 	}
 	return fmt.Sprintf("%s was taken from %s, whose selector it matches", j.is.GetName(), owner.GetName())

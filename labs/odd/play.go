@@ -174,7 +174,7 @@ func (r *round) found(about, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{about, fmt.Sprintf(format, args...)})
 }
 
-func (r *round) play(ctx context.Context, ops []Op, about string) error {
+func (r *round) play(ctx context.Context, ops []Op, about string) (err error) {
 	if err := r.setUp(ctx); err != nil {
 		return err
 	}
@@ -191,7 +191,6 @@ func (r *round) play(ctx context.Context, ops []Op, about string) error {
 	if err := r.cleanUp(ctx); err != nil {
 		return err
 	}
-	var err error
 	r.Metrics, err = r.measure(ctx)
 	return err
 }

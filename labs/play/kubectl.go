@@ -37,11 +37,8 @@ func (c *call) answered(err error) error {
 // retry runs kubectl until it is answered as it should be. What an API server admits, it reads from caches that follow
 // after a moment.
 func (p *Play) retry(c *call) error {
-	what := spell("kubectl", false, c.args) + " succeeds"
-	if c.not {
-		what = spell("kubectl", false, c.args) + " fails"
-	}
-	return p.poll(what, func(history.State) (bool, error) {
+	what := map[bool]string{false: " succeeds", true: " fails"}[c.not]
+	return p.poll(spell("kubectl", false, c.args)+what, func(history.State) (bool, error) {
 		_, err := p.runKubectl(c)
 		err = c.answered(err)
 		return err == nil, err

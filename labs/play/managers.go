@@ -56,16 +56,14 @@ const harmless = "serviceaccount-controller"
 
 func (p *Play) start(c *call) error {
 	name := c.args[0]
+	flags := takesOverSoon()
 	var controllers []string
 	switch {
 	case p.LoopsRun:
 		controllers = []string{harmless}
+		flags = append(flags, "--leader-elect-resource-namespace="+p.namespace)
 	case p.Manager.Reference:
 		controllers = p.Manager.Loops
-	}
-	flags := takesOverSoon()
-	if p.LoopsRun {
-		flags = append(flags, "--leader-elect-resource-namespace="+p.namespace)
 	}
 	for _, flag := range c.rest("ARG") {
 		// This flag would add to what was said before.
@@ -158,7 +156,7 @@ func signalNamed(name string) (syscall.Signal, error) {
 	return signal, nil
 }
 
-var components = []cluster.Component{cluster.Etcd, cluster.APIServer, cluster.Scheduler, cluster.Kwok}
+var components = []string{cluster.Etcd, cluster.APIServer, cluster.Scheduler, cluster.Kwok}
 
 func (p *Play) signal(c *call) error {
 	target, signal := c.args[0], c.args[1]

@@ -276,7 +276,7 @@ func (l *Lab) killAPIServer(ctx context.Context) error {
 	case <-l.ctx.Done():
 		return l.ctx.Err()
 	}
-	components := []cluster.Component{cluster.APIServer}
+	components := []string{cluster.APIServer}
 	if !cluster.OnKind() {
 		components = append(components, cluster.Scheduler, cluster.Kwok) // how they get over it is not the question
 	}

@@ -263,8 +263,8 @@ func (v *View) Step(manager string, s trace.Step) {
 			says, node["decided"] = "decides to do nothing", map[string]any{}
 		}
 	case trace.Done:
-		says = short(s.Request) + " " + outcome(s)
-		v.done(node, s)
+		says = place.ReplaceAllString(s.Request, "") + " " + outcome(s)
+		done(node, says)
 	case trace.Ended:
 		node["working"], node["seconds"] = false, s.Seconds
 		switch {
@@ -282,11 +282,11 @@ func (v *View) Step(manager string, s trace.Step) {
 // most is how many writes of a sync are kept by themselves.
 const most = 5
 
-// done adds a write to a key's node: the first ones with their paths, and how many of all have succeeded and failed.
-func (v *View) done(node Node, s trace.Step) {
+// done adds to a key's node what has become of a write, or that it is one more than are kept.
+func done(node Node, says string) {
 	writes, _ := node["done"].([]string)
 	if len(writes) < most {
-		node["done"] = append(slices.Clone(writes), fmt.Sprintf("%s %s", short(s.Request), outcome(s)))
+		node["done"] = append(slices.Clone(writes), says)
 	} else {
 		more, _ := node["more"].(int)
 		node["more"] = more + 1
@@ -295,8 +295,6 @@ func (v *View) done(node Node, s trace.Step) {
 
 // place is what stands in a request before the resource.
 var place = regexp.MustCompile(`/\S*/namespaces/[^/]+/`)
-
-func short(request string) string { return place.ReplaceAllString(request, "") }
 
 func outcome(s trace.Step) string {
 	if s.Error != "" {

@@ -95,10 +95,7 @@ func open(root, number string) (*workspace.Workspace, error) {
 		return nil, err
 	}
 	n := chosen[0].Number
-	dir, err := filepath.Abs(cmp.Or(os.Getenv("DEST"), workspace.Default(n)))
-	if err != nil {
-		return nil, err
-	}
+	dir, _ := filepath.Abs(cmp.Or(os.Getenv("DEST"), workspace.Default(n))) // the root was found from where we are
 	w, err := workspace.Open(root, all, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

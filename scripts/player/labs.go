@@ -98,10 +98,7 @@ func (l lab) play(ctx context.Context, narrator play.Narrator) (err error) {
 	if err != nil {
 		return err
 	}
-	logs, err := filepath.Abs(filepath.Join("build", "labs", l.name))
-	if err != nil {
-		return err
-	}
+	logs, _ := filepath.Abs(filepath.Join("build", "labs", l.name))
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return err
 	}

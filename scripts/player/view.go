@@ -169,10 +169,7 @@ var stillOf = regexp.MustCompile(`(?s)<html[^>]*>(&lt;svg.*)</html>`)
 
 // takeStill takes the still picture of a page at a moment, where there is a browser.
 func (r recording) takeStill(ctx context.Context, page []byte, moment int) error {
-	taking, err := filepath.Abs(r.path(".taking.html"))
-	if err != nil {
-		return err
-	}
+	taking, _ := filepath.Abs(r.path(".taking.html"))
 	defer os.Remove(taking)
 	if err := os.WriteFile(taking, append(page, takingStill...), 0o600); err != nil {
 		return err

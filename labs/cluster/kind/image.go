@@ -59,11 +59,8 @@ func writeManagerImage(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	content, err := archive(map[string]v1.Image{managerImage: image})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, content.Bytes(), 0o644)
+	tag, _ := name.NewTag(managerImage) // the name is ours
+	return tarball.WriteToFile(file, tag, image)
 }
 
 // build builds a program of ours for Linux, such that it needs nothing but a kernel.

@@ -98,18 +98,17 @@ func up(ctx context.Context, dir string, attach bool) error {
 // down removes the cluster in dir, or what is left of it, and its files.
 func down(dir string) error {
 	c, err := find(dir)
-	switch {
-	case errors.Is(err, errNotRunning):
+	if errors.Is(err, errNotRunning) {
 		fmt.Printf("kind: no cluster in %s, nothing to do\n", dir)
 		return nil
-	case err != nil:
-		return err
 	}
-	if err := c.remove(); err != nil {
-		return err
+	if err == nil {
+		err = c.remove()
 	}
-	fmt.Printf("kind: the cluster in %s is gone\n", dir)
-	return nil
+	if err == nil {
+		fmt.Printf("kind: the cluster in %s is gone\n", dir)
+	}
+	return err
 }
 
 const usage = `kind: ready after %.1f s at %s

@@ -18,13 +18,10 @@ func (w *Book) mistakes() []error {
 		mistakes = append(mistakes, d.file.at(d.line).Errorf("no chapter shows %s", d.names[0]))
 	}
 	if err == nil && len(missing) == 0 {
-		mistakes = append(mistakes, w.checkStages()...)
-		mistakes = append(mistakes, w.checkRosters()...)
+		mistakes = slices.Concat(mistakes, w.checkStages(), w.checkRosters())
 	}
 	_, err = w.Exercises(never)
-	mistakes = append(mistakes, err)
-	mistakes = append(mistakes, w.checkBounds()...)
-	mistakes = append(mistakes, checkPages(w.source.root)...)
+	mistakes = slices.Concat(mistakes, []error{err}, w.checkBounds(), checkPages(w.source.root))
 	return slices.DeleteFunc(mistakes, func(mistake error) bool { return mistake == nil })
 }
 

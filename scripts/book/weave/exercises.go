@@ -144,8 +144,7 @@ func (w *Book) exercise(found *chapters.Exercise) (*Exercise, error) {
 }
 
 func (s *Source) hasAllOf(e *Exercise) error {
-	has := maps.Clone(e.Others)
-	maps.Copy(has, e.Texts())
+	has := e.Cut()
 	for _, d := range s.packages[e.Dir].declarations {
 		if _, ok := has[d.names[0]]; !ok && d.node != nil {
 			return fmt.Errorf("%s is written as a whole, but the exercise does not show %s of %s", e.Name, d.names[0], e.Dir)

@@ -72,34 +72,28 @@ type Part struct {
 // declarations, and without those whose text is to be "".
 func (w *Book) stage(at moment, others map[key]string) (*Stage, error) {
 	s := &Stage{weave: w, number: int(at / steps), at: at, fset: token.NewFileSet(), packages: map[string]*StagePackage{}}
-	byFile := map[string]map[string][]*Part{}
+	byFile := map[*File][]*Part{}
 	var mistakes []error
 	for _, showing := range w.current(at) {
-		if byFile[showing.Dir] == nil {
-			byFile[showing.Dir] = map[string][]*Part{}
-		}
-		parts := byFile[showing.Dir]
-		name := showing.declaration.file.name
-		if showing.declaration.node == nil {
-			if parts[name] == nil {
-				parts[name] = []*Part{} // comments and imports come with the file
+		var parts []*Part // none of a comment or of imports, which come with their file
+		if showing.declaration.node != nil {
+			text, err := w.textOf(showing, at)
+			if err != nil {
+				mistakes = append(mistakes, showing.Block.Errorf("%s: %w", s.name(), err))
+				continue
 			}
-			continue
+			if other, ok := others[showing.key]; ok {
+				text = other
+			}
+			if text == "" {
+				continue
+			}
+			parts = []*Part{{showing: showing, text: text}}
 		}
-		text, err := w.textOf(showing, at)
-		if err != nil {
-			mistakes = append(mistakes, showing.Block.Errorf("%s: %w", s.name(), err))
-			continue
-		}
-		if other, ok := others[showing.key]; ok {
-			text = other
-		}
-		if text != "" {
-			parts[name] = append(parts[name], &Part{showing: showing, text: text})
-		}
+		byFile[showing.declaration.file] = append(byFile[showing.declaration.file], parts...)
 	}
-	for _, dir := range slices.Sorted(maps.Keys(byFile)) {
-		mistakes = append(mistakes, s.addPackage(dir, byFile[dir]))
+	for _, dir := range w.source.dirs() {
+		mistakes = append(mistakes, s.addPackage(dir, byFile))
 	}
 	return s, errors.Join(mistakes...)
 }
@@ -122,18 +116,19 @@ func (d *Declaration) compare(other *Declaration) int {
 		cmp.Compare(d.names[0], other.names[0]))
 }
 
-func (s *Stage) addPackage(dir string, byFile map[string][]*Part) error {
+// addPackage adds what the stage has of a package, if it has anything.
+func (s *Stage) addPackage(dir string, byFile map[*File][]*Part) error {
 	p := &StagePackage{source: s.weave.source.packages[dir]}
-	s.packages[dir] = p
-	goesOn := func(d *Declaration) bool { return !s.hasFinal(d) }
-	p.finished = !slices.ContainsFunc(p.source.declarations, goesOn)
 	for _, file := range p.source.files {
-		if parts, joins := byFile[file.name]; joins {
+		if parts, joins := byFile[file]; joins {
+			s.packages[dir] = p
 			if err := s.addFile(p, file, parts); err != nil {
 				return err
 			}
 		}
 	}
+	goesOn := func(d *Declaration) bool { return !s.hasFinal(d) }
+	p.finished = !slices.ContainsFunc(p.source.declarations, goesOn)
 	return nil
 }
 

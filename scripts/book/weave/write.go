@@ -2,6 +2,7 @@ package weave
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -17,7 +18,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -79,10 +79,7 @@ func WriteFile(path string, text []byte) error {
 	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
+	return cmp.Or(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o644))
 }
 
 // WriteFiles makes a directory have some files, by their paths in it, and none besides: what another checkout has left
@@ -203,7 +200,7 @@ func (s *Stage) addWithImports(name string, files map[string][]byte) (bool, erro
 		return false, err
 	}
 	for _, spec := range syntax.Imports {
-		imported, _ := strconv.Unquote(spec.Path.Value) // the file has been parsed
+		_, imported := Imported(spec)
 		dir, ours := strings.CutPrefix(imported, s.weave.source.module)
 		if !ours || s.packages[dir] != nil {
 			continue

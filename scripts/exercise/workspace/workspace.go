@@ -214,9 +214,7 @@ func Write(root, number, dir, from string) (*Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir, err = filepath.Abs(cmp.Or(dir, filepath.Join(root, Default(chapter.Number)))); err != nil {
-		return nil, err
-	}
+	dir, _ = filepath.Abs(cmp.Or(dir, filepath.Join(root, Default(chapter.Number)))) // the root was found from here
 	files, err := book.Module(chapter.Number, func(e *weave.Exercise) map[string]string {
 		if e.Chapter == chapter {
 			return e.Cut()
