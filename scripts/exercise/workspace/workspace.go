@@ -225,38 +225,27 @@ func Write(root, number, dir, from string) (*Written, error) {
 		return nil, err
 	}
 	w := &Written{Workspace: &Workspace{Chapter: chapter, Dir: dir, Root: root, Progress: newProgress()}, New: true}
-	if err := w.addTexts(files); err != nil {
-		return nil, err
-	}
+	w.addTexts(files)
 	if err := w.carry(book, files, from); err != nil {
 		return nil, err
 	}
 	return w, w.put(book.Chapters, files)
 }
 
-func (w *Workspace) addTexts(files map[string][]byte) error {
-	note, err := filled("note.md", w)
-	if err != nil {
-		return err
-	}
+func (w *Workspace) addTexts(files map[string][]byte) {
 	for _, page := range w.Pages {
 		text := remark.ReplaceAllString(page.WithoutAnswers(), "")
 		heading, rest, _ := strings.Cut(text, "\n")
-		text = heading + "\n" + string(note) + rest
+		text = heading + "\n" + filled("note.md", w) + rest
 		text = relative.ReplaceAllString(text, "]("+w.Root+"/chapters/$1")
 		files[path.Base(page.Path)] = []byte(strings.ReplaceAll(text, "](../../", "]("+w.Root+"/"))
 	}
-	if files["Makefile"], err = filled("Makefile", w); err != nil {
-		return err
-	}
+	files["Makefile"] = []byte(filled("Makefile", w))
 	for _, e := range w.Exercises {
 		if e.Scenario() {
-			if files[scenarioOf(e)], err = filled("scenario.txtar", e); err != nil {
-				return err
-			}
+			files[scenarioOf(e)] = []byte(filled("scenario.txtar", e))
 		}
 	}
-	return nil
 }
 
 //go:embed texts
@@ -265,10 +254,10 @@ var embedded embed.FS
 var texts = template.Must(template.ParseFS(embedded, "texts/*"))
 
 // filled is one of the texts that a workspace has, filled in.
-func filled(name string, with any) ([]byte, error) {
-	var out bytes.Buffer
-	err := texts.ExecuteTemplate(&out, name, with)
-	return out.Bytes(), err
+func filled(name string, with any) string {
+	var out strings.Builder
+	_ = texts.ExecuteTemplate(&out, name, with) // the text is ours, and so is what it is filled with
+	return out.String()
 }
 
 // relative matches links to other chapters.
