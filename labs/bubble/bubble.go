@@ -48,6 +48,15 @@ func Note[K comparable](loopSync *func(context.Context, K) error, note func(key 
 	}
 }
 
+// Last has a loop's syncs store what they return, each in place of the one before.
+func Last[K comparable](loopSync *func(context.Context, K) error, last *error) {
+	sync := *loopSync
+	*loopSync = func(ctx context.Context, key K) error {
+		*last = sync(ctx, key)
+		return *last
+	}
+}
+
 // Woken has a loop come to rest for a minute, then has change happen, and returns which keys were noted from then on
 // until a minute after it: "db web".
 func Woken(t *testing.T, client kubernetes.Interface, start Start, change func(ctx context.Context) error) string {

@@ -2,13 +2,17 @@ package clusterroleaggregation
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
@@ -103,13 +107,28 @@ func TestTheLoopIsWokenByWhatItReadsAndByNothingElse(t *testing.T) {
 
 func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 	t.Parallel()
-	client := fake.NewClientset(labelled(role("x", "get"), "to=a"), selecting(role("a"), "to=a"))
-	waits := controller.NewOwnWrites(bubble.Late{})
-	late := func(c *Controller) {
-		c.writes = waits
-		waits.Wrote(cache.NewObjectName(metav1.NamespaceNone, "a"), "100")
+	for what, test := range map[string]struct {
+		late   func(*Controller)
+		answer error
+	}{
+		"no cache shows the rules": {late: func(c *Controller) {
+			c.writes = controller.NewOwnWrites(bubble.Late{})
+			c.writes.Wrote(cache.NewObjectName(metav1.NamespaceNone, "a"), "100")
+		}},
+		"no cache shows how the role has changed": {late: func(*Controller) {},
+			answer: apierrors.NewConflict(rbacv1.Resource("clusterroles"), "a", errors.New("it has changed"))},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := fake.NewClientset(labelled(role("x", "get"), "to=a"), selecting(role("a"), "to=a"))
+			client.PrependReactor("patch", "clusterroles", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return test.answer != nil, nil, test.answer
+			})
+			var last error
+			keep := func(c *Controller) { bubble.Last(&c.loop.Sync, &last) }
+			sent := func() int { return len(client.Actions()) }
+			assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, test.late, keep), sent), bubble.Most)
+			assert.ErrorIs(t, last, controller.ErrStaleCache, "it still waits")
+		})
 	}
-	sent := func() int { return len(client.Actions()) }
-	assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, late), sent), bubble.Most)
-	assert.ErrorIs(t, waits.Observed(cache.NewObjectName(metav1.NamespaceNone, "a")), controller.ErrStaleCache, "it still waits")
 }

@@ -168,7 +168,10 @@ func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 				test.prepare(client)
 			}
 			sent := func() int { return len(client.Actions()) }
-			assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, test.late), sent), bubble.Most)
+			var last error
+			keep := func(c *Controller) { bubble.Last(&c.loop.Sync, &last) }
+			assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, test.late, keep), sent), bubble.Most)
+			assert.ErrorIs(t, last, controller.ErrStaleCache, "it still waits")
 		})
 	}
 }

@@ -194,7 +194,10 @@ func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 				late = func(*Controller) {}
 			}
 			sent := func() int { return len(client.Actions()) }
-			assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, late), sent), bubble.Most)
+			var last error
+			keep := func(c *Controller) { bubble.Last(&c.loop.Sync, &last) }
+			assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, true, late, keep), sent), bubble.Most)
+			assert.ErrorIs(t, last, controller.ErrStaleCache, "it still waits")
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/labs/bubble"
 )
 
@@ -218,19 +219,23 @@ func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 		late func(c *Controller)
 		size int32
 		pods []runtime.Object
+		last error
 	}{
-		"no cache shows the status":            {lateSets, 3, nil},
-		"no cache shows the pods":              {latePods, 3, nil},
-		"no cache shows a pod's adoption":      {latePods, 1, []runtime.Object{podOf("")}},
-		"no cache shows that a pod is going":   {latePods, 0, []runtime.Object{podOf("web-1")}},
-		"nor can the cache tell how far it is": {unknown, 0, []runtime.Object{podOf("web-1")}},
+		"no cache shows the status":            {lateSets, 3, nil, controller.ErrStaleCache},
+		"no cache shows the pods":              {latePods, 3, nil, controller.ErrStaleCache},
+		"no cache shows a pod's adoption":      {latePods, 1, []runtime.Object{podOf("")}, controller.ErrStaleCache},
+		"no cache shows that a pod is going":   {latePods, 0, []runtime.Object{podOf("web-1")}, controller.ErrStaleCache},
+		"nor can the cache tell how far it is": {unknown, 0, []runtime.Object{podOf("web-1")}, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			client := fake.NewClientset(append(test.pods, testSet(test.size))...)
 			answersAhead(client)
 			sent := func() int { return len(client.Actions()) }
-			assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, "ReplicaSet", true, test.late), sent), bubble.Most)
+			var last error
+			keep := func(c *Controller) { bubble.Last(&c.loop.Sync, &last) }
+			assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, "ReplicaSet", true, test.late, keep), sent), bubble.Most)
+			assert.ErrorIs(t, last, test.last, "whether it still waits")
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/labs/bubble"
@@ -174,12 +175,17 @@ func TestWhatEndsByTimeWakesTheLoop(t *testing.T) {
 
 func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 	t.Parallel()
+	type loop = *controller.Loop[cache.ObjectName]
 	for what, test := range map[string]struct {
-		late    func(c *Controller)
+		waits   func(c *Controller) loop // which of the two
 		answers error
 	}{
-		"no cache shows the status":            {func(c *Controller) { c.own = controller.NewOwnWrites(bubble.Late{}) }, nil},
-		"no cache shows what others have done": {func(*Controller) {}, apierrors.NewConflict(corev1.Resource("resourcequotas"), "limit", errors.New("it has changed"))},
+		"no cache shows the status": {func(c *Controller) loop {
+			c.own = controller.NewOwnWrites(bubble.Late{})
+			return c.others
+		}, nil},
+		"no cache shows what others have done": {func(c *Controller) loop { return c.uncounted },
+			apierrors.NewConflict(corev1.Resource("resourcequotas"), "limit", errors.New("it has changed"))},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +195,10 @@ func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
 				return test.answers != nil, nil, test.answers
 			})
 			sent := func() int { return len(s.client.Actions()) + len(s.comets.Actions()) }
-			assert.LessOrEqual(t, bubble.Busy(t, s.client, s.starting(true, test.late), sent), bubble.Most)
+			var last error
+			keep := func(c *Controller) { bubble.Last(&test.waits(c).Sync, &last) }
+			assert.LessOrEqual(t, bubble.Busy(t, s.client, s.starting(true, keep), sent), bubble.Most)
+			assert.ErrorIs(t, last, controller.ErrStaleCache, "it still waits")
 		})
 	}
 }

@@ -2,25 +2,33 @@ package signer
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/kcm-book/kcm-book/kcm/controller"
 	"github.com/kcm-book/kcm-book/labs/bubble"
 )
 
 // starting returns what makes the loop, which has authorities for kubelets. It notes the requests that it is asked to
 // look at, and answers them only if it is said to.
-func starting(client *fake.Clientset, files *AuthorityFiles, syncs bool) bubble.Start {
+func starting(client *fake.Clientset, files *AuthorityFiles, syncs bool, edits ...func(*Controller)) bubble.Start {
 	return func(ctx context.Context, factory informers.SharedInformerFactory, note func(string)) func(context.Context) {
 		signers := Signers{kubeletClient: files, kubeletServing: files}
 		c := New(ctx, client, factory.Certificates().V1().CertificateSigningRequests(), signers, time.Hour)
+		for _, edit := range edits {
+			edit(c)
+		}
 		bubble.Note(&c.loop.Sync, note, syncs)
 		return func(ctx context.Context) { c.loop.Run(ctx, 1, c.synced) }
 	}
@@ -87,4 +95,18 @@ func TestAnAnswerThatIsNeverShownIsGivenSeldom(t *testing.T) {
 	bubble.Deaf(client, "certificatesigningrequests")
 	sent := func() int { return len(client.Actions()) }
 	assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, newFiles(t, "ca", inAYear), true), sent), bubble.Most)
+}
+
+func TestWhoWaitsForTheCacheDoesNotPoll(t *testing.T) {
+	t.Parallel()
+	client := fake.NewSimpleClientset(asks(t, "a"))
+	client.PrependReactor("update", "certificatesigningrequests", func(clienttesting.Action) (bool, runtime.Object, error) {
+		conflict := errors.New("it has changed") // and no cache shows how
+		return true, nil, apierrors.NewConflict(certificatesv1.Resource("certificatesigningrequests"), "a", conflict)
+	})
+	var last error
+	keep := func(c *Controller) { bubble.Last(&c.loop.Sync, &last) }
+	sent := func() int { return len(client.Actions()) }
+	assert.LessOrEqual(t, bubble.Busy(t, client, starting(client, newFiles(t, "ca", inAYear), true, keep), sent), bubble.Most)
+	assert.ErrorIs(t, last, controller.ErrStaleCache, "it still waits")
 }
