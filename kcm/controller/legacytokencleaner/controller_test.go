@@ -23,6 +23,8 @@ func since1999(objects ...runtime.Object) []runtime.Object {
 	return append(objects, trackedSince("1999-01-01"), account("builder-token"))
 }
 
+// A change of a token or of its account has the token looked at a day later, and no change of a pod does. Rows
+// below play each of these, so there is no table of what wakes the loop, as other loops have one.
 func TestATokenThatNobodyUsesGoesInTwoSteps(t *testing.T) {
 	t.Parallel()
 	const gone = "2000-01-01 mark builder-token with 2000-01-01; 2000-01-12 delete builder-token"
