@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -57,22 +59,30 @@ func joinAndFallSilent(t *trial) {
 	t.note(name, tooLate, "", float64(t.in("silence")[tooLate]))
 }
 
+func plain(i int) string { return fmt.Sprint("plain-", i) }
+
+// plainNode returns a node as a kubelet reports it. Most of what it says are fifty images.
 func plainNode(i int) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: named("", fmt.Sprint("plain-", i))}
+	node := &corev1.Node{ObjectMeta: named("", plain(i))}
 	node.Labels = map[string]string{"lab.kcm-book.io/kubelet": "silent", corev1.LabelTopologyZone: "plain"}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	size := corev1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("256Gi")}
+	image := []corev1.ContainerImage{{Names: []string{fmt.Sprintf("example.com/web@sha256:%064d", i), "example.com/web:1"}}}
+	node.Status = corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OSImage: "Debian"}, Images: slices.Repeat(image, 50),
+		Capacity: size, Allocatable: size, Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}},
+		Conditions: []corev1.NodeCondition{{Type: "MemoryPressure", Status: "False"}, {Type: "DiskPressure", Status: "False"},
+			{Type: "PIDPressure", Status: "False"}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
 	return node
 }
 
 func leaseOf(i int) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: named(corev1.NamespaceNodeLease, plainNode(i).Name),
+	return &coordinationv1.Lease{ObjectMeta: named(corev1.NamespaceNodeLease, plain(i)),
 		Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NowMicro())}}
 }
 
 // createPatientPod creates a pod that runs on a node, and tolerates for a while that it is silent.
 func (t *trial) createPatientPod(i int) {
 	pod := newPod("silence", numbered(i))
-	pod.Spec.NodeName, pod.Spec.TerminationGracePeriodSeconds = plainNode(i/podsOfEach).Name, new(int64)
+	pod.Spec.NodeName, pod.Spec.TerminationGracePeriodSeconds = plain(i/podsOfEach), new(int64)
 	pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists,
 		Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(tolerated.Seconds()))}}
 	t.create(pod)
