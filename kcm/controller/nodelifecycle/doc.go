@@ -7,7 +7,8 @@
 //   - A node is not called Unknown sooner than the grace period after its last heartbeat, or the
 //     startup period until its kubelet has said how it is. What counts is when a heartbeat came in, by
 //     the clock of this process, and not what the node's clock said; and before the word is spoken,
-//     the API server is asked for a heartbeat that the cache does not show.
+//     the API server is asked for a heartbeat that the cache does not show. While the watch of Leases
+//     is behind its answer, no node is called Unknown, however long that lasts.
 //   - Taints are levels: at any time they follow from the node's conditions, whoever has added or
 //     removed one. What asks for eviction is added in turns, so many nodes of a zone a second as
 //     the state of the zone allows, and comes off everywhere while no node is Ready: then it is
