@@ -53,6 +53,7 @@ view: bin/play bin/labcluster bin/kcm site ## watch the inside of the loops in y
 
 lab-%: $(lab_needs) $(if $(VIEW),bin/kcm) ## play the lab of a chapter: make lab-06 (VIEW=1, STEP=1, KEEP=1)
 	@bin/play lab $*
+	@$(if $(and $(on_kind),$(filter 17 17-%,$(if $(REFERENCE),,$*))),scripts/kubeadm-never-notices)
 
 .PHONY: play
 play: bin/play bin/labcluster bin/kcm ## play a script of your own (FILE=my.txtar STEP=1, KEEP=1), or list the verbs

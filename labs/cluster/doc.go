@@ -23,7 +23,8 @@
 //   - Containers run, those of the images web:1, web:2 and web:3 of labs/web above all, which are loaded into the node.
 //     The node has room for 110 pods.
 //   - The control plane is kubeadm's, in the one node. kind's own controller manager has run until DNS was up, so that
-//     the first namespaces have what it creates; then it was taken away, and its Lease is free.
+//     the first namespaces have what it creates; then it was taken away, and its Lease is free. In the cluster of
+//     scripts/kubeadm-never-notices it is kcm that kubeadm runs.
 //   - A component that crashes is started again by the kubelet; one that was killed by us is not. Etcd can be
 //     frozen, but not killed: the kubelet would take minutes to start it again.
 //   - It stays if bin/kindcluster, which would remove it, is killed itself: kind has it under a name that begins with

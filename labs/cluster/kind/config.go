@@ -16,7 +16,11 @@ const sharedName = "shared"
 //go:embed config.yaml
 var configYAML []byte
 
+//go:embed joining.yaml
+var joiningYAML string
+
 var workers = pflag.Int("workers", 0, "how many nodes a kind cluster has beside that of the control plane")
+var joining = pflag.Bool("joining", false, "the CA signs for minutes, and kubeadm's controller manager stays")
 
 // config is the cluster that kind is to create: a node, which shares the directory shared with the host, and workers.
 func config(name, image, shared string) *v1alpha4.Cluster {
@@ -26,6 +30,9 @@ func config(name, image, shared string) *v1alpha4.Cluster {
 	}
 	c.Name, c.Nodes[0].Image, c.Nodes[0].ExtraMounts[0].HostPath = name, image, shared
 	c.Nodes = append(c.Nodes, slices.Repeat([]v1alpha4.Node{{Role: v1alpha4.WorkerRole, Image: image}}, *workers)...)
+	if *joining {
+		c.KubeadmConfigPatches = append(c.KubeadmConfigPatches, joiningYAML)
+	}
 	return c
 }
 

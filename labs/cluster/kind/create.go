@@ -117,7 +117,7 @@ func (c *kindCluster) findNode() error {
 	if i < 0 {
 		return fmt.Errorf("%w: kind cluster %s has no node", errNotRunning, c.name)
 	}
-	c.node = found[i]
+	c.node, c.nodes = found[i], found
 	return nil
 }
 

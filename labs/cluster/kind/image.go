@@ -23,7 +23,7 @@ import (
 	"github.com/kcm-book/kcm-book/labs/process"
 )
 
-// loadWeb builds labs/web, makes images of it and loads them into the node, so that pods find them there. They differ
+// loadWeb builds labs/web, makes images of it and loads them into each node, so that pods find them there. They differ
 // in what the program says that it is, and share the rest.
 func (c *kindCluster) loadWeb(ctx context.Context) error {
 	program, err := build(ctx, "labs/web", c.arch, "-s -w")
@@ -40,8 +40,10 @@ func (c *kindCluster) loadWeb(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := nodeutils.LoadImageArchive(c.node, content); err != nil {
-		return fmt.Errorf("load the images of web into node %s: %w", c.node, saidBy(err))
+	for _, node := range c.nodes {
+		if err := nodeutils.LoadImageArchive(node, bytes.NewReader(content.Bytes())); err != nil {
+			return fmt.Errorf("load the images of web into node %s: %w", node, saidBy(err))
+		}
 	}
 	return ctx.Err()
 }
@@ -49,13 +51,14 @@ func (c *kindCluster) loadWeb(ctx context.Context) error {
 // managerImage is the name of kcm's image. A kubelet would try to pull one whose tag is latest.
 const managerImage = "kcm:lab"
 
-// writeManagerImage writes kcm's image to a file as `docker save` would. It is for the architecture of this machine.
+// writeManagerImage writes kcm's image to a file as `docker save` would. It is for the architecture of this machine, and
+// has kcm where the original's has its program: kubeadm's manifest, which runs that by its bare name, is good for both.
 func writeManagerImage(ctx context.Context, file string) error {
 	program, err := build(ctx, "kcm/cmd/kcm", runtime.GOARCH, "-s -w "+os.Getenv("KCM_LDFLAGS"))
 	if err != nil {
 		return err
 	}
-	image, err := imageOf("kcm", program, runtime.GOARCH)
+	image, err := imageOf("usr/local/bin/"+builtInManager, program, runtime.GOARCH)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ type kindCluster struct {
 	files  cluster.Files
 	name   string // kind's
 	engine engine
-	node   nodes.Node           // since createNode
+	node   nodes.Node           // that of the control plane, since createNode
+	nodes  []nodes.Node         // all, since createNode
 	client kubernetes.Interface // since fetchCredentials
 	arch   string               // the node's, since waitUntilReady
 }
@@ -58,7 +59,6 @@ func (c *kindCluster) up(ctx context.Context) error {
 		{creating, c.createNode},
 		{"", c.fetchCredentials},
 		{"waiting until the node is Ready and DNS works", c.waitUntilReady},
-		{"taking kind's own controller manager away", c.removeControllerManager},
 		{"loading the images web:1, web:2 and web:3", c.loadWeb},
 	} {
 		if step.what != "" {
@@ -68,7 +68,11 @@ func (c *kindCluster) up(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if *joining {
+		return nil // what kubeadm's controller manager does is to be seen
+	}
+	fmt.Fprintln(os.Stderr, "kind: taking kind's own controller manager away, so that none runs")
+	return c.removeControllerManager(ctx)
 }
 
 // find returns the cluster whose files are in dir, or errNotRunning, wrapped, if there is none.

@@ -118,6 +118,4 @@ const usage = `kind: ready after %.1f s at %s
     make kubectl CLUSTER=kind ARGS="get nodes"     # or your own kubectl
     make cluster-status CLUSTER=kind
     make cluster-down CLUSTER=kind                 # ends it and removes its files
-
-No controller manager runs.
 `
