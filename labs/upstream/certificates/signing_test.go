@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -540,6 +541,15 @@ func corpus() []asked {
 		{"denied", kubelet, all["a kubelet"], forClients, nil, is(certificatesv1.CertificateDenied), "nothing"},
 		{"approved and denied", kubelet, all["a kubelet"], forClients, nil, is(certificatesv1.CertificateApproved, certificatesv1.CertificateDenied), "nothing"},
 		{"approved and failed", kubelet, all["a kubelet"], forClients, nil, is(certificatesv1.CertificateApproved, certificatesv1.CertificateFailed), "nothing"},
+	}
+	// The rule for clients reads nothing but usages, and so has no part in what is fuzzed.
+	for _, usage := range every {
+		want := refused + "invalid usage for client certificate: " + string(usage)
+		if slices.Contains(usages{"client auth", "digital signature", "key encipherment"}, usage) {
+			want = certificate
+		}
+		rows = append(rows, asked{"a person with the usage " + string(usage), client, all["a person of many groups"],
+			usages{"client auth", usage}, nil, approved, want})
 	}
 	for _, seconds := range []int32{-1, 0, 60, 599, 600, 601, 3600, 28799, 28800, 28801, 86399, 86400, 86401, 1 << 30} {
 		rows = append(rows, asked{fmt.Sprintf("for %d seconds", seconds), kubelet, all["a kubelet"], forClients, new(seconds), approved, certificate})
