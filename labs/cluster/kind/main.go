@@ -2,8 +2,8 @@
 // Docker or Podman. With CLUSTER=kind it is to labs/cluster and to make what bin/labcluster is otherwise, and takes the
 // same words.
 //
-// A cluster is kubeadm's, without its controller manager, and with what the embedded cluster has: the audit log, a
-// second key for service accounts, and components that can be frozen and killed.
+// A cluster is kubeadm's, without its controller manager (which stays with --joining), and with what the embedded
+// cluster has: the audit log, a second key for service accounts, and components that can be frozen and killed.
 package main
 
 import (
