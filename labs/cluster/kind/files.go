@@ -110,7 +110,10 @@ func (c *kindCluster) writeFiles(context.Context) error {
 
 // writeSecret writes a file for the owner only, and makes its directory.
 func writeSecret(path string, content []byte) error {
-	return cmp.Or(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o600)
 }
 
 // fetchCredentials gets the keys and the kubeconfigs from the node, and makes the client.

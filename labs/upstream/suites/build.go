@@ -2,7 +2,6 @@ package suites
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -172,7 +171,10 @@ func (w workshop) kcm(file string) string {
 // write writes a file in the workshop and returns its path.
 func (w workshop) write(name string, content []byte) (string, error) {
 	path := filepath.Join(w.dir, name)
-	return path, cmp.Or(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, content, 0o644)
 }
 
 // changeKCM writes the files of kcm's that the changes concern, and adds them to what is replaced.

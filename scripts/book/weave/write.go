@@ -2,7 +2,6 @@ package weave
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -79,7 +78,10 @@ func WriteFile(path string, text []byte) error {
 	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
 		return nil
 	}
-	return cmp.Or(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o644))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
 }
 
 // WriteFiles makes a directory have some files, by their paths in it, and none besides: what another checkout has left
