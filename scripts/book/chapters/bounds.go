@@ -9,16 +9,13 @@ import (
 
 // Size is what a reader of a page meets without unfolding anything.
 type Size struct {
-	// Words are those of the prose, Go and Sessions the lines of code and of what is typed in a terminal. Lines are all
-	// that the page has, Open those that are not folded.
+	// Words are those of the prose, Go and Sessions the lines of code of kcm or a lab and of what is typed in a terminal.
+	// Lines are all that the page has, Open those that are not folded.
 	Words, Go, Sessions, Lines, Open int
 }
 
 // Bounds are what a page of a lesson may have at most.
 var Bounds = Size{Words: 6000, Go: 400, Sessions: 120}
-
-// Lesson tells whether the page is one of a lesson whose chapter has the rest of its code on a page of its own.
-func (c *Chapter) Lesson(p *Page) bool { return c.standsApart() && !p.Code() }
 
 // Size counts what the page shows.
 func (p *Page) Size() Size {
@@ -39,7 +36,7 @@ func (p *Page) Size() Size {
 		case folded > 0 || strings.HasPrefix(trimmed, "<"):
 		case fence == "":
 			size.Words += len(strings.Fields(line))
-		case strings.HasPrefix(fence, "go kcm") || strings.HasPrefix(fence, "diff kcm"):
+		case strings.HasPrefix(fence, "go kcm"), strings.HasPrefix(fence, "go labs"), strings.HasPrefix(fence, "diff kcm"):
 			size.Go++
 		case strings.HasPrefix(fence, "console ") || strings.HasPrefix(fence, "sh "):
 			size.Sessions++
@@ -89,7 +86,7 @@ func (s Size) Exceeds(bounds Size) string {
 var duration = regexp.MustCompile(`(?m)^<sub>To read: .*</sub>$`)
 
 // Timed tells whether the first page has the line that says how long the chapter takes, or need not have it.
-func (c *Chapter) Timed() bool { return !c.Lesson(c.Pages[0]) || duration.Match(c.Pages[0].Source) }
+func (c *Chapter) Timed() bool { return !c.standsApart() || duration.Match(c.Pages[0].Source) }
 
 // timed returns the texts of the pages with the line, where there is one, that says how long a reader takes for the
 // lesson, and how long with its lab and with its exercises, by what they state.

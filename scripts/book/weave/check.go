@@ -56,7 +56,7 @@ func (w *Book) checkBounds() []error {
 				"write <sub>To read: .</sub> below its title", chapter.Path))
 		}
 		for _, page := range chapter.Pages {
-			if too := page.Size().Exceeds(chapters.Bounds); too != "" && chapter.Lesson(page) {
+			if too := page.Size().Exceeds(chapters.Bounds); too != "" && !page.Code() {
 				mistakes = append(mistakes, fmt.Errorf("%s has %s: move what does not teach to code.md, or make two lessons",
 					page.Path, too))
 			}

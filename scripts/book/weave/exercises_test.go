@@ -224,6 +224,17 @@ Divide.
 	assert.ErrorContains(t, errors.Join(stale.mistakes()...), "the exercise bounds does not show what the reader finds: write a block ```go stub, without a body, below its first paragraph")
 }
 
+func TestALessonIsBoundedWhetherOrNotItsChapterHasCodeElsewhere(t *testing.T) {
+	t.Parallel()
+	root := writeShop(t)
+	writeTree(t, root, map[string]string{
+		"chapters/00-before/README.md": "# Before\n\n" + strings.Repeat("word ", 5999) + "\n",
+	})
+	w, err := openShop(t, root)
+	require.NoError(t, err)
+	assert.ErrorContains(t, errors.Join(w.mistakes()...), "chapters/00-before/README.md has 6001 words of prose, and may have 6000")
+}
+
 func TestAnExerciseShowsOfAStructWhatItUsesAndNobodyHasSeenUnlessItFillsIt(t *testing.T) {
 	t.Parallel()
 	const stub = "<details><summary>Hint 1</summary>\n\nBy five.\n\n</details>\n\n```go stub\n```\n\n"
