@@ -80,8 +80,9 @@ type election func(ctx context.Context, run func(context.Context) error) error
 
 // leadBoth takes part in two elections. It runs stay only while this replica holds
 // the main Lease, and move only while it holds both and begun is closed. It
-// returns when all that it has started has ended, and the error says why that
-// was. A Lease that this replica holds and has no more use for is free then.
+// returns when all that it has started has ended, or with errStillRunning, and the
+// error says why that was. A Lease that this replica holds and has no more use for
+// is free then.
 func leadBoth(ctx context.Context, main, migration election, begun <-chan struct{}, stay, move func(context.Context) error) error {
 	return main(ctx, func(ctx context.Context) error {
 		ctx, stop := context.WithCancel(ctx)

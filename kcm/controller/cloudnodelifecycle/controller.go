@@ -100,7 +100,7 @@ func (c *Controller) round(ctx context.Context, workers int) {
 	_ = looking.Wait() // each failure was told where it happened
 }
 
-// sync has a node follow its machine.
+// sync makes a node follow its machine.
 func (c *Controller) sync(ctx context.Context, node *corev1.Node) error {
 	machine, err := c.observe(ctx, node)
 	if err != nil {

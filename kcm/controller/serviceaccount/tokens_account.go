@@ -56,8 +56,8 @@ func decideAccount(gone accountKey, seen observedAccount) []*corev1.Secret {
 	return left
 }
 
-// actOnAccount sees to these Secrets. None is lost that an account which is there
-// uses, or will use when it is filled.
+// actOnAccount sees to these Secrets. None is lost that a present account uses, or
+// will use once the Secret is filled.
 func (c *TokensController) actOnAccount(ctx context.Context, left []*corev1.Secret) error {
 	var errs []error
 	for _, secret := range left {

@@ -36,6 +36,7 @@ func TestTheTokensOfADeletedAccountGoWithIt(t *testing.T) {
 	testers.Annotations[corev1.ServiceAccountNameKey] = "tester"
 	first, second := called("first", tokenSecret("old", nil)), called("second", tokenSecret("old", nil))
 	unfilled := called("unfilled", tokenSecret("", nil))
+	restored := called("restored", tokenSecret("", map[string]string{"token": "t"}))
 	another := called("another", tokenSecret("another", nil))
 	nobody, next := (*corev1.ServiceAccount)(nil), builder("next")
 	for _, test := range []struct {
@@ -51,6 +52,7 @@ func TestTheTokensOfADeletedAccountGoWithIt(t *testing.T) {
 		{"a Secret of another type stays", nobody, []*corev1.Secret{opaque, first}, "delete [first], hand on []"},
 		{"one that nobody has filled may be for the next, whom the cache need not have yet", nobody, []*corev1.Secret{unfilled, first}, "delete [first], hand on [unfilled]"},
 		{"nor does the cache say that the next is there still", next, []*corev1.Secret{unfilled, first}, "delete [first], hand on [unfilled]"},
+		{"a filled one without a UID is handed to the other loop", nobody, []*corev1.Secret{restored, first}, "delete [first], hand on [restored]"},
 		{"an account that is there after all keeps what was made for it", builder("old"), []*corev1.Secret{first, unfilled}, "delete [], hand on []"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -155,6 +157,9 @@ func inWords(secrets []*corev1.Secret) string {
 		words := fmt.Sprintf("%s of %s with UID %s", secret.Name, of.Name, of.uid)
 		if of.uid == "" {
 			words = fmt.Sprintf("%s of %s, which nobody has filled", secret.Name, of.Name)
+			if len(secret.Data) > 0 {
+				words = fmt.Sprintf("%s of %s, which is filled and bears no UID", secret.Name, of.Name)
+			}
 		}
 		if secret.Type != corev1.SecretTypeServiceAccountToken {
 			words += ", whose type is " + string(secret.Type)

@@ -121,8 +121,7 @@ func withoutReference(account *corev1.ServiceAccount, name string) *corev1.Servi
 }
 
 // fill plans what secret lacks to be a token of account: at most an update, and
-// a signature for it. A token that is there is never replaced. Without a rootCA
-// the Secret keeps the one that it has.
+// a signature for it. A token that is there is never replaced.
 func fill(secret *corev1.Secret, account *corev1.ServiceAccount, rootCA []byte) secretPlan {
 	needsCA := len(rootCA) > 0 && !bytes.Equal(secret.Data[corev1.ServiceAccountRootCAKey], rootCA)
 	needsNamespace := len(secret.Data[corev1.ServiceAccountNamespaceKey]) == 0
