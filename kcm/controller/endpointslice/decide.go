@@ -155,8 +155,8 @@ func (s situation) endpoint(pod *corev1.Pod, addressType discoveryv1.AddressType
 	return endpoint, true
 }
 
-// lacksNode tells whether a pod that would otherwise be an endpoint is left out for
-// want of its node.
+// lacksNode tells whether a pod that can be reached is left out for want of its
+// node.
 func (s situation) lacksNode(pod *corev1.Pod) bool {
 	return s.nodes[pod.Spec.NodeName] == nil && !s.service.Spec.PublishNotReadyAddresses
 }
