@@ -181,6 +181,9 @@ func (c *cluster) writes(action clienttesting.Action) (bool, runtime.Object, err
 	switch action := action.(type) {
 	case clienttesting.DeleteActionImpl:
 		name = action.Name
+		if _, err := c.client.Tracker().Get(action.GetResource(), "", name); apierrors.IsNotFound(err) {
+			return false, nil, nil // a creation's event may wake the loop before the cache shows the deletion after it
+		}
 		uid := "whoever has the name"
 		if p := action.DeleteOptions.Preconditions; p != nil && p.UID != nil {
 			uid = string(*p.UID)
