@@ -89,6 +89,7 @@ type cluster struct {
 	mu        sync.Mutex
 	// asked are the writes that were asked for, with the UIDs that deletions have named.
 	asked, uids []string
+	again       int // deletions of what is gone
 	// refuse is what the API server says to a request, that for what it serves among them: "get", "".
 	refuse func(verb, name string) error
 }
@@ -163,6 +164,7 @@ func in(t *testing.T, versions []string, there []runtime.Object, prepare, happen
 			assert.Fail(t, "Run has not returned an hour after its context had ended")
 		}
 	})
+	assert.LessOrEqual(t, c.again, len(c.asked), "deletions of what is gone; each write may cause one")
 	return cmp.Or(strings.Join(c.asked, "; "), "nothing")
 }
 
@@ -182,7 +184,8 @@ func (c *cluster) writes(action clienttesting.Action) (bool, runtime.Object, err
 	case clienttesting.DeleteActionImpl:
 		name = action.Name
 		if _, err := c.client.Tracker().Get(action.GetResource(), "", name); apierrors.IsNotFound(err) {
-			return false, nil, nil // a creation's event may wake the loop before the cache shows the deletion after it
+			c.again++ // a creation's event may wake the loop before the cache shows the deletion after it
+			return false, nil, nil
 		}
 		uid := "whoever has the name"
 		if p := action.DeleteOptions.Preconditions; p != nil && p.UID != nil {
